@@ -1,0 +1,269 @@
+//! Names and numbers that identify things, each a type of its own.
+
+use std::fmt;
+
+/// Longest part (group or name) of a function's name, in bytes.
+pub const PART_MAX: usize = 63;
+
+/// A function's name: `NAME` or `GROUP/NAME`, each part `[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?` (contract, section 2).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionName(Box<str>);
+
+/// Why a text is not a function name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// A part is empty, too long or has a character outside `[a-z0-9_-]`, or starts or ends with `_` or `-`.
+    #[error(
+        "`{0}` is not a function name: expected 1 to 63 of `a-z`, `0-9`, `_`, `-`, beginning and ending with a letter or digit"
+    )]
+    Part(String),
+    /// More than one `/`.
+    #[error("`{0}` is not a function name: groups have one level, `GROUP/NAME`")]
+    Depth(String),
+}
+
+impl FunctionName {
+    /// Returns the name, checked.
+    ///
+    /// # Errors
+    /// [`NameError::Part`] where a part breaks the pattern, [`NameError::Depth`] where there are more than two parts.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let mut parts = 0;
+        for part in text.split('/') {
+            parts += 1;
+            if !is_part(part) {
+                return Err(NameError::Part(part.to_owned()));
+            }
+        }
+        if parts > 2 {
+            return Err(NameError::Depth(text.to_owned()));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// Returns the name as people write it, `GROUP/NAME` or `NAME`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the form for file and cgroup names: `GROUP.NAME` or `NAME`. Parts have no dot, so it is unambiguous.
+    #[must_use]
+    pub fn file_form(&self) -> String {
+        self.0.replace('/', ".")
+    }
+
+    /// Returns the group, if there is one.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(group, _)| group)
+    }
+}
+
+/// Says whether a text is one valid part of a function name.
+#[must_use]
+pub fn is_part(part: &str) -> bool {
+    let bytes = part.as_bytes();
+    let alnum = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    bytes.len() <= PART_MAX
+        && bytes.first().is_some_and(alnum)
+        && bytes.last().is_some_and(alnum)
+        && bytes.iter().all(|b| alnum(b) || *b == b'_' || *b == b'-')
+}
+
+impl fmt::Display for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for FunctionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+}
+
+impl std::str::FromStr for FunctionName {
+    type Err = NameError;
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::new(text)
+    }
+}
+
+/// A function's number in the spawner's append-only uid table; never reused for another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// One started process tree: a leaf cgroup `w<N>`. Counts up over the spawner's life and is never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u64);
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "w{}", self.0)
+    }
+}
+
+/// A try at an invocation, counted from 1 over retries and polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt(pub u32);
+
+impl Attempt {
+    /// The first try.
+    pub const FIRST: Self = Self(1);
+
+    /// Returns the number of the try after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// The content of a function's version: SHA-256 over code, own manifest, dependency file, runtime id and version.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub [u8; 32]);
+
+impl Version {
+    /// Returns the version of a text form, `sha256:` and 64 hexadecimal digits; the prefix may be absent.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex = text.strip_prefix("sha256:").unwrap_or(text);
+        if hex.len() != 64 || !hex.is_ascii() {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// Returns the 64 hexadecimal digits without the prefix, as used in directory names.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        use fmt::Write as _;
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+        }
+        text
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex())
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An accepted request to run: a UUIDv7 as a number, so that ids sort by time. Made at the edges, never in core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InvocationId(pub u128);
+
+impl InvocationId {
+    /// Returns the id of its text form: 36 characters, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, hexadecimal.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let dashes = [8, 13, 18, 23];
+        let placed = |(i, c): (usize, char)| (c == '-') == dashes.contains(&i) && (c == '-' || c.is_ascii_hexdigit());
+        if text.len() != 36 || !text.char_indices().all(placed) {
+            return None;
+        }
+        u128::from_str_radix(&text.replace('-', ""), 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for InvocationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0;
+        write!(
+            f,
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            n >> 96,
+            (n >> 80) & 0xffff,
+            (n >> 64) & 0xffff,
+            (n >> 48) & 0xffff,
+            n & 0xffff_ffff_ffff
+        )
+    }
+}
+
+impl fmt::Debug for InvocationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Serialized as their text forms, everywhere.
+#[cfg(feature = "full")]
+mod as_text {
+    use super::{FunctionName, InvocationId, Version};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+    use std::borrow::Cow;
+
+    macro_rules! as_text {
+        ($type:ty, $parse:expr, $what:literal) => {
+            impl Serialize for $type {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.collect_str(self)
+                }
+            }
+            impl<'de> Deserialize<'de> for $type {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let text = Cow::<str>::deserialize(deserializer)?;
+                    $parse(&text).ok_or_else(|| D::Error::custom(concat!("expected ", $what)))
+                }
+            }
+        };
+    }
+    as_text!(FunctionName, |t: &str| FunctionName::new(t).ok(), "a function name");
+    as_text!(InvocationId, InvocationId::parse, "an invocation id (UUID)");
+    as_text!(Version, Version::parse, "`sha256:` and 64 hexadecimal digits");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_contract() {
+        for good in ["a", "hello", "a-b_c", "0", "ops/backup", &"x".repeat(63)] {
+            assert!(FunctionName::new(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "A",
+            "-a",
+            "a-",
+            "_a",
+            "a.b",
+            "a b",
+            "ops/",
+            "/x",
+            "a/b/c",
+            "é",
+            "../x",
+            &"x".repeat(64),
+        ] {
+            assert!(FunctionName::new(bad).is_err(), "{bad}");
+        }
+        assert_eq!(FunctionName::new("ops/backup").unwrap().file_form(), "ops.backup");
+    }
+
+    #[test]
+    fn ids_and_versions_survive_their_text_form() {
+        let id = InvocationId(0x0193_4567_89ab_7def_8123_4567_89ab_cdef);
+        assert_eq!(id.to_string(), "01934567-89ab-7def-8123-456789abcdef");
+        assert_eq!(InvocationId::parse(&id.to_string()), Some(id));
+        assert_eq!(InvocationId::parse("01934567-89ab-7def-8123-456789abcdeg"), None);
+        let version = Version([0xab; 32]);
+        assert_eq!(Version::parse(&version.to_string()), Some(version));
+        assert_eq!(Version::parse("sha256:ab"), None);
+    }
+}

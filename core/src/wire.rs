@@ -1,0 +1,285 @@
+//! Little-endian encoding of the flat structures that cross a process boundary: spawner frames, plans, judge messages.
+//!
+//! A structure is its fields in order: numbers in their size, a truth value as a byte 0 or 1, text and bytes behind a
+//! `u32` length, an option behind a presence byte, a list behind a `u32` count, an enum behind a tag byte.
+//! Decoding treats its input as hostile: every length is checked against what is left before anything is allocated, and
+//! data after the last field is an error.
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The bytes end before the value does.
+    #[error("the data ends in the middle of a value")]
+    Short,
+    /// A number or text is not one of the values the field allows.
+    #[error("a field holds a value it cannot have")]
+    Value,
+    /// There are bytes after the last field.
+    #[error("there is data after the last field")]
+    Trailing,
+}
+
+/// A value with a wire form.
+pub trait Wire: Sized {
+    /// Appends the value.
+    ///
+    /// # Panics
+    /// If a text or list has 2^32 or more items: callers bound what they send far below.
+    fn put(&self, out: &mut Vec<u8>);
+
+    /// Takes a value from the front.
+    ///
+    /// # Errors
+    /// [`WireError::Short`] and [`WireError::Value`].
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError>;
+
+    /// Returns the value's bytes.
+    fn to_wire(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.put(&mut out);
+        out
+    }
+
+    /// Returns the value of exactly these bytes.
+    ///
+    /// # Errors
+    /// Any [`WireError`].
+    fn from_wire(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut from = Reader(bytes);
+        let value = Self::get(&mut from)?;
+        if from.0.is_empty() {
+            Ok(value)
+        } else {
+            Err(WireError::Trailing)
+        }
+    }
+}
+
+/// What is left to decode.
+#[derive(Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], WireError> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or(WireError::Short)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(WireError::Short)?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
+    fn count(&mut self) -> Result<usize, WireError> {
+        // Every item takes at least one byte, so a count above what is left is a lie.
+        let count = usize::try_from(u32::get(self)?).map_err(|_| WireError::Short)?;
+        if count > self.0.len() {
+            Err(WireError::Short)
+        } else {
+            Ok(count)
+        }
+    }
+}
+
+fn put_count(count: usize, out: &mut Vec<u8>) {
+    u32::try_from(count)
+        .expect("fields are bounded far below 4 Gi")
+        .put(out);
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Wire for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+                from.array().map(Self::from_le_bytes)
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64 u128 i32);
+
+impl Wire for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        match u8::get(from)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(WireError::Value),
+        }
+    }
+}
+
+impl<const N: usize> Wire for [u8; N] {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        from.array()
+    }
+}
+
+/// Bytes, behind their length. A type of its own so that they are not encoded one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Wire for Bytes {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.0.len(), out);
+        out.extend_from_slice(&self.0);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let count = from.count()?;
+        from.take(count).map(|bytes| Self(bytes.to_vec()))
+    }
+}
+
+impl Wire for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.len(), out);
+        out.extend_from_slice(self.as_bytes());
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let count = from.count()?;
+        std::str::from_utf8(from.take(count)?)
+            .map(str::to_owned)
+            .map_err(|_| WireError::Value)
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        if bool::get(from)? {
+            T::get(from).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+impl<T: Wire> Wire for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.len(), out);
+        for item in self {
+            item.put(out);
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        let count = from.count()?;
+        (0..count).map(|_| T::get(from)).collect()
+    }
+}
+
+impl<A: Wire, B: Wire> Wire for (A, B) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok((A::get(from)?, B::get(from)?))
+    }
+}
+
+macro_rules! ids {
+    ($($type:ident)*) => {$(
+        impl Wire for crate::ids::$type {
+            fn put(&self, out: &mut Vec<u8>) {
+                self.0.put(out);
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+                Wire::get(from).map(Self)
+            }
+        }
+    )*};
+}
+ids!(FunctionId WorkerId Attempt Version InvocationId);
+
+impl Wire for crate::ids::FunctionName {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_count(self.as_str().len(), out);
+        out.extend_from_slice(self.as_str().as_bytes());
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        Self::new(&String::get(from)?).map_err(|_| WireError::Value)
+    }
+}
+
+/// Declares structures with their wire form: the fields in order.
+macro_rules! wire_structs {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_meta])* pub $field: $type,)* }
+        impl $crate::wire::Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $($crate::wire::Wire::put(&self.$field, out);)*
+            }
+            fn get(from: &mut $crate::wire::Reader<'_>) -> Result<Self, $crate::wire::WireError> {
+                $(let $field = $crate::wire::Wire::get(from)?;)*
+                Ok(Self { $($field,)* })
+            }
+        }
+    )*};
+}
+pub(crate) use wire_structs;
+
+/// Declares an enum with its wire form: a tag byte, then what the variant holds (nothing or one value).
+macro_rules! wire_enum {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $tag:literal = $variant:ident $(($type:ty))?,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_meta])* $variant $(($type))?,)* }
+        impl $crate::wire::Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $($crate::wire::wire_enum!(@pattern $variant $(, $type, held)?) => {
+                        out.push($tag);
+                        $(<$type as $crate::wire::Wire>::put(held, out);)?
+                    })*
+                }
+            }
+            fn get(from: &mut $crate::wire::Reader<'_>) -> Result<Self, $crate::wire::WireError> {
+                match <u8 as $crate::wire::Wire>::get(from)? {
+                    $($tag => Ok(Self::$variant $((<$type as $crate::wire::Wire>::get(from)?))?),)*
+                    _ => Err($crate::wire::WireError::Value),
+                }
+            }
+        }
+    };
+    (@pattern $variant:ident) => { Self::$variant };
+    (@pattern $variant:ident, $type:ty, $held:ident) => { Self::$variant($held) };
+}
+pub(crate) use wire_enum;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_or_length_beyond_the_data_is_refused_before_allocating() {
+        let huge = u32::MAX.to_le_bytes();
+        assert_eq!(Bytes::from_wire(&huge), Err(WireError::Short));
+        assert_eq!(Vec::<u8>::from_wire(&huge), Err(WireError::Short));
+        assert_eq!(Vec::<Vec<u8>>::from_wire(&huge), Err(WireError::Short));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let value = (String::from("ä"), (Some(7u64), vec![(1u16, false), (2, true)]));
+        assert_eq!(Wire::from_wire(&value.to_wire()), Ok(value));
+        assert_eq!(u8::from_wire(&[1, 2]), Err(WireError::Trailing));
+        assert_eq!(bool::from_wire(&[2]), Err(WireError::Value));
+    }
+}
