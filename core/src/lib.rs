@@ -8,3 +8,14 @@ pub mod frame;
 pub mod ids;
 pub mod plan;
 pub mod wire;
+
+#[cfg(feature = "full")]
+pub mod api;
+#[cfg(feature = "full")]
+pub mod backoff;
+#[cfg(feature = "full")]
+pub mod outcome;
+#[cfg(feature = "full")]
+pub mod record;
+#[cfg(feature = "full")]
+pub mod supervisor;

@@ -179,6 +179,6 @@ wire_enum! {
         /// To [`JudgeRequest::Settings`].
         1 = Settings(SettingsVerdict),
         /// To [`JudgeRequest::Function`].
-        2 = Function(FunctionVerdict),
+        2 = Function(Box<FunctionVerdict>),
     }
 }

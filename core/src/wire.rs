@@ -169,6 +169,15 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
+impl<T: Wire> Wire for Box<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
+        T::get(from).map(Self::new)
+    }
+}
+
 impl<T: Wire> Wire for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         put_count(self.len(), out);

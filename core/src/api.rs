@@ -1,0 +1,278 @@
+//! Bodies of the control API and of status files (contract, sections 4 and 5). Version 1; fields are added, never renamed.
+//!
+//! Instants are RFC 3339 text in UTC with milliseconds, durations milliseconds, sizes bytes. A field that is null is known
+//! to be absent.
+
+use crate::ids::{FunctionName, InvocationId, Version};
+use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::supervisor::FunctionState;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// A function with its last execution: an element of `/v1/functions` and the content of its status file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionStatus {
+    /// KEP 90: `succeeded` or `failed` of the last attempt; `pending` before the first.
+    pub status: String,
+    /// KEP 90: the last attempt's message.
+    pub message: String,
+    /// KEP 90: when this was written.
+    pub timestamp: String,
+    /// Its name.
+    pub function: FunctionName,
+    /// Serving version.
+    pub version: Option<Version>,
+    /// Its state.
+    pub state: FunctionState,
+    /// Last invocation.
+    pub invocation: Option<InvocationId>,
+    /// What made it.
+    pub trigger: Option<Trigger>,
+    /// Its last attempt.
+    pub attempt: Option<u32>,
+    /// Polls before that.
+    pub poll: Option<u32>,
+    /// How it ended.
+    pub reason: Option<Reason>,
+    /// Exit code.
+    pub exit_code: Option<u8>,
+    /// Start.
+    pub started_at: Option<String>,
+    /// Duration.
+    pub duration_ms: Option<f64>,
+    /// CPU time.
+    pub cpu_ms: Option<f64>,
+    /// Peak memory.
+    pub memory_peak_bytes: Option<u64>,
+    /// Start of the next attempt.
+    pub next_attempt_at: Option<String>,
+    /// Start of the next scheduled run.
+    pub next_run_at: Option<String>,
+    /// Result of the last attempt; JSON, or a string; null where it has none or is not text.
+    pub result: Option<Box<RawValue>>,
+    /// Ended attempts, ever.
+    pub runs: u64,
+    /// Failed ones.
+    pub failures: u64,
+    /// Why the newest content does not serve.
+    pub error: Option<String>,
+    /// Runtime, for people: `python 3.11`.
+    #[serde(default)]
+    pub runtime: String,
+    /// Labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Median duration of the last hundred attempts.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
+    /// 99th percentile of them.
+    #[serde(default)]
+    pub p99_ms: Option<f64>,
+    /// Attempts running now.
+    #[serde(default)]
+    pub running: u32,
+    /// Invocations waiting now.
+    #[serde(default)]
+    pub queued: u32,
+}
+
+/// `GET /v1/functions/F` adds what does not belong into a status file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionDetail {
+    /// The status.
+    #[serde(flatten)]
+    pub status: FunctionStatus,
+    /// `script`, and why: `no handler found`.
+    pub mode: String,
+    /// Why this mode.
+    pub mode_reason: String,
+    /// The code file or directory.
+    pub source: String,
+    /// The manifest with every key, defaults filled in.
+    pub manifest: serde_json::Value,
+    /// Interpreter, real path.
+    pub interpreter: String,
+    /// Uid it runs as.
+    pub uid: u32,
+    /// Problems and warnings of the newest content.
+    pub diagnostics: Vec<serde_json::Value>,
+}
+
+/// An invocation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InvocationView {
+    /// Its id.
+    pub id: InvocationId,
+    /// Its function.
+    pub function: FunctionName,
+    /// What made it.
+    pub trigger: Trigger,
+    /// State.
+    pub state: State,
+    /// Reason of the last attempt.
+    pub reason: Option<Reason>,
+    /// In words.
+    pub message: String,
+    /// What ran out.
+    pub exhausted: Option<Exhausted>,
+    /// Version of the last attempt.
+    pub version: Option<Version>,
+    /// Accepted.
+    pub accepted_at: String,
+    /// First attempt's start.
+    pub started_at: Option<String>,
+    /// End.
+    pub ended_at: Option<String>,
+    /// Start of the next attempt.
+    pub next_attempt_at: Option<String>,
+    /// Attempts so far; in lists without their details.
+    pub attempts: u32,
+    /// Polls so far.
+    pub polls: u32,
+    /// Each attempt, oldest first; only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempt_records: Vec<AttemptView>,
+}
+
+/// An attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AttemptView {
+    /// Which try.
+    pub attempt: u32,
+    /// Polls before it.
+    pub poll: u32,
+    /// Start.
+    pub started_at: String,
+    /// End.
+    pub ended_at: String,
+    /// Duration.
+    pub duration_ms: f64,
+    /// Exit code.
+    pub exit_code: Option<u8>,
+    /// Signal, `SIGSEGV`.
+    pub signal: Option<String>,
+    /// Class.
+    pub class: Class,
+    /// Reason.
+    pub reason: Reason,
+    /// In words.
+    pub message: String,
+    /// CPU time.
+    pub cpu_ms: f64,
+    /// Peak memory.
+    pub memory_peak_bytes: Option<u64>,
+    /// What the peak is of: `attempt`, `largest-process`.
+    pub scope: Option<String>,
+    /// Held back by the CPU quota.
+    pub throttled_ms: f64,
+    /// Worker.
+    pub worker: Option<u64>,
+    /// Whether it was started for this attempt.
+    pub cold: bool,
+    /// Version.
+    pub version: Option<Version>,
+    /// Bytes on standard output.
+    pub stdout_bytes: u64,
+    /// Bytes on standard error.
+    pub stderr_bytes: u64,
+    /// Bytes not kept.
+    pub dropped_bytes: u64,
+}
+
+/// A line of output.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When it arrived.
+    pub time: String,
+    /// Function.
+    pub function: FunctionName,
+    /// Invocation.
+    pub invocation: InvocationId,
+    /// Which try.
+    pub attempt: u32,
+    /// `stdout`, `stderr`, or `fnd` for a note (what was dropped).
+    pub stream: String,
+    /// The text without its line end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// `GET /v1/status`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// fnd's version.
+    pub version: String,
+    /// The spawner's.
+    pub spawner_version: String,
+    /// `running`, `draining`, `no-spawner`.
+    pub state: String,
+    /// When fnd started.
+    pub started_at: String,
+    /// Host name.
+    pub node: String,
+    /// cgroup layout: `v2`, `hybrid`, `none`.
+    pub cgroups: String,
+    /// How process trees are contained.
+    pub containment: String,
+    /// What cannot be enforced here: limit and why.
+    pub not_enforced: BTreeMap<String, String>,
+    /// Resident memory of fnd and its spawner.
+    pub memory_bytes: u64,
+    /// Attempts running.
+    pub running: u32,
+    /// Invocations waiting.
+    pub queued: u32,
+    /// Functions by state.
+    pub functions_by_state: BTreeMap<String, u32>,
+    /// Problems of files that belong to no function, and of the configuration.
+    pub problems: Vec<String>,
+    /// Functions.
+    pub functions: Vec<FunctionStatus>,
+}
+
+/// `GET /v1/functions`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionList {
+    /// By name.
+    pub functions: Vec<FunctionStatus>,
+}
+
+/// `GET /v1/invocations`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct InvocationList {
+    /// Newest first.
+    pub invocations: Vec<InvocationView>,
+    /// Cursor of the next page (`after=`), if there is one.
+    pub next: Option<String>,
+}
+
+/// Answer to a queued invocation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its id.
+    pub id: InvocationId,
+}
+
+/// RFC 9457 problem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Problem {
+    /// `about:blank`.
+    pub r#type: String,
+    /// HTTP status in words.
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Stable code for programs: `not-found`, `timeout`, `queue-full`.
+    pub code: String,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The function concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<FunctionName>,
+    /// The invocation concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<InvocationId>,
+    /// Its reason, where it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}

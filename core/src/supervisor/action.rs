@@ -1,0 +1,157 @@
+//! What can leave the supervisor: wishes that the edges carry out.
+
+use super::event::ReplyTo;
+use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::{Skip, Trigger};
+use crate::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
+use std::time::Duration;
+
+/// Everything the supervisor can wish.
+#[derive(Debug)]
+pub enum Action {
+    /// Store a new invocation; where it is durable, `Stored` or `StoreFailed` must follow.
+    Store(Box<Accepted>),
+    /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
+    Spawn(Box<SpawnOrder>),
+    /// SIGTERM to a worker's processes.
+    Term(WorkerId),
+    /// SIGKILL to them.
+    Kill(WorkerId),
+    /// Store an ended attempt and, with it, where its invocation stands now (which may be its end).
+    Record(Box<AttemptRecord>, Box<InvocationRecord>),
+    /// Store where an invocation stands, without an attempt (running, cancelled in the queue, skipped).
+    Update(Box<InvocationRecord>),
+    /// The invocation's temporary files can go.
+    Release {
+        /// The function.
+        function: FunctionId,
+        /// The invocation.
+        invocation: InvocationId,
+    },
+    /// Answer.
+    Reply(ReplyTo, Box<Answer>),
+    /// Write the function's status file: something in it changed.
+    Status(FunctionName),
+    /// Remember whether a person disabled the function.
+    StoreEnabled {
+        /// The function.
+        function: FunctionName,
+        /// Which of both.
+        enabled: bool,
+    },
+    /// Tell people; goes to the journal.
+    Notice(Notice),
+    /// Nothing runs any more after a drain.
+    Drained,
+}
+
+/// What a worker is to run.
+#[derive(Debug, Clone)]
+pub struct SpawnOrder {
+    /// Its number.
+    pub worker: WorkerId,
+    /// The function.
+    pub function: FunctionName,
+    /// Its number at the spawner.
+    pub id: FunctionId,
+    /// The version.
+    pub version: Version,
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// Which try.
+    pub attempt: Attempt,
+    /// Polls before it.
+    pub poll: u32,
+    /// What made it.
+    pub trigger: Trigger,
+    /// What it gets.
+    pub payload: Payload,
+    /// Result of the attempt before, after execute-again.
+    pub previous: Option<RunResult>,
+    /// End of this attempt, Unix milliseconds, for `FND_DEADLINE`.
+    pub deadline_ms: Option<u64>,
+}
+
+/// What a caller is told.
+#[derive(Debug)]
+pub enum Answer {
+    /// Accepted, and on disk.
+    Queued(InvocationId),
+    /// Ended. For a caller who waits.
+    Finished(Box<InvocationRecord>),
+    /// The attempt's timeout or the invocation's deadline was reached; the final record follows.
+    TimedOut {
+        /// The invocation.
+        id: InvocationId,
+        /// Which limit, in words.
+        message: String,
+    },
+    /// Not accepted.
+    Rejected(Rejection),
+    /// Done (cancel accepted, enabled, disabled).
+    Done,
+    /// There is no such function or invocation, or it has ended.
+    NotFound,
+    /// Accepted but could not be made durable.
+    StoreFailed,
+}
+
+/// Why a request to run was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
+    /// No function of that name.
+    NoSuchFunction,
+    /// It has no version that could run.
+    Invalid {
+        /// Why.
+        error: String,
+    },
+    /// Queue full, rate, overlap, disabled.
+    Skipped {
+        /// Which.
+        skip: Skip,
+        /// When to try again, if that can be said.
+        retry_after: Option<Duration>,
+    },
+    /// Draining, or no spawner.
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Something people should know, beside records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// An attempt began.
+    AttemptStarted {
+        /// The function.
+        function: FunctionName,
+        /// The invocation.
+        invocation: InvocationId,
+        /// Which try.
+        attempt: Attempt,
+        /// The worker.
+        worker: WorkerId,
+        /// What made it.
+        trigger: Trigger,
+    },
+    /// A function's public state changed.
+    StateChanged {
+        /// The function.
+        function: FunctionName,
+        /// From.
+        from: super::FunctionState,
+        /// To.
+        to: super::FunctionState,
+    },
+    /// A worker did not end within its time after SIGKILL.
+    Unkillable {
+        /// The worker.
+        worker: WorkerId,
+        /// The function.
+        function: FunctionName,
+    },
+    /// An event that should be impossible: a defect of fnd, made safe.
+    Defect(String),
+}

@@ -1,0 +1,160 @@
+//! What can arrive at the supervisor: facts and requests.
+
+use super::rules::Rules;
+use crate::frame::ExitStatus;
+use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::Trigger;
+use crate::record::{Payload, RunResult, Unfinished, Usage};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time an event is handled at: both clocks, read once by the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Now {
+    /// Since the supervisor's start, on a clock that only goes forward; deadlines and delays are on it.
+    pub mono: Duration,
+    /// Unix milliseconds; for records only.
+    pub unix_ms: u64,
+}
+
+/// Where an answer goes: a number the driver gave out, used at most once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReplyTo(pub u64);
+
+/// Everything that can happen.
+#[derive(Debug)]
+pub enum Event {
+    /// What the ledger knows, first of all events and once. Unfinished invocations whose function is not installed yet
+    /// wait for it (until [`Event::Scanned`]).
+    Restored(Restored),
+    /// A version of a function is installed: it serves from now on.
+    Installed(Box<Installed>),
+    /// New content of a function is invalid: what served before goes on; without that the function is `invalid`.
+    Refused {
+        /// The function.
+        function: FunctionName,
+        /// Why, in one line.
+        error: String,
+    },
+    /// The function's file is gone.
+    Removed(FunctionName),
+    /// The first scan of the functions directories is over: what is not there now was deleted.
+    Scanned,
+    /// A request to run.
+    Submit(Box<Submit>),
+    /// A durable invocation is on disk.
+    Stored(InvocationId),
+    /// It is not: the caller is told, nothing runs.
+    StoreFailed(InvocationId),
+    /// Ends an invocation.
+    Cancel {
+        /// Which.
+        id: InvocationId,
+        /// Where the answer goes.
+        reply: ReplyTo,
+    },
+    /// Lets a function run again, or not. Disabling ends nothing that runs; what waits in the queue is skipped.
+    SetEnabled {
+        /// The function.
+        function: FunctionName,
+        /// Which of both.
+        enabled: bool,
+        /// Where the answer goes.
+        reply: ReplyTo,
+    },
+    /// Accept nothing new, finish what runs; then [`Action::Drained`](super::Action::Drained).
+    Drain,
+    /// Kill what runs: the second Ctrl-C.
+    StopNow,
+    /// The spawner started a worker.
+    Spawned(WorkerId),
+    /// It could not.
+    SpawnFailed {
+        /// The worker that never was.
+        worker: WorkerId,
+        /// Why.
+        message: String,
+    },
+    /// A worker ended and its leaf is empty.
+    Exited(Box<Exited>),
+    /// The spawner is gone and with it every worker.
+    SpawnerLost,
+    /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
+    Tick,
+}
+
+/// What the ledger knew at start.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Invocations without an end, oldest first.
+    pub unfinished: Vec<Unfinished>,
+    /// Contents that have run as `load`.
+    pub loaded: Vec<(FunctionName, Version)>,
+    /// Functions disabled by a person.
+    pub disabled: Vec<FunctionName>,
+    /// Counts per function: runs, failures.
+    pub counts: Vec<(FunctionName, u64, u64)>,
+}
+
+/// A version in place.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// The function.
+    pub function: FunctionName,
+    /// Its number at the spawner.
+    pub id: FunctionId,
+    /// The version.
+    pub version: Version,
+    /// What "once per content" goes by.
+    pub load_key: Version,
+    /// What its manifest says.
+    pub rules: Rules,
+}
+
+/// A request to run.
+#[derive(Debug)]
+pub struct Submit {
+    /// The id it gets if accepted.
+    pub id: InvocationId,
+    /// The function.
+    pub function: FunctionName,
+    /// What made it.
+    pub trigger: Trigger,
+    /// What it brings; without data the manifest's `data` and `context` are used.
+    pub payload: Payload,
+    /// Where the answer goes: the end if `wait`, else the acceptance.
+    pub reply: Option<ReplyTo>,
+    /// Whether the caller waits for the end. Otherwise the invocation is made durable before it is acknowledged.
+    pub wait: bool,
+    /// Shorter timeout.
+    pub timeout: Option<Duration>,
+    /// Not before, Unix milliseconds.
+    pub not_before_ms: Option<u64>,
+    /// Skipped when not started by then, Unix milliseconds.
+    pub expires_ms: Option<u64>,
+    /// The same again with the same key is the same invocation; kept while it runs (a durable table is a later issue).
+    pub idempotency_key: Option<Arc<str>>,
+}
+
+/// A worker's end with everything known about it.
+#[derive(Debug, Clone)]
+pub struct Exited {
+    /// The worker.
+    pub worker: WorkerId,
+    /// How its first process ended.
+    pub status: ExitStatus,
+    /// What it used and printed.
+    pub usage: Usage,
+    /// Processes the kernel killed for memory.
+    pub oom_kills: u64,
+    /// Whether those may have been in other workers of the function.
+    pub oom_shared: bool,
+    /// Forks the pids limit refused.
+    pub pids_refused: u64,
+    /// `$FND_RESULT` if it was written, else standard output.
+    pub result: Option<RunResult>,
+    /// The result's size, if it exceeded `limits.result` (it is then absent).
+    pub result_too_large: Option<u64>,
+    /// Last non-empty line of standard error, at most 4 KiB.
+    pub last_error_line: Option<String>,
+}
