@@ -3,8 +3,12 @@
 //! Instants are RFC 3339 text in UTC with milliseconds, durations milliseconds, sizes bytes. A field that is null is known
 //! to be absent.
 
+use crate::diagnostic::Diagnostic;
 use crate::ids::{FunctionName, InvocationId, Version};
+use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::record::{AttemptRecord, InvocationRecord};
+use crate::runtime::RuntimeSummary;
 use crate::supervisor::FunctionState;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -78,11 +82,29 @@ pub struct FunctionStatus {
 }
 
 /// `GET /v1/functions/F` adds what does not belong into a status file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct FunctionDetail {
     /// The status.
     #[serde(flatten)]
     pub status: FunctionStatus,
+    /// The rest.
+    #[serde(flatten)]
+    pub more: FunctionMore,
+}
+
+/// Read in two passes over the same text: a flattened field would lose the result's exact form.
+impl<'de> Deserialize<'de> for FunctionDetail {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let parts = || Ok((serde_json::from_str(text.get())?, serde_json::from_str(text.get())?));
+        let (status, more) = parts().map_err(|error: serde_json::Error| serde::de::Error::custom(error))?;
+        Ok(Self { status, more })
+    }
+}
+
+/// What [`FunctionDetail`] adds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionMore {
     /// `script`, and why: `no handler found`.
     pub mode: String,
     /// Why this mode.
@@ -275,4 +297,139 @@ pub struct Problem {
     /// Its reason, where it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+}
+
+/// Lines of output: `GET /v1/logs` and `GET /v1/invocations/ID/logs`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogList {
+    /// Oldest first.
+    pub lines: Vec<LogLine>,
+}
+
+/// `GET /v1/runtimes`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RuntimeList {
+    /// By id.
+    pub runtimes: Vec<RuntimeSummary>,
+}
+
+/// `GET /v1/sizes`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SizeList {
+    /// Smallest first.
+    pub sizes: Vec<SizeView>,
+}
+
+/// A size: a preset of `[limits]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeView {
+    /// Its name, `M`.
+    pub name: String,
+    /// What it sets in `[limits]`, key to value as written: `memory` to `512M`.
+    pub limits: BTreeMap<String, String>,
+}
+
+/// Answer to `POST /v1/reload`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Functions whose serving version changed, by name.
+    pub applied: Vec<FunctionName>,
+    /// Functions that are gone, by name.
+    pub removed: Vec<FunctionName>,
+    /// Problems of everything that is configured now, applied or not.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Body of `POST /v1/validate`: one file as it would lie in the functions directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidateRequest {
+    /// Its name there: `hello.py`, `hello.toml`.
+    pub name: String,
+    /// What is in it.
+    pub content: String,
+}
+
+/// Answer to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ValidateReport {
+    /// Whether it would serve.
+    pub valid: bool,
+    /// What is wrong with it, in the order of the file.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Answer to requests that only change something: cancel, enable, disable, drain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// What is so now: `cancelling`, `enabled`, `disabled`, `draining`, `drained`.
+    pub state: String,
+}
+
+impl InvocationView {
+    /// Returns the view of a record, without details of its attempts.
+    #[must_use]
+    pub fn of(record: &InvocationRecord) -> Self {
+        Self {
+            id: record.id,
+            function: record.function.clone(),
+            trigger: record.trigger,
+            state: record.state,
+            reason: record.reason,
+            message: record.message.clone(),
+            exhausted: record.exhausted,
+            version: record.version,
+            accepted_at: instant::text(record.accepted_ms),
+            started_at: record.started_ms.map(instant::text),
+            ended_at: record.ended_ms.map(instant::text),
+            next_attempt_at: record.next_attempt_ms.map(instant::text),
+            attempts: record.attempts,
+            polls: record.polls,
+            attempt_records: Vec::new(),
+        }
+    }
+}
+
+impl AttemptView {
+    /// Returns the view of a record. Every attempt has a process of its own, so it is cold.
+    #[must_use]
+    pub fn of(record: &AttemptRecord) -> Self {
+        let usage = &record.usage;
+        let scope = if usage.peak_of_largest {
+            "largest-process"
+        } else {
+            "attempt"
+        };
+        Self {
+            attempt: record.attempt.0,
+            poll: record.poll,
+            started_at: instant::text(record.started_ms),
+            ended_at: instant::text(record.ended_ms),
+            duration_ms: milliseconds(record.duration_us),
+            exit_code: record.exit_code,
+            signal: record
+                .signal
+                .map(|number| Reason::Signal(number).to_string().replace("signal-", "SIG")),
+            class: record.reason.class(),
+            reason: record.reason,
+            message: record.message.clone(),
+            cpu_ms: milliseconds(usage.cpu_us),
+            memory_peak_bytes: usage.memory_peak_bytes,
+            scope: usage.memory_peak_bytes.map(|_| scope.to_owned()),
+            throttled_ms: milliseconds(usage.throttled_us),
+            worker: record.worker.map(|worker| worker.0),
+            cold: true,
+            version: record.version,
+            stdout_bytes: usage.stdout_bytes,
+            stderr_bytes: usage.stderr_bytes,
+            dropped_bytes: usage.dropped_bytes,
+        }
+    }
+}
+
+/// Returns microseconds as milliseconds; exact to the microsecond for three hundred years.
+#[must_use]
+pub fn milliseconds(us: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "53 bits of microseconds are 285 years")]
+    let us = us as f64;
+    us / 1000.0
 }

@@ -4,9 +4,28 @@
 //! Built with the feature `full` for `fnd` and `fndctl`; `fnd-spawner`, which runs as root, takes only [`ids`],
 //! [`wire`], [`plan`] and [`frame`], so that no TOML or JSON parser is part of the root program.
 
+#[cfg(feature = "full")]
+pub mod check;
+#[cfg(feature = "full")]
+pub mod diagnostic;
+#[cfg(feature = "full")]
+pub mod explain;
 pub mod frame;
 pub mod ids;
+#[cfg(feature = "full")]
+pub mod instant;
+#[cfg(feature = "full")]
+pub mod judge;
+#[cfg(feature = "full")]
+pub mod manifest;
 pub mod plan;
+#[cfg(feature = "full")]
+pub mod runtime;
+#[cfg(feature = "full")]
+pub mod schema;
+#[cfg(feature = "full")]
+pub mod settings;
+pub mod units;
 pub mod wire;
 
 #[cfg(feature = "full")]
@@ -15,6 +34,8 @@ pub mod api;
 pub mod backoff;
 #[cfg(feature = "full")]
 pub mod outcome;
+#[cfg(feature = "full")]
+pub mod problem;
 #[cfg(feature = "full")]
 pub mod record;
 #[cfg(feature = "full")]

@@ -13,9 +13,9 @@ pub enum Action {
     Store(Box<Accepted>),
     /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
-    /// SIGTERM to a worker's processes.
+    /// SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
     Term(WorkerId),
-    /// SIGKILL to them.
+    /// SIGKILL to them. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
     /// Store an ended attempt and, with it, where its invocation stands now (which may be its end).
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
@@ -30,7 +30,8 @@ pub enum Action {
     },
     /// Answer.
     Reply(ReplyTo, Box<Answer>),
-    /// Write the function's status file: something in it changed.
+    /// Write the function's status file: something in it changed. It does not change for attempts that begin: the end of
+    /// each writes it anyway. Where the supervisor no longer knows the function, its file can go.
     Status(FunctionName),
     /// Remember whether a person disabled the function.
     StoreEnabled {
@@ -41,7 +42,7 @@ pub enum Action {
     },
     /// Tell people; goes to the journal.
     Notice(Notice),
-    /// Nothing runs any more after a drain.
+    /// Nothing runs any more after a drain, and every acceptance has been answered. Said once.
     Drained,
 }
 
@@ -136,7 +137,7 @@ pub enum Notice {
         /// What made it.
         trigger: Trigger,
     },
-    /// A function's public state changed.
+    /// A function's public state changed, other than between ready and running and on its first appearance.
     StateChanged {
         /// The function.
         function: FunctionName,

@@ -4,7 +4,7 @@ use super::rules::Rules;
 use crate::frame::ExitStatus;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::Trigger;
-use crate::record::{Payload, RunResult, Unfinished, Usage};
+use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,8 +77,13 @@ pub enum Event {
     },
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
-    /// The spawner is gone and with it every worker.
+    /// The spawner is gone and with it every worker. Nothing starts until [`Event::SpawnerBack`].
     SpawnerLost,
+    /// A new spawner is there.
+    SpawnerBack {
+        /// The number its next worker gets, unless this supervisor has counted further.
+        next_worker: WorkerId,
+    },
     /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
     Tick,
 }
@@ -94,7 +99,24 @@ pub struct Restored {
     pub disabled: Vec<FunctionName>,
     /// Counts per function: runs, failures.
     pub counts: Vec<(FunctionName, u64, u64)>,
+    /// Each function's last attempt, so that a status file written after a restart still shows it.
+    pub last: Vec<LastAttempt>,
 }
+
+/// The last attempt a function had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastAttempt {
+    /// The attempt.
+    pub attempt: AttemptRecord,
+    /// What made its invocation.
+    pub trigger: Trigger,
+    /// Its result; absent where there was none and where it was larger than [`LAST_RESULT_MAX`].
+    pub result: Option<RunResult>,
+}
+
+/// Most bytes of a last result kept in memory for status files: with the default `limits.result` of 6 MiB, ten thousand
+/// functions would otherwise hold 60 GiB. Larger ones are in the ledger.
+pub const LAST_RESULT_MAX: usize = 64 << 10;
 
 /// A version in place.
 #[derive(Debug, Clone)]
@@ -107,6 +129,8 @@ pub struct Installed {
     pub version: Version,
     /// What "once per content" goes by.
     pub load_key: Version,
+    /// A fresh id, used if this content is to run by itself.
+    pub load_id: InvocationId,
     /// What its manifest says.
     pub rules: Rules,
 }

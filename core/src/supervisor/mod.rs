@@ -2,16 +2,46 @@
 //!
 //! [`Supervisor::handle`] takes what happened and the time, changes the state and appends what shall be done. It starts
 //! nothing, reads no clock and waits for nothing; [`Supervisor::next_deadline`] says when it wants a [`Event::Tick`].
+//!
+//! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `attempt` (start, end, what follows) with
+//! `worker` (its phases) and `verdict` (reason and words); `ending` is what ends an invocation from outside, `versions` what
+//! changes functions, `restore` and `shutdown` the edges of its life, `view` what people see.
 
 mod action;
+mod admission;
+mod attempt;
+mod ending;
 mod event;
+mod function;
+mod invocation;
+mod restore;
 mod rules;
+mod shutdown;
+mod submit;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod verdict;
+mod versions;
+mod view;
+mod words;
+mod worker;
 
 pub use action::{Action, Answer, Notice, Rejection, SpawnOrder};
-pub use event::{Event, Exited, Installed, Now, ReplyTo, Restored, Submit};
+pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use rules::{NodeBudget, Overlap, Poll, Queue, Retry, Rules};
+pub use view::FunctionView;
 
+use crate::ids::{InvocationId, WorkerId};
+use admission::Node;
+use function::Functions;
+use invocation::Invocation;
 use serde::{Deserialize, Serialize};
+use shutdown::Phase;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use timers::Timers;
+use worker::Worker;
 
 /// Public states of a function (contract, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,4 +59,101 @@ pub enum FunctionState {
     Invalid,
     /// Its workers die before they are ready.
     CrashLooping,
+}
+
+/// The machine. Ordered maps throughout, so that the same seed and events give the same actions.
+#[derive(Debug)]
+pub struct Supervisor {
+    functions: Functions,
+    invocations: BTreeMap<InvocationId, Invocation>,
+    workers: BTreeMap<WorkerId, Worker>,
+    timers: Timers,
+    node: Node,
+    phase: Phase,
+    /// Whether there is a spawner.
+    spawner: bool,
+    /// Invocations being made durable.
+    storing: usize,
+    next_worker: u64,
+    /// Order of acceptance of the next invocation.
+    next_number: u64,
+    random: fastrand::Rng,
+}
+
+impl Supervisor {
+    /// Returns a supervisor that knows nothing yet. `seed` is for the random part of delays, `next_worker` the number of the
+    /// first worker, from the spawner.
+    #[must_use]
+    pub fn new(seed: u64, budget: NodeBudget, next_worker: WorkerId) -> Self {
+        Self {
+            functions: Functions::default(),
+            invocations: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            timers: Timers::default(),
+            node: Node::new(budget),
+            phase: Phase::Serving,
+            spawner: true,
+            storing: 0,
+            next_worker: next_worker.0,
+            next_number: 0,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Handles what happened and appends what shall be done, in this order. `now` never goes back.
+    ///
+    /// What happened comes before what is due at the same instant: a worker that ended just in time ended in time, however
+    /// late the driver came to say so.
+    pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
+        match event {
+            Event::Restored(restored) => self.restored(now, restored, out),
+            Event::Installed(installed) => self.installed(now, *installed, out),
+            Event::Refused { function, error } => self.refused(&function, error, out),
+            Event::Removed(function) => self.removed(now, &function, out),
+            Event::Scanned => self.scanned(now, out),
+            Event::Submit(submit) => self.submit(now, *submit, out),
+            Event::Stored(id) => self.stored(now, id, out),
+            Event::StoreFailed(id) => self.store_failed(id, out),
+            Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
+            Event::SetEnabled {
+                function,
+                enabled,
+                reply,
+            } => self.set_enabled(now, function, (enabled, reply), out),
+            Event::Drain => self.drain(now, out),
+            Event::StopNow => self.stop_now(now, out),
+            Event::Spawned(worker) => self.spawned(now, worker, out),
+            Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
+            Event::Exited(exited) => self.exited(now, *exited, out),
+            Event::SpawnerLost => self.spawner_lost(now, out),
+            Event::SpawnerBack { next_worker } => {
+                self.spawner = true;
+                self.next_worker = self.next_worker.max(next_worker.0);
+            }
+            Event::Tick => {}
+        }
+        loop {
+            while let Some(timer) = self.timers.pop_due(now.mono) {
+                self.fire(now, timer, out);
+            }
+            self.dispatch(now, out);
+            // A timeout or back-off of zero is due at once.
+            if self.timers.next().is_none_or(|at| at > now.mono) {
+                break;
+            }
+        }
+        self.notice_drained(out);
+    }
+
+    /// Returns when the next [`Event::Tick`] is wanted, on the clock of [`Now::mono`]; absent when nothing is planned.
+    /// Always later than the last event.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.timers.next()
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
 }

@@ -1,0 +1,509 @@
+//! Judges whole directories without a daemon: `fnd --check` and `fndctl validate`.
+//!
+//! It reads through [`Files`], which each program implements with the file system it sees. Owners and modes are not judged
+//! here: only the spawner, which opens what will run, can say something about them that holds.
+
+use crate::diagnostic::Diagnostic;
+use crate::ids::FunctionName;
+use crate::judge::{Judge, Verdict};
+use crate::manifest::forms::{Claims, is_program};
+use crate::manifest::listing::{Entry, EntryKind, Found, Listing, Place, listing};
+use crate::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
+use crate::runtime::RuntimeSummary;
+use crate::settings::resolve::configuration;
+use crate::wire::Bytes;
+
+/// How this module reads. Paths are joined with `/`; links are followed.
+pub trait Files {
+    /// Returns the names in a directory, in any order.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    fn list(&self, directory: &str) -> Result<Vec<Entry>, String>;
+
+    /// Returns at most `max` bytes of a file, from the front.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String>;
+
+    /// Returns what a path stands for.
+    ///
+    /// # Errors
+    /// Why it cannot be said: there is nothing, for example.
+    fn kind(&self, path: &str) -> Result<EntryKind, String>;
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Verdicts on functions, in the order in which they were found; their diagnostics are not repeated below.
+    pub verdicts: Vec<Verdict>,
+    /// What is wrong beside that: names, clashes, files that cannot be read.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Checked {
+    /// Returns everything that is wrong.
+    pub fn all(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics
+            .iter()
+            .chain(self.verdicts.iter().flat_map(|verdict| &verdict.diagnostics))
+    }
+
+    /// Says whether nothing would be refused.
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        !self.all().any(Diagnostic::is_error)
+    }
+}
+
+/// Largest TOML file read; the judge refuses smaller ones with words of its own.
+const TOML_MAX: usize = 1 << 20;
+
+/// First bytes that tell whether a file is a program.
+const HEAD_MAX: usize = 64;
+
+/// Returns configuration and runtimes as the judge takes them: `fnd.toml` and `conf.d/*.toml` beside it in name order where
+/// they exist, then `ID/runtime.toml` of each directory of runtimes in order.
+///
+/// # Errors
+/// Files that exist and cannot be read.
+pub fn settings(files: &dyn Files, configuration: &str, runtimes: &[String]) -> Result<JudgeSettings, Vec<Diagnostic>> {
+    let mut problems = Vec::new();
+    let mut read = |path: &str| match files.read(path, TOML_MAX) {
+        Ok(bytes) => Some(judged(path, bytes, 0o644)),
+        Err(error) => {
+            problems.push(unreadable(path, &error));
+            None
+        }
+    };
+    let mut result = JudgeSettings {
+        files: Vec::new(),
+        runtimes: Vec::new(),
+    };
+    if files.kind(configuration).is_ok() {
+        result.files.extend(read(configuration));
+    }
+    let directory = configuration.rsplit_once('/').map_or(".", |(directory, _)| directory);
+    let conf_d = format!("{directory}/conf.d");
+    let mut names = names(files, &conf_d);
+    names.retain(|name| name.ends_with(".toml") && !name.starts_with('.'));
+    result
+        .files
+        .extend(names.iter().filter_map(|name| read(&format!("{conf_d}/{name}"))));
+    for directory in runtimes {
+        for id in self::names(files, directory) {
+            let path = format!("{directory}/{id}/runtime.toml");
+            if files.kind(&path).is_ok() {
+                result.runtimes.extend(read(&path));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(result) } else { Err(problems) }
+}
+
+/// Returns a judge under the configuration and runtimes of files, and what is wrong with them; none where the
+/// configuration is refused.
+pub fn judge(files: &dyn Files, configuration: &str, runtimes: &[String]) -> (Option<Judge>, Vec<Diagnostic>) {
+    let settings = match settings(files, configuration, runtimes) {
+        Ok(settings) => settings,
+        Err(problems) => return (None, problems),
+    };
+    let mut judge = Judge::new();
+    let (policy, document) = judge.settings(&settings);
+    (policy.map(|_| judge), document.diagnostics)
+}
+
+/// Judges a text that is in no directory, by the name it would have there: code, `NAME.toml` as a manifest whose code is
+/// not known, `fnd.toml` as configuration.
+#[must_use]
+pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
+    let mut result = Checked::default();
+    if name.rsplit('/').next() == Some("fnd.toml") {
+        result.diagnostics = configuration([(name, bytes)]).err().unwrap_or_default();
+        return result;
+    }
+    if name.ends_with(".toml") {
+        result.diagnostics = judge.manifest(name, bytes);
+        return result;
+    }
+    let stem = name.rsplit('/').next().unwrap_or(name);
+    let stem = claims(judge)
+        .split(stem)
+        .map_or_else(|| stem.split('.').next().unwrap_or_default(), |(stem, _)| stem);
+    match FunctionName::new(stem) {
+        Ok(function) => {
+            let mode = if is_program(bytes) { 0o755 } else { 0o644 };
+            let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
+            let function = JudgeFunction {
+                name: function,
+                files,
+                manifest: None,
+                directory: false,
+            };
+            result.verdicts.push(judge.function(&function).verdict);
+        }
+        Err(error) => result
+            .diagnostics
+            .push(Diagnostic::error("bad-name", error.to_string()).in_file(name)),
+    }
+    result
+}
+
+fn names(files: &dyn Files, directory: &str) -> Vec<String> {
+    let entries = files.list(directory).unwrap_or_default();
+    let mut names: Vec<String> = entries
+        .into_iter()
+        .filter_map(|entry| String::from_utf8(entry.name).ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Judges what a path holds: a directory of functions, a function in directory form, a code file, or a manifest.
+#[must_use]
+pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
+    let mut check = Check {
+        judge,
+        files,
+        result: Checked::default(),
+        claims: claims(judge),
+    };
+    let path = if path.len() > 1 {
+        path.strip_suffix('/').unwrap_or(path)
+    } else {
+        path
+    };
+    match files.kind(path) {
+        Err(error) => check.result.diagnostics.push(unreadable(path, &error)),
+        Ok(EntryKind::Directory { manifest: false }) => check.directory(path, None),
+        Ok(EntryKind::Directory { manifest: true }) => check.one(path),
+        Ok(EntryKind::File { .. }) => match path.strip_suffix("/function.toml") {
+            Some(directory) => check.one(directory),
+            None => check.one(path),
+        },
+        Ok(EntryKind::Other) => {
+            check
+                .result
+                .diagnostics
+                .push(Diagnostic::error("not-a-file", "it is neither a regular file nor a directory").in_file(path));
+        }
+    }
+    check.result
+}
+
+fn claims(judge: &Judge) -> Claims {
+    Claims::of(
+        judge
+            .runtimes()
+            .iter()
+            .map(|runtime| &runtime.summary)
+            .collect::<Vec<&RuntimeSummary>>(),
+    )
+}
+
+struct Check<'a> {
+    judge: &'a Judge,
+    files: &'a dyn Files,
+    result: Checked,
+    claims: Claims,
+}
+
+impl Check<'_> {
+    fn listing(&mut self, path: &str, group: Option<&str>) -> Option<Listing> {
+        let mut entries = match self.files.list(path) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.result.diagnostics.push(unreadable(path, &error));
+                return None;
+            }
+        };
+        entries.sort_by(|one, two| one.name.cmp(&two.name));
+        let default_runtime = self.judge.configuration().settings.default_runtime.is_some();
+        let place = Place {
+            path,
+            group,
+            claims: &self.claims,
+            default_runtime,
+        };
+        let head = |name: &str| self.files.read(&format!("{path}/{name}"), HEAD_MAX);
+        Some(listing(place, &entries, |name| {
+            head(name).is_ok_and(|head| is_program(&head))
+        }))
+    }
+
+    fn directory(&mut self, path: &str, group: Option<&str>) {
+        let Some(listing) = self.listing(path, group) else {
+            return;
+        };
+        self.result.diagnostics.extend(listing.problems);
+        for found in &listing.functions {
+            self.function(path, found);
+        }
+        for name in &listing.groups {
+            self.directory(&format!("{path}/{name}"), Some(name));
+        }
+    }
+
+    /// Judges the function a file or directory belongs to.
+    fn one(&mut self, path: &str) {
+        let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let Some(listing) = self.listing(directory, None) else {
+            return;
+        };
+        let is_its = |found: &&Found| found.source == name || found.sidecar.as_deref() == Some(name);
+        if let Some(found) = listing.functions.iter().find(is_its) {
+            return self.function(directory, found);
+        }
+        let about = |problem: &&Diagnostic| {
+            problem.file.as_deref() == Some(path)
+                || (problem.code == "name-clash" && problem.message.contains(&format!("`{name}`")))
+        };
+        let problems: Vec<Diagnostic> = listing.problems.iter().filter(about).cloned().collect();
+        if problems.is_empty() {
+            let problem = Diagnostic::error("no-function", "no rule makes it a function");
+            let help = "known suffixes are those of `fndctl runtimes`; another file has to be an executable program";
+            self.result.diagnostics.push(problem.in_file(path).with_help(help));
+        }
+        self.result.diagnostics.extend(problems);
+    }
+
+    fn function(&mut self, directory: &str, found: &Found) {
+        let path = format!("{directory}/{}", found.source);
+        let mut files = Vec::new();
+        let mut manifest = None;
+        if found.directory {
+            self.tree(&path, "", &mut files);
+            manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
+        } else {
+            let mode = match self.files.kind(&path) {
+                Ok(EntryKind::File { executable: true }) => 0o755,
+                _ => 0o644,
+            };
+            files.extend(self.read(&path, CODE_MAX, mode));
+            if let Some(sidecar) = &found.sidecar {
+                manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
+            }
+        }
+        let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
+        if !unread {
+            let function = JudgeFunction {
+                name: found.name.clone(),
+                files,
+                manifest,
+                directory: found.directory,
+            };
+            self.result.verdicts.push(self.judge.function(&function).verdict);
+        }
+    }
+
+    /// Adds every file of a directory, the bytes of those at its top: entries and `env_file`s are there.
+    fn tree(&mut self, path: &str, below: &str, files: &mut Vec<JudgedFile>) {
+        let mut entries = self.files.list(&format!("{path}{below}")).unwrap_or_default();
+        entries.sort_by(|one, two| one.name.cmp(&two.name));
+        for entry in entries {
+            let Ok(name) = String::from_utf8(entry.name) else {
+                continue;
+            };
+            let whole = format!("{path}{below}/{name}");
+            let relative = whole.strip_prefix(&format!("{path}/")).unwrap_or(&whole).to_owned();
+            match entry.kind {
+                EntryKind::File { executable } => {
+                    let mode = if executable { 0o755 } else { 0o644 };
+                    files.extend(
+                        self.read(&whole, CODE_MAX, mode)
+                            .map(|file| JudgedFile { path: relative, ..file }),
+                    );
+                }
+                // Deeper than sources are; and links may lead in a circle.
+                EntryKind::Directory { .. } if below.matches('/').count() < 16 && !name.starts_with('.') => {
+                    self.tree(path, &format!("{below}/{name}"), files);
+                }
+                EntryKind::Directory { .. } | EntryKind::Other => {}
+            }
+        }
+    }
+
+    fn read(&mut self, path: &str, max: usize, mode: u32) -> Option<JudgedFile> {
+        match self.files.read(path, max) {
+            Ok(bytes) => Some(judged(path, bytes, mode)),
+            Err(error) => {
+                self.result.diagnostics.push(unreadable(path, &error));
+                None
+            }
+        }
+    }
+}
+
+/// Returns a file of whose owner nothing is known: it is taken for root's.
+fn judged(path: &str, bytes: Vec<u8>, mode: u32) -> JudgedFile {
+    JudgedFile {
+        path: path.to_owned(),
+        bytes: Bytes(bytes),
+        mode,
+        trusted: true,
+    }
+}
+
+fn unreadable(path: &str, error: &str) -> Diagnostic {
+    Diagnostic::error("unreadable", format!("it cannot be read: {error}")).in_file(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Files in memory: path to mode and text.
+    struct Memory(BTreeMap<String, (bool, &'static str)>);
+
+    impl Files for Memory {
+        fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+            let mut names: Vec<String> = Vec::new();
+            for path in self.0.keys() {
+                let name = path
+                    .strip_prefix(&format!("{directory}/"))
+                    .and_then(|rest| rest.split('/').next());
+                if let Some(name) = name.filter(|name| !names.iter().any(|known| known == name)) {
+                    names.push(name.to_owned());
+                }
+            }
+            let entry = |name: String| {
+                Some(Entry {
+                    kind: self.kind(&format!("{directory}/{name}")).ok()?,
+                    name: name.into_bytes(),
+                })
+            };
+            if names.is_empty() {
+                Err("no such directory".into())
+            } else {
+                Ok(names.into_iter().filter_map(entry).collect())
+            }
+        }
+
+        fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
+            let (_, text) = self.0.get(path).ok_or("no such file")?;
+            Ok(text.bytes().take(max).collect())
+        }
+
+        fn kind(&self, path: &str) -> Result<EntryKind, String> {
+            if let Some((executable, _)) = self.0.get(path) {
+                return Ok(EntryKind::File {
+                    executable: *executable,
+                });
+            }
+            let below = format!("{path}/");
+            let manifest = self.0.contains_key(&format!("{below}function.toml"));
+            self.0
+                .keys()
+                .any(|path| path.starts_with(&below))
+                .then_some(EntryKind::Directory { manifest })
+                .ok_or("nothing".into())
+        }
+    }
+
+    fn memory() -> Memory {
+        let files = [
+            ("/e/fnd.toml", false, "[node]\nmax_workers = 1\n"),
+            ("/e/conf.d/b.toml", false, "[node]\nmax_workers = 3\n"),
+            ("/e/conf.d/a.toml", false, "[node]\nmax_workers = 2\n"),
+            (
+                "/r/python/runtime.toml",
+                false,
+                include_str!("../../runtimes/python/runtime.toml"),
+            ),
+            (
+                "/r/exec/runtime.toml",
+                false,
+                include_str!("../../runtimes/exec/runtime.toml"),
+            ),
+            ("/f/a.py", false, "print(1)\n"),
+            ("/f/b.py", false, "print(1)\n"),
+            ("/f/b.toml", false, "enabld = true\n"),
+            ("/f/ops/c/function.toml", false, "env_file = \"x.env\"\n"),
+            ("/f/ops/c/main.py", false, "print(1)\n"),
+            ("/f/ops/c/x.env", false, "A=1\n"),
+            ("/f/tool", true, "#!/bin/sh\n"),
+            ("/f/README.md", false, ""),
+        ];
+        Memory(
+            files
+                .into_iter()
+                .map(|(path, executable, text)| (path.to_owned(), (executable, text)))
+                .collect(),
+        )
+    }
+
+    fn judge() -> Judge {
+        let (judge, problems) = super::judge(&memory(), "/e/fnd.toml", &["/r".to_owned(), "/none".to_owned()]);
+        assert_eq!(problems, []);
+        let judge = judge.unwrap();
+        assert_eq!(judge.configuration().settings.node.max_workers, 3);
+        judge
+    }
+
+    #[test]
+    fn a_text_is_judged_by_the_name_it_would_have() {
+        let codes = |name: &str, text: &str| {
+            let checked = text_of(name, text);
+            checked.all().map(|problem| problem.code.clone()).collect::<Vec<_>>()
+        };
+        fn text_of(name: &str, text: &str) -> Checked {
+            super::text(&judge(), name, text.as_bytes())
+        }
+        assert_eq!(codes("a.py", "print(1)\n"), [""; 0]);
+        assert_eq!(codes("a.py", "# /// fnd\n# x = 1\n# ///\n"), ["unknown-key"]);
+        assert_eq!(codes("A.py", ""), ["bad-name"]);
+        assert_eq!(codes("a.toml", "permissions = [\"net\"]\nsize = \"M\"\n"), [""; 0]);
+        assert_eq!(
+            codes("a.toml", "size = \"XXXL\"\nx = 1\n"),
+            ["unknown-key", "unknown-size"]
+        );
+        assert_eq!(codes("fnd.toml", "keep_versions = 0\n"), ["bad-value"]);
+    }
+
+    #[test]
+    fn a_directory_is_judged_whole() {
+        let checked = check(&judge(), &memory(), "/f/");
+        let names: Vec<&str> = checked
+            .verdicts
+            .iter()
+            .map(|verdict| verdict.function.as_str())
+            .collect();
+        assert_eq!(names, ["a", "b", "tool", "ops/c"]);
+        let lines: Vec<String> = checked
+            .all()
+            .map(|problem| format!("{} {}", problem.code, problem.file.clone().unwrap_or_default()))
+            .collect();
+        assert_eq!(lines, ["unknown-key /f/b.toml"]);
+        assert!(!checked.valid());
+    }
+
+    #[test]
+    fn one_function_is_judged_by_any_of_its_files() {
+        for (path, name) in [
+            ("/f/b.toml", "b"),
+            ("/f/a.py", "a"),
+            ("/f/ops/c", "c"),
+            ("/f/ops/c/function.toml", "c"),
+        ] {
+            let checked = check(&judge(), &memory(), path);
+            assert_eq!(
+                checked
+                    .verdicts
+                    .iter()
+                    .map(|verdict| verdict.function.as_str())
+                    .collect::<Vec<_>>(),
+                [name]
+            );
+        }
+        for (path, code) in [("/f/README.md", "no-function"), ("/f/none.py", "unreadable")] {
+            let checked = check(&judge(), &memory(), path);
+            assert_eq!(
+                checked.all().map(|problem| problem.code.as_str()).collect::<Vec<_>>(),
+                [code]
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The command line and environment of a plan.
+
+use super::choose::Choice;
+use crate::diagnostic::Diagnostic;
+use crate::manifest::Manifest;
+use crate::manifest::resolve::Report;
+use crate::plan::Text;
+use crate::schema::PERMISSIONS;
+
+/// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
+/// for one of these must not fail.
+const GIVEN: [&str; 29] = [
+    "FND_FUNCTION",
+    "FND_INVOCATION",
+    "FND_ATTEMPT",
+    "FND_POLL",
+    "FND_RUNTIME",
+    "FND_TRIGGER",
+    "FND_DEADLINE",
+    "FND_RESULT",
+    "FND_PREVIOUS",
+    "RUNTIME",
+    "TRACEPARENT",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "LANG",
+    "TZ",
+    "PATH",
+    "STATE_DIRECTORY",
+    "CACHE_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "SERVICE_BINDING_ROOT",
+    "DATA",
+    "SECURE_DATA",
+    "KEPTN_CONTEXT",
+    "CONTEXT",
+    "SCRIPT",
+    "CMD_ARGS",
+];
+
+fn plain(text: &str) -> Text {
+    Text {
+        text: text.to_owned(),
+        template: false,
+    }
+}
+
+fn template(text: &str) -> Text {
+    Text {
+        text: text.to_owned(),
+        template: true,
+    }
+}
+
+/// Returns the command line behind the interpreter, or behind the entry where there is none.
+pub(super) fn arguments(choice: &Choice<'_>, manifest: &Manifest, file: &str, report: &mut Report<'_>) -> Vec<Text> {
+    let mut result = Vec::new();
+    for item in choice.runtime.run.iter().skip(1) {
+        match item.as_str() {
+            "{interpreter_args}" => {
+                result.extend(flags(choice, file, report).iter().map(|flag| plain(flag)));
+                result.extend(manifest.interpreter_args.iter().map(|argument| plain(argument)));
+            }
+            "{args}" => result.extend(manifest.args.iter().map(|argument| plain(argument))),
+            "{permissions}" => result.extend(permissions(choice, manifest)),
+            other => result.push(template(other)),
+        }
+    }
+    result
+}
+
+/// Returns the flags of the `#!` line, without what the command line has anyway. A program cannot grant itself
+/// permissions: those of the line are left out and named in a warning.
+fn flags(choice: &Choice<'_>, file: &str, report: &mut Report<'_>) -> Vec<String> {
+    let command = &choice.runtime.run;
+    let mut flags = choice.flags.clone();
+    flags.retain(|flag| !command.contains(flag));
+    if choice.runtime.permissions.is_none() {
+        return flags;
+    }
+    let grants = |flag: &String| {
+        let short = flag
+            .strip_prefix('-')
+            .and_then(|rest| rest.chars().next())
+            .is_some_and(|c| c.is_ascii_uppercase());
+        short || flag.starts_with("--allow-")
+    };
+    let (refused, kept): (Vec<String>, Vec<String>) = flags.into_iter().partition(grants);
+    let spelled: Vec<String> = refused
+        .iter()
+        .filter_map(|flag| Some(format!("\"{}\"", flag.strip_prefix("--allow-")?)))
+        .collect();
+    let missing = |flag: &&String| !flag.strip_prefix("--allow-").is_some_and(manifest_word);
+    if !refused.is_empty() {
+        let problem = Diagnostic::warning(
+            "permissions",
+            format!("`{}` of the `#!` line grants nothing", refused.join(" ")),
+        );
+        let help = if refused.iter().any(|flag| missing(&flag)) {
+            "name the permissions in the manifest: `permissions = [...]`".to_owned()
+        } else {
+            format!("put `permissions = [{}]` into its manifest", spelled.join(", "))
+        };
+        report.problems.push(problem.in_file(file).with_help(help));
+    }
+    kept
+}
+
+fn manifest_word(flag: &str) -> bool {
+    PERMISSIONS.contains(&flag.split('=').next().unwrap_or_default())
+}
+
+/// Returns `--allow-...` flags: what the runtime always grants, the names of given variables, what the manifest adds. A
+/// permission without limits replaces its list, because deno takes the narrower of the two.
+fn permissions(choice: &Choice<'_>, manifest: &Manifest) -> Vec<Text> {
+    let Some(granted) = &choice.runtime.permissions else {
+        return Vec::new();
+    };
+    let unlimited = |name: &str| manifest.permissions.iter().any(|permission| permission == name);
+    let mut result = Vec::new();
+    if !unlimited("env") {
+        let runtime = choice.runtime.environment.iter().map(|(name, _)| name.as_str());
+        let own = runtime
+            .chain(manifest.env.keys().map(String::as_str))
+            .filter(|name| !GIVEN.contains(name));
+        let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
+        result.push(plain(&format!("--allow-env={}", names.join(","))));
+    }
+    for (name, values) in granted.iter().filter(|(name, _)| !unlimited(name)) {
+        result.push(template(&format!("--allow-{name}={}", values.join(","))));
+    }
+    for permission in &manifest.permissions {
+        let name = permission.split('=').next().unwrap_or_default();
+        if permission == name || !unlimited(name) {
+            result.push(plain(&format!("--allow-{permission}")));
+        }
+    }
+    result
+}
+
+/// Returns the environment of runtime and manifest, in order; a later one of a name wins.
+pub(super) fn environment(choice: &Choice<'_>, manifest: &Manifest) -> Vec<(String, Text)> {
+    let runtime = choice
+        .runtime
+        .environment
+        .iter()
+        .map(|(name, value)| (name.clone(), template(value)));
+    let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
+    let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
+    runtime.chain(arguments).chain(own).collect()
+}

@@ -1,0 +1,353 @@
+//! The verdict on one function.
+
+use super::choose::Choice;
+use super::{Judge, Verdict, command};
+use crate::diagnostic::Diagnostic;
+use crate::manifest::detect::{self, Handler};
+use crate::manifest::keys::SCHEMA;
+use crate::manifest::resolve::{Report, Subject, manifest};
+use crate::manifest::{Manifest, Mode, env_file, inline};
+use crate::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, User};
+use crate::schema::read::{list, read};
+use crate::schema::source::Source;
+use crate::schema::tree::{Table, find};
+use crate::settings::resolve::unknown_size;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Everything there is to say of a function.
+#[derive(Debug)]
+pub struct Judged {
+    /// For the spawner, unless refused.
+    pub plan: Option<Plan>,
+    /// For fnd and people.
+    pub verdict: Verdict,
+}
+
+impl Judge {
+    /// Judges a function.
+    #[must_use]
+    pub fn function(&self, function: &JudgeFunction) -> Judged {
+        let mut early = Vec::new();
+        let sidecar = function
+            .manifest
+            .as_ref()
+            .and_then(|file| keep(Source::whole(&file.path, &file.bytes.0), &mut early));
+        let number = self.configuration.sources.len();
+        // The entry is needed to find the inline block, and may itself be named by the manifest.
+        let (own, problems) = sidecar
+            .as_ref()
+            .map(|source| read(source, number, SCHEMA))
+            .unwrap_or_default();
+        early.extend(problems);
+        let entry = self.entry(function, &own, sidecar.as_ref(), &mut early);
+        let block = entry.and_then(|file| {
+            keep(
+                inline::block(&shown(function, file), &file.bytes.0).map(Option::into_iter),
+                &mut early,
+            )
+        });
+        let block = block.and_then(|mut block| block.next());
+        let (own, source) = match (block, sidecar) {
+            (Some(block), Some(sidecar)) => {
+                let problem = Diagnostic::error(
+                    "two-manifests",
+                    format!("the file has a `/// fnd` block, and there is `{}`", sidecar.file),
+                );
+                early.push(problem.in_file(&block.file).with_help("keep one of the two"));
+                (own, Some(sidecar))
+            }
+            (Some(block), None) => {
+                let (own, problems) = read(&block, number, SCHEMA);
+                early.extend(problems);
+                (own, Some(block))
+            }
+            (None, sidecar) => (own, sidecar),
+        };
+        let sources: Vec<&Source> = self.configuration.sources.iter().chain(&source).collect();
+        let mut report = Report {
+            sources: &sources,
+            problems: early,
+        };
+        let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
+        let refused = report.refused();
+        let (mode_reason, runtime_version, manifest, plan) = match decided {
+            Some(decided) => (
+                decided.mode_reason,
+                decided.version,
+                Some(decided.manifest),
+                Some(decided.plan),
+            ),
+            None => (String::new(), None, None, None),
+        };
+        Judged {
+            plan: plan.filter(|_| !refused),
+            verdict: Verdict {
+                function: function.name.clone(),
+                manifest: manifest.filter(|_| !refused),
+                mode_reason,
+                runtime_version,
+                diagnostics: report.problems,
+            },
+        }
+    }
+
+    /// Returns what is wrong with a manifest whose code is not known: what depends on the runtime is not said.
+    #[must_use]
+    pub fn manifest(&self, file: &str, bytes: &[u8]) -> Vec<Diagnostic> {
+        let source = match Source::whole(file, bytes) {
+            Ok(source) => source,
+            Err(problem) => return vec![*problem],
+        };
+        let (own, mut problems) = read(&source, 0, SCHEMA);
+        let sizes = &self.configuration.sizes;
+        if let Some(size) = own.get("size").filter(|size| !sizes.contains_key(&size.value.text())) {
+            problems.push(unknown_size(&size.value.text(), sizes).at(&source, size.at.value.clone()));
+        }
+        problems
+    }
+
+    fn decide(
+        &self,
+        function: &JudgeFunction,
+        entry: &JudgedFile,
+        own: &Table,
+        report: &mut Report<'_>,
+    ) -> Option<Decided> {
+        // Whole only with the path people know it by.
+        let file = JudgedFile {
+            path: shown(function, entry),
+            ..entry.clone()
+        };
+        let env_file = self.env_file(function, own, report);
+        let choice = self.choose(own, &file, report)?;
+        let mode_reason = self.mode(own, &choice, &file, report)?;
+        let trusted = function.files.iter().all(|file| file.trusted)
+            && function.manifest.as_ref().is_none_or(|manifest| manifest.trusted);
+        let name = if function.directory {
+            entry.path.clone()
+        } else {
+            base_name(&entry.path).to_owned()
+        };
+        let subject = Subject {
+            mode: Mode::Script,
+            runtime: choice.runtime,
+            entry: name,
+            env_file,
+            trusted,
+        };
+        let manifest = manifest(own, &self.configuration, subject, report);
+        let argv = command::arguments(&choice, &manifest, &file.path, report);
+        let plan = plan(function, &choice, &manifest, argv);
+        Some(Decided {
+            mode_reason,
+            version: choice.version,
+            manifest,
+            plan,
+        })
+    }
+
+    /// Returns the file that is run.
+    fn entry<'f>(
+        &self,
+        function: &'f JudgeFunction,
+        own: &Table,
+        source: Option<&Source>,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Option<&'f JudgedFile> {
+        let at = |problem: Diagnostic, path: &str| match (own.get(path), source) {
+            (Some(node), Some(source)) => problem.at(source, node.at.value.clone()),
+            _ => problem,
+        };
+        if !function.directory {
+            if own.contains_key("entry") {
+                let message = "`entry` is for the directory form; here the file itself is run";
+                problems.push(at(
+                    Diagnostic::error("impossible", message).with_help("take it out"),
+                    "entry",
+                ));
+            }
+            return function.files.first();
+        }
+        if let Some(node) = own.get("entry") {
+            let name = node.value.text();
+            let found = function.files.iter().find(|file| file.path == name);
+            if found.is_none() {
+                let names: Vec<&str> = function.files.iter().map(|file| file.path.as_str()).take(20).collect();
+                let problem = Diagnostic::error("no-entry", format!("the entry `{name}` is not in the directory"));
+                problems.push(at(problem.with_help(format!("there are: {}", list(&names))), "entry"));
+            }
+            return found;
+        }
+        let claims = crate::manifest::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
+        let candidates: Vec<&JudgedFile> = function
+            .files
+            .iter()
+            .filter(|file| is_candidate(&file.path) && (claims.split(&file.path).is_some() || file.mode & 0o111 != 0))
+            .collect();
+        match candidates.as_slice() {
+            [one] => Some(one),
+            [] => {
+                let message =
+                    "no file to run: expected one of `main.*`, `handler.*`, `index.*` of a known suffix, or executable";
+                let problem = Diagnostic::error("no-entry", message).with_help("name the file with `entry = \"...\"`");
+                problems.push(match source {
+                    Some(source) => problem.in_file(&source.file),
+                    None => problem,
+                });
+                None
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|file| file.path.as_str()).collect();
+                let problem = Diagnostic::error("no-entry", format!("which file is run? there are {}", list(&names)));
+                let problem = problem.with_help(format!(
+                    "say it with `entry = \"{}\"`",
+                    names.first().copied().unwrap_or_default()
+                ));
+                problems.push(match source {
+                    Some(source) => problem.in_file(&source.file),
+                    None => problem,
+                });
+                None
+            }
+        }
+    }
+
+    /// Returns the variables of the `env_file`. Only the directory form has one: what lies beside a single file is neither
+    /// watched nor part of its version.
+    fn env_file(&self, function: &JudgeFunction, own: &Table, report: &mut Report<'_>) -> BTreeMap<String, String> {
+        let Some(node) = own
+            .get("env_file")
+            .or_else(|| self.configuration.defaults.get("env_file"))
+        else {
+            return BTreeMap::new();
+        };
+        let name = node.value.text();
+        if !function.directory {
+            let problem = Diagnostic::error(
+                "impossible",
+                "`env_file` is for the directory form (`NAME/function.toml`)",
+            );
+            report.add(
+                Some(&node.at),
+                problem.with_help("put the variables into `[env]`, or make it a directory"),
+            );
+            return BTreeMap::new();
+        }
+        let Some(file) = function.files.iter().find(|file| file.path == name) else {
+            let problem = Diagnostic::error(
+                "no-env-file",
+                format!("`env_file`: there is no file `{name}` in the directory"),
+            );
+            report.add(Some(&node.at), problem);
+            return BTreeMap::new();
+        };
+        env_file::read(&shown(function, file), &file.bytes.0).unwrap_or_else(|problems| {
+            report.problems.extend(problems);
+            BTreeMap::new()
+        })
+    }
+
+    /// Returns why it is run as a script; a handler is refused for now.
+    fn mode(&self, own: &Table, choice: &Choice<'_>, file: &JudgedFile, report: &mut Report<'_>) -> Option<String> {
+        let written = find(own, "mode").or_else(|| self.configuration.defaults.get("mode"));
+        if written.is_some_and(|node| node.value.text() == "script") {
+            return Some("the manifest says so".to_owned());
+        }
+        match detect::handler(&choice.runtime.summary.id, &file.bytes.0) {
+            None => Some("no handler found in the code".to_owned()),
+            Some(Handler { line, what, http }) => {
+                let kind = if http { "programs that serve HTTP" } else { "handlers" };
+                let message = format!("not supported yet: {kind} (found `{what}` at line {line})");
+                let text = String::from_utf8_lossy(&file.bytes.0);
+                let source = Source::of_lines(
+                    &file.path,
+                    text.split_inclusive('\n')
+                        .zip(1..)
+                        .map(|(line, number)| (number, "", line)),
+                );
+                let start: usize = text
+                    .split_inclusive('\n')
+                    .take(usize::try_from(line.saturating_sub(1)).unwrap_or(0))
+                    .map(str::len)
+                    .sum();
+                let end = start + source.line_text(start).trim_end().len();
+                let problem = Diagnostic::error("not-supported-yet", message).at(&source, start..end);
+                report
+                    .problems
+                    .push(problem.with_help("set `mode = \"script\"` to run it as a script"));
+                None
+            }
+        }
+    }
+}
+
+struct Decided {
+    mode_reason: String,
+    version: Option<String>,
+    manifest: Manifest,
+    plan: Plan,
+}
+
+/// Says whether a file is run without being named: `main.*`, `handler.*`, `index.*` at the top of the directory.
+fn is_candidate(path: &str) -> bool {
+    let stem = path.split('.').next().unwrap_or_default();
+    ["main", "handler", "index"].contains(&stem)
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Returns a file's path as people know it: in directory form beside the manifest.
+fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
+    match function
+        .manifest
+        .as_ref()
+        .and_then(|manifest| manifest.path.rsplit_once('/'))
+    {
+        Some((directory, _)) if function.directory => format!("{directory}/{}", file.path),
+        _ => file.path.clone(),
+    }
+}
+
+fn keep<T>(found: Result<T, Box<Diagnostic>>, problems: &mut Vec<Diagnostic>) -> Option<T> {
+    found.map_err(|problem| problems.push(*problem)).ok()
+}
+
+fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, argv: Vec<crate::plan::Text>) -> Plan {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let limits = &manifest.limits;
+    Plan {
+        function: function.name.clone(),
+        mode: match manifest.mode {
+            Mode::Script => RunMode::Script,
+        },
+        runtime: manifest.runtime.clone(),
+        interpreters: choice.interpreters.clone(),
+        asked_interpreters: u32::try_from(choice.asked).unwrap_or(u32::MAX),
+        argv,
+        environment: command::environment(choice, manifest),
+        entry: manifest.entry.clone(),
+        unix_text: choice.unix_text,
+        user: manifest.sandbox.user.clone().map_or(User::Own, User::Named),
+        groups: manifest.sandbox.groups.clone(),
+        limits: Limits {
+            timeout_ms: limits.timeout.map(ms),
+            grace_ms: ms(limits.grace),
+            memory: limits.memory,
+            memory_high: limits.memory_high,
+            swap: limits.swap,
+            cpu_milli: limits.cpu_milli,
+            cpu_weight: limits.cpu_weight,
+            pids: limits.pids,
+            open_files: limits.open_files,
+            file_size: limits.file_size,
+            io_weight: limits.io_weight,
+            io_read: limits.io_read_bytes_per_second,
+            io_write: limits.io_write_bytes_per_second,
+            result: limits.result,
+            asked: limits.asked.clone(),
+        },
+    }
+}

@@ -1,0 +1,189 @@
+//! Turns the bytes of configuration, runtimes, manifests and code into plans for the spawner and documents for fnd.
+//!
+//! The same code judges for the daemon (`fnd --judge`), `fnd --check` and `fndctl validate`. It opens nothing: whether an
+//! interpreter, a user or a group exists is the spawner's to find out.
+
+mod choose;
+mod command;
+mod function;
+#[cfg(test)]
+mod tests;
+
+use crate::diagnostic::Diagnostic;
+use crate::ids::FunctionName;
+use crate::manifest::Manifest;
+use crate::plan::{FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsVerdict};
+use crate::runtime::{self, Runtime, RuntimeSummary};
+use crate::settings::Settings;
+use crate::settings::resolve::{Configuration, configuration};
+use crate::wire::Bytes;
+use serde::{Deserialize, Serialize};
+
+pub use function::Judged;
+
+/// What is said of a function; [`crate::plan::FunctionVerdict::document`] holds it as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The function.
+    pub function: FunctionName,
+    /// Its manifest, resolved; absent where it is refused.
+    pub manifest: Option<Manifest>,
+    /// Why it is run the way it is, for people: "no handler found".
+    pub mode_reason: String,
+    /// The version of the runtime that was asked for by the manifest, such as `3.11`; absent: whichever is there.
+    pub runtime_version: Option<String>,
+    /// What is wrong, in the order of the file; it is refused where one of them is an error.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What is said of the configuration; [`crate::plan::SettingsVerdict::document`] holds it as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettingsDocument {
+    /// The configuration; absent where it is refused.
+    pub settings: Option<Settings>,
+    /// The runtimes, by id; those with errors are left out.
+    pub runtimes: Vec<RuntimeSummary>,
+    /// What is wrong. Errors in the configuration refuse it; an error in a `runtime.toml` only leaves that runtime out.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Judges functions under the configuration it was last given.
+#[derive(Debug)]
+pub struct Judge {
+    configuration: Configuration,
+    runtimes: Vec<Runtime>,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Judge {
+    /// Returns a judge with the configuration of the defaults and without runtimes.
+    ///
+    /// # Panics
+    /// Never: no file has no problems.
+    #[must_use]
+    pub fn new() -> Self {
+        let configuration = configuration([]).expect("defaults are without problems");
+        Self {
+            configuration,
+            runtimes: Vec::new(),
+        }
+    }
+
+    /// Answers a message.
+    ///
+    /// # Panics
+    /// Never: what is answered has only names and texts as keys, which JSON can hold.
+    pub fn answer(&mut self, request: &JudgeRequest) -> JudgeReply {
+        match request {
+            JudgeRequest::Settings(settings) => {
+                let (policy, document) = self.settings(settings);
+                JudgeReply::Settings(SettingsVerdict {
+                    policy,
+                    document: json(&document),
+                })
+            }
+            JudgeRequest::Function(function) => {
+                let Judged { plan, verdict } = self.function(function);
+                JudgeReply::Function(Box::new(FunctionVerdict {
+                    plan,
+                    document: json(&verdict),
+                }))
+            }
+        }
+    }
+
+    /// Takes configuration and runtimes. Where the configuration is refused the one before stays, and with it the runtimes.
+    pub fn settings(&mut self, files: &JudgeSettings) -> (Option<Policy>, SettingsDocument) {
+        let mut diagnostics = Vec::new();
+        let pairs = |files: &'_ [JudgedFile]| {
+            files
+                .iter()
+                .map(|file| (file.path.clone(), file.bytes.0.clone()))
+                .collect::<Vec<_>>()
+        };
+        let found = configuration(
+            pairs(&files.files)
+                .iter()
+                .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
+        );
+        let configuration = match found {
+            Ok(configuration) => configuration,
+            Err(diagnostics) => {
+                return (
+                    None,
+                    SettingsDocument {
+                        settings: None,
+                        runtimes: Vec::new(),
+                        diagnostics,
+                    },
+                );
+            }
+        };
+        let mut runtimes: Vec<Runtime> = Vec::new();
+        for file in &files.runtimes {
+            match runtime::read::runtime(&file.path, &file.bytes.0) {
+                Ok(mut runtime) => {
+                    if let Some(settings) = configuration.settings.runtimes.get(&runtime.summary.id) {
+                        runtime.configure(settings);
+                    }
+                    runtimes.retain(|known| known.summary.id != runtime.summary.id);
+                    runtimes.push(runtime);
+                }
+                Err(problems) => diagnostics.extend(problems),
+            }
+        }
+        runtimes.sort_by(|one, two| one.summary.id.cmp(&two.summary.id));
+        for id in configuration
+            .settings
+            .runtimes
+            .keys()
+            .filter(|id| runtimes.iter().all(|runtime| runtime.summary.id != **id))
+        {
+            let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
+            let problem = Diagnostic::warning(
+                "unknown-runtime",
+                format!("`[runtimes]` of the configuration names `{id}`, which is not there"),
+            );
+            diagnostics.push(problem.with_help(format!("known runtimes: {}", crate::schema::read::list(&names))));
+        }
+        let settings = configuration.settings.clone();
+        let policy = Policy {
+            uid_range: settings.users.range,
+            allow_users: settings.users.allow.clone(),
+            allow_root: settings.users.allow_root,
+            best_effort_limits: settings.best_effort_limits,
+        };
+        self.configuration = configuration;
+        self.runtimes = runtimes;
+        let runtimes = self.runtimes.iter().map(|runtime| runtime.summary.clone()).collect();
+        (
+            Some(policy),
+            SettingsDocument {
+                settings: Some(settings),
+                runtimes,
+                diagnostics,
+            },
+        )
+    }
+
+    /// Returns what runtimes there are.
+    #[must_use]
+    pub fn runtimes(&self) -> &[Runtime] {
+        &self.runtimes
+    }
+
+    /// Returns the configuration judged under.
+    #[must_use]
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+}
+
+fn json<T: Serialize>(document: &T) -> Bytes {
+    Bytes(serde_json::to_vec(document).expect("keys are text"))
+}

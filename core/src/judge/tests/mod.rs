@@ -1,0 +1,93 @@
+//! The judge on files as people write them.
+
+mod bad;
+mod good;
+mod random;
+mod shipped;
+
+use super::*;
+use crate::plan::JudgeFunction;
+
+/// Returns a file, not executable, root's.
+fn file(path: &str, bytes: &[u8]) -> JudgedFile {
+    JudgedFile {
+        path: path.to_owned(),
+        bytes: Bytes(bytes.to_vec()),
+        mode: 0o644,
+        trusted: true,
+    }
+}
+
+fn executable(path: &str, bytes: &[u8]) -> JudgedFile {
+    JudgedFile {
+        mode: 0o755,
+        ..file(path, bytes)
+    }
+}
+
+/// The runtimes that are shipped.
+fn shipped_runtimes() -> Vec<JudgedFile> {
+    let read = |id: &str, text: &str| file(&format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"), text.as_bytes());
+    vec![
+        read("bash", include_str!("../../../../runtimes/bash/runtime.toml")),
+        read("deno", include_str!("../../../../runtimes/deno/runtime.toml")),
+        read("exec", include_str!("../../../../runtimes/exec/runtime.toml")),
+        read("node", include_str!("../../../../runtimes/node/runtime.toml")),
+        read("python", include_str!("../../../../runtimes/python/runtime.toml")),
+    ]
+}
+
+/// Returns a judge with the shipped runtimes and a configuration without problems.
+fn judge(settings: &str) -> Judge {
+    let mut judge = Judge::new();
+    let files = vec![file("/etc/fnd/fnd.toml", settings.as_bytes())];
+    let (policy, document) = judge.settings(&JudgeSettings {
+        files,
+        runtimes: shipped_runtimes(),
+    });
+    assert!(
+        policy.is_some() && document.diagnostics.is_empty(),
+        "{:?}",
+        document.diagnostics
+    );
+    judge
+}
+
+/// Returns a function in file form.
+fn single(code: JudgedFile, manifest: Option<&str>) -> JudgeFunction {
+    let manifest = manifest.map(|text| file("/f/x.toml", text.as_bytes()));
+    JudgeFunction {
+        name: FunctionName::new("x").unwrap(),
+        files: vec![code],
+        manifest,
+        directory: false,
+    }
+}
+
+/// Returns a function in directory form.
+fn directory(files: Vec<JudgedFile>, manifest: &str) -> JudgeFunction {
+    let manifest = Some(file("/f/x/function.toml", manifest.as_bytes()));
+    JudgeFunction {
+        name: FunctionName::new("x").unwrap(),
+        files,
+        manifest,
+        directory: true,
+    }
+}
+
+/// Returns diagnostics as `line:column code: message`.
+fn told(diagnostics: &[Diagnostic]) -> Vec<String> {
+    let one = |problem: &Diagnostic| match &problem.place {
+        Some(place) => format!("{}:{} {}: {}", place.line, place.column, problem.code, problem.message),
+        None => format!("{}: {}", problem.code, problem.message),
+    };
+    diagnostics.iter().map(one).collect()
+}
+
+fn argv(judged: &Judged) -> Vec<&str> {
+    let plan = judged
+        .plan
+        .as_ref()
+        .unwrap_or_else(|| panic!("{:?}", told(&judged.verdict.diagnostics)));
+    plan.argv.iter().map(|text| text.text.as_str()).collect()
+}

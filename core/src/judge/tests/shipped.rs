@@ -1,0 +1,131 @@
+//! `config/function.toml` and `config/fnd.toml` say what the parser knows, and nothing else.
+
+use super::*;
+use crate::schema::read::{constant, read};
+use crate::schema::source::Source;
+use crate::schema::tree::{Table, Value};
+use crate::schema::{Key, Kind};
+use crate::settings::keys as settings;
+use std::collections::BTreeMap;
+
+const FUNCTION: &str = include_str!("../../../../config/function.toml");
+const FND: &str = include_str!("../../../../config/fnd.toml");
+
+/// Returns the shipped file with its examples in comments turned into keys: every line that reads as one.
+fn with_examples(text: &str) -> String {
+    let mut result = String::new();
+    for line in text.lines() {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        let name = bare.split([' ', '=']).next().unwrap_or_default();
+        let key = bare.starts_with('[')
+            || (!name.is_empty() && bare.contains(" = ") && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        result.push_str(if key || bare.starts_with("KEY") { bare } else { "" });
+        result.push('\n');
+    }
+    result
+}
+
+fn only_not_yet(file: &str, text: &str, schema: crate::schema::read::Schema) -> Table {
+    let (table, problems) = read(&Source::whole(file, text.as_bytes()).unwrap(), 0, schema);
+    let other: Vec<String> = problems
+        .iter()
+        .filter(|problem| problem.code != "not-supported-yet")
+        .map(Diagnostic::line)
+        .collect();
+    assert_eq!(other, [""; 0]);
+    table
+}
+
+#[test]
+fn every_key_of_the_shipped_files_is_known() {
+    only_not_yet("function.toml", FUNCTION, crate::manifest::keys::SCHEMA);
+    only_not_yet("function.toml", &with_examples(FUNCTION), crate::manifest::keys::SCHEMA);
+    only_not_yet("fnd.toml", FND, settings::SCHEMA);
+    only_not_yet("fnd.toml", &with_examples(FND), settings::SCHEMA);
+}
+
+#[test]
+fn the_shipped_configuration_is_the_default() {
+    let ours = configuration([("fnd.toml", FND.as_bytes())]).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let mut settings = ours.settings;
+    assert_eq!(
+        settings.functions_dirs.take(),
+        Some(vec!["/etc/fnd/functions".to_owned()])
+    );
+    assert_eq!(settings, configuration([]).unwrap().settings);
+}
+
+/// Everything the shipped files write outside comments is a default of the table, and the other way round.
+#[test]
+fn values_outside_comments_are_the_defaults() {
+    fn leaves(keys: &'static [Key], table: &Table, path: &str, written: &mut BTreeMap<String, (String, String)>) {
+        for key in keys {
+            let path = format!("{path}{}", key.name);
+            match (&key.kind, table.get(key.name).map(|node| &node.value)) {
+                (Kind::Table(keys), Some(Value::Table(inner))) => leaves(keys, inner, &format!("{path}."), written),
+                // Entries of lists and [sizes] are examples.
+                (Kind::Tables(_) | Kind::Map(..) | Kind::Defaults, _) => {}
+                (Kind::Table(keys), None) if !["service", "http_server"].contains(&path.as_str()) => {
+                    leaves(keys, &Table::new(), &format!("{path}."), written);
+                }
+                (kind, found) => {
+                    let default = if key.default.is_empty() {
+                        String::new()
+                    } else {
+                        constant(kind, key.default).text()
+                    };
+                    written.insert(path, (found.map(Value::text).unwrap_or_default(), default));
+                }
+            }
+        }
+    }
+    for (text, schema) in [(FUNCTION, crate::manifest::keys::SCHEMA), (FND, settings::SCHEMA)] {
+        let table = only_not_yet("shipped", text, schema);
+        let mut written = BTreeMap::new();
+        leaves(schema.keys, &table, "", &mut written);
+        for (path, (written, default)) in written {
+            // False and empty defaults are shown as comments with an example.
+            if path == "http.public" {
+                continue;
+            }
+            assert_eq!(written, default, "{path}");
+        }
+    }
+}
+
+#[test]
+fn every_text_of_the_tables_reads_as_what_it_is_for() {
+    fn check(keys: &'static [Key]) {
+        for key in keys {
+            for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty()) {
+                let _ = constant(&key.kind, text);
+            }
+            assert!(!key.meaning.is_empty(), "{}", key.name);
+            check(key.kind.keys());
+        }
+    }
+    check(crate::manifest::keys::MANIFEST);
+    check(settings::SETTINGS);
+    check(crate::runtime::read::RUNTIME);
+}
+
+#[test]
+fn everything_not_built_is_a_key_and_its_values_are_of_its_kind() {
+    use crate::schema::not_yet;
+    use crate::schema::pick::key_at;
+    for (list, keys) in [
+        (not_yet::MANIFEST, crate::manifest::keys::MANIFEST),
+        (not_yet::SETTINGS, settings::SETTINGS),
+    ] {
+        for entry in list {
+            let key = match entry.key.strip_prefix("sizes.*.") {
+                Some(name) => key_at(crate::manifest::keys::LIMITS, name),
+                None => key_at(keys, entry.key),
+            };
+            let key = key.unwrap_or_else(|| panic!("{}", entry.key));
+            for text in entry.accepted {
+                let _ = constant(&key.kind, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! TypeScript and JavaScript: `export default function`, `export function handler` or `main`, `module.exports`.
+//!
+//! `export` stands at the top level or nowhere, so no nesting is followed; strings, templates, comments and (by what stands
+//! before a `/`) regular expressions are passed over.
+
+use super::{Handler, line_of};
+
+pub(super) fn handler(text: &str) -> Option<Handler> {
+    let words = words(text);
+    let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    for (index, (position, first)) in words.iter().enumerate() {
+        let found = |what, http| {
+            Some(Handler {
+                line: line_of(text, *position),
+                what,
+                http,
+            })
+        };
+        let alone = index == 0 || word(index - 1) != ".";
+        match (*first, word(index + 1)) {
+            ("export", "default") if alone => match word(index + 2) {
+                "function" | "async" | "(" => return found("export default function", false),
+                // `export default { fetch }`: somewhere in the braces.
+                "{" if words
+                    .get(index..)
+                    .is_some_and(|rest| rest.iter().any(|(_, word)| *word == "fetch")) =>
+                {
+                    return found("export default { fetch }", true);
+                }
+                name if word(index + 3) == "=" && word(index + 4) == ">" && is_name(name) => {
+                    return found("export default function", false);
+                }
+                _ => {}
+            },
+            ("export", "function" | "async" | "const" | "let") if alone => {
+                let at = (index + 2..index + 4)
+                    .find(|at| word(*at) != "function")
+                    .unwrap_or(index + 2);
+                match word(at) {
+                    "handler" => return found("export function handler", false),
+                    // A value called `main` is no function; `export const main = ...` may be anything.
+                    "main" if word(index + 1) != "const" && word(index + 1) != "let" => {
+                        return found("export function main", false);
+                    }
+                    _ => {}
+                }
+            }
+            ("module", ".") if alone && word(index + 2) == "exports" => return found("module.exports", false),
+            _ => {}
+        }
+    }
+    None
+}
+
+pub(super) fn is_commonjs(text: &str) -> bool {
+    let words = words(text);
+    let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    (0..words.len()).any(|at| {
+        let alone = at == 0 || word(at - 1) != ".";
+        // createRequire makes a `require` of modules; those import it by name first.
+        alone
+            && ((word(at) == "module" && word(at + 1) == "." && word(at + 2) == "exports")
+                || (word(at) == "require" && word(at + 1) == "("))
+    }) && !words.iter().any(|(_, word)| *word == "createRequire")
+}
+
+fn is_name(word: &str) -> bool {
+    word.chars().all(|c| c == '_' || c == '$' || c.is_alphanumeric()) && !word.is_empty()
+}
+
+/// Returns the words and signs of code with their positions, without strings and comments.
+fn words(text: &str) -> Vec<(usize, &str)> {
+    let mut result: Vec<(usize, &str)> = Vec::new();
+    let mut at = 0;
+    // Depth of braces at which each template we are in goes on.
+    let mut templates: Vec<u32> = Vec::new();
+    let mut depth = 0_u32;
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = text.get(at..).unwrap_or_default();
+        let width = match c {
+            '/' if rest.starts_with("//") => until(rest, "\n"),
+            '/' if rest.starts_with("/*") => until(rest, "*/") + 2,
+            '/' if begins_regex(result.last().map(|(_, word)| *word)) => regex(rest),
+            '"' | '\'' => string(rest, c),
+            '`' => template(rest, 1, &mut templates, depth),
+            '}' if templates.last() == Some(&depth) => {
+                templates.pop();
+                template(rest, 1, &mut templates, depth)
+            }
+            c if c == '_' || c == '$' || c.is_alphanumeric() => {
+                let end = rest
+                    .find(|c: char| c != '_' && c != '$' && !c.is_alphanumeric())
+                    .unwrap_or(rest.len());
+                result.push((at, rest.get(..end).unwrap_or_default()));
+                end
+            }
+            c if c.is_whitespace() => c.len_utf8(),
+            c => {
+                match c {
+                    '{' => depth = depth.saturating_add(1),
+                    '}' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                result.push((at, rest.get(..c.len_utf8()).unwrap_or_default()));
+                c.len_utf8()
+            }
+        };
+        at += width.max(1);
+        while at < text.len() && !text.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    result
+}
+
+/// Returns the length of a template's text up to its end or to the code in it; `templates` then remembers to come back.
+fn template(rest: &str, from: usize, templates: &mut Vec<u32>, depth: u32) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = from;
+    while let Some(b) = bytes.get(at) {
+        match b {
+            b'\\' => at += 2,
+            b'`' => return at + 1,
+            b'$' if bytes.get(at + 1) == Some(&b'{') => {
+                templates.push(depth);
+                return at + 2;
+            }
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+fn string(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            // A string ends with its line, closed or not.
+            '\n' if !escaped => return at,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+fn regex(rest: &str) -> usize {
+    let mut escaped = false;
+    let mut class = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            '\n' => return 1,
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => class = true,
+            ']' => class = false,
+            '/' if !class => return at + 1,
+            _ => {}
+        }
+    }
+    1
+}
+
+/// Says whether a `/` behind this word begins a regular expression and not a division.
+fn begins_regex(before: Option<&str>) -> bool {
+    match before {
+        None | Some("return" | "typeof" | "case" | "in" | "of" | "await" | "yield") => true,
+        Some(word) => !is_name(word) && word != ")" && word != "]" && word != "}",
+    }
+}
+
+fn until(rest: &str, end: &str) -> usize {
+    rest.find(end).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<(u32, &str)>) {
+        let found = handler(text);
+        assert_eq!(found.as_ref().map(|found| (found.line, found.what)), expected, "{text}");
+    }
+
+    #[test]
+    fn handlers_are_found() {
+        check("export default function (e) {}", Some((1, "export default function")));
+        check(
+            "import x from 'y';\nexport default async (e) => e;\n",
+            Some((2, "export default function")),
+        );
+        check("export default e => e", Some((1, "export default function")));
+        check(
+            "export async function handler(e) {}",
+            Some((1, "export function handler")),
+        );
+        check("export const handler = (e) => e;", Some((1, "export function handler")));
+        check("export function main(a, b) {}", Some((1, "export function main")));
+        check("module.exports = { foo: function () {} }", Some((1, "module.exports")));
+        check(
+            "const a = `x ${f({b: `}`})} y`;\nexport default function () {}",
+            Some((2, "export default function")),
+        );
+        check(
+            "const r = /[/`'\"]/g;\nexport default function () {}",
+            Some((2, "export default function")),
+        );
+        check(
+            "export default {\n async fetch(r) {} }",
+            Some((1, "export default { fetch }")),
+        );
+    }
+
+    #[test]
+    fn scripts_are_left_alone() {
+        check("", None);
+        check("console.log('export default function')", None);
+        check("// export default function\n/* export default function */", None);
+        check("const t = `\nexport default function () {}\n`", None);
+        check("export const config = {}; console.log(1)", None);
+        check("export default { a: 1 }", None);
+        check("function handler() {}\nhandler();", None);
+        check("'it\\'s' /2/ 3; x.module.exports", None);
+        check("const s = 'open\nconsole.log(1)", None);
+    }
+
+    #[test]
+    fn the_older_kind_of_modules_is_known() {
+        for (text, expected) in [
+            ("const fs = require('fs')", true),
+            ("module.exports = x", true),
+            ("import fs from 'fs'", false),
+            ("// require('x')\nconsole.log('require(1)')", false),
+            (
+                "import { createRequire } from 'module'; const require = createRequire(import.meta.url); require('x')",
+                false,
+            ),
+            ("x.require(1)", false),
+        ] {
+            assert_eq!(is_commonjs(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! bash: a function `handler` in a file that does nothing else than define and assign.
+//!
+//! Lines at the top level are looked at one by one. A function's body runs from its `{` to a `}` at the start of a line;
+//! a file written otherwise is a script.
+
+use super::Handler;
+
+pub(super) fn handler(text: &str) -> Option<Handler> {
+    let mut found = None;
+    let mut lines = (1..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        let line = line.trim_end();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some((name, body)) = definition(line) {
+            if name == "handler" {
+                found = Some(Handler {
+                    line: number,
+                    what: "handler()",
+                    http: false,
+                });
+            }
+            let closed = body.starts_with('{') && body.ends_with('}') && body.len() > 1;
+            if !closed && !lines.by_ref().any(|(_, line)| line.trim_end() == "}") {
+                return None;
+            }
+        } else if !declares(line) {
+            return None;
+        }
+    }
+    found
+}
+
+/// Returns the name a line begins to define as a function, and what of the body stands on the line.
+fn definition(line: &str) -> Option<(&str, &str)> {
+    let (keyword, rest) = match line.strip_prefix("function ") {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, line),
+    };
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ':'))?;
+    let (name, rest) = rest.split_at(end);
+    let rest = rest.trim_start();
+    let (brackets, rest) = match rest.strip_prefix('(') {
+        Some(inner) => (true, inner.trim_start().strip_prefix(')')?.trim_start()),
+        None => (false, rest),
+    };
+    let body = rest.is_empty() || rest.starts_with('{');
+    ((keyword || brackets) && body && !name.is_empty()).then_some((name, rest))
+}
+
+/// Says whether a line does nothing but set variables and options: no command, no substitution that runs one.
+fn declares(line: &str) -> bool {
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    if matches!(
+        first,
+        "set" | "shopt" | "readonly" | "declare" | "typeset" | "export" | "umask" | "alias"
+    ) {
+        return plain(line);
+    }
+    let Some((name, value)) = line.split_once('=') else {
+        return false;
+    };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let named = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    // Unquoted blanks behind an assignment begin a command.
+    let quoted = |quote: char| value.len() > 1 && value.starts_with(quote) && value.ends_with(quote);
+    named && plain(line) && (!value.contains([' ', '\t']) || quoted('"') || quoted('\''))
+}
+
+fn plain(line: &str) -> bool {
+    !line.contains("$(") && !line.contains(['`', ';', '|', '&', '<', '>'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<u32>) {
+        assert_eq!(handler(text).map(|found| found.line), expected, "{text}");
+    }
+
+    #[test]
+    fn handlers_are_found() {
+        check("#!/bin/bash\nset -euo pipefail\nhandler() {\n  echo hi\n}\n", Some(3));
+        check("X=1\nfunction handler {\n  echo hi\n}\nhelper() { :; }\n", Some(2));
+        check("handler() { echo hi; }\n", Some(1));
+        check("A=\"x y\"\nhandler()\n{\n echo\n}\n", Some(2));
+    }
+
+    #[test]
+    fn scripts_are_left_alone() {
+        check("", None);
+        check("echo hi\n", None);
+        check("handler() {\n  echo hi\n}\nhandler\n", None);
+        check("handler() {\n  echo hi\n}\nhandler \"$@\"\n", None);
+        check("cat <<E\nhandler() {\n}\nE\n", None);
+        check("X=$(date)\nhandler() {\n  echo hi\n}\n", None);
+        check("X=1 run\nhandler() {\n}\n", None);
+        check("handler() {\n  echo hi\n", None);
+        check("trap handler EXIT\nhandler() {\n echo\n}\n", None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Files of `KEY=VALUE` lines, `env_file`: blank lines and lines that begin with `#` do nothing; a value may stand in
+//! single or double quotes; nothing in it is expanded.
+
+use crate::diagnostic::Diagnostic;
+use crate::schema::Form;
+use crate::schema::source::Source;
+use std::collections::BTreeMap;
+
+/// Returns the variables of a file; a later line wins.
+///
+/// # Errors
+/// A diagnostic for every line that is not of the form.
+pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Diagnostic>> {
+    let source = Source::whole(file, bytes).map_err(|problem| vec![*problem])?;
+    let mut variables = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut position = 0;
+    for line in source.toml.split_inclusive('\n') {
+        let start = position;
+        position += line.len();
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let text = text.strip_prefix("export ").unwrap_or(text);
+        let pair = text
+            .split_once('=')
+            .filter(|(name, value)| Form::Variable.holds(name) && Form::Any.holds(value));
+        match pair.and_then(|(name, value)| Some((name, unquoted(value)?))) {
+            Some((name, value)) => {
+                variables.insert(name.to_owned(), value.to_owned());
+            }
+            None => {
+                let span = start..start + line.trim_end().len();
+                let problem = Diagnostic::error("bad-value", "expected `KEY=VALUE`, a comment or an empty line");
+                problems.push(problem.at(&source, span));
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(variables)
+    } else {
+        Err(problems)
+    }
+}
+
+/// Returns a value without the quotes around it; none where they are not closed.
+fn unquoted(value: &str) -> Option<&str> {
+    let value = value.trim();
+    match value.chars().next() {
+        Some(quote @ ('"' | '\'')) => value
+            .strip_prefix(quote)?
+            .strip_suffix(quote)
+            .filter(|inner| !inner.contains(quote)),
+        _ => Some(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_variables() {
+        let found = read("x.env", b"# c\n\nA=1\r\nexport B='x y'\nC=\"#\"\nD=\nA=a=b\n").unwrap();
+        let found: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(found, [("A", "a=b"), ("B", "x y"), ("C", "#"), ("D", "")]);
+    }
+
+    #[test]
+    fn every_bad_line_is_reported() {
+        let problems = read("x.env", b"A=1\n1A=2\nB\nC='x\nD=\"a\"b\"\n").unwrap_err();
+        let lines: Vec<u32> = problems
+            .iter()
+            .map(|problem| problem.place.as_ref().unwrap().line)
+            .collect();
+        assert_eq!(lines, [2, 3, 4, 5]);
+        assert!(read("x.env", b"A=\xff\n").is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! Which files of a functions directory are functions (contract, section 2), by their names and first bytes alone.
+//!
+//! It reads no directory: whoever does asks about each entry, and pairs manifests with code by name.
+
+use crate::ids::{NameError, is_part};
+use crate::runtime::RuntimeSummary;
+
+/// What runtimes claim.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// Suffixes with the dot, the longest first.
+    suffixes: Vec<String>,
+}
+
+impl Claims {
+    /// Returns what these runtimes claim. One that is switched off claims its suffixes too: its files are functions that
+    /// cannot run, not files of no account.
+    #[must_use]
+    pub fn of<'a>(runtimes: impl IntoIterator<Item = &'a RuntimeSummary>) -> Self {
+        let mut suffixes: Vec<String> = runtimes
+            .into_iter()
+            .flat_map(|runtime| runtime.suffixes.clone())
+            .collect();
+        suffixes.sort_by_key(|suffix| std::cmp::Reverse(suffix.len()));
+        Self { suffixes }
+    }
+
+    /// Splits a file name into stem and claimed suffix.
+    #[must_use]
+    pub fn split<'n>(&self, name: &'n str) -> Option<(&'n str, &'n str)> {
+        self.suffixes.iter().find_map(|suffix| {
+            let stem = name.strip_suffix(suffix.as_str())?;
+            Some((stem, name.get(stem.len()..)?))
+        })
+    }
+}
+
+/// What a regular file in a functions directory or a group is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileForm {
+    /// Nothing to look at: editors' and packagers' leftovers, hidden files.
+    Ignored,
+    /// Code of the function of this name.
+    Code(Result<String, NameError>),
+    /// Code of the function of this name if the file is executable and [`is_program`]; without a suffix (`bare`) also if
+    /// there is a manifest beside it or `[defaults] runtime` is set. Else nothing claims it.
+    Program {
+        /// Name of the function it then is.
+        name: Result<String, NameError>,
+        /// Whether the file name has no suffix at all.
+        bare: bool,
+    },
+    /// The manifest of the function of this name.
+    Manifest(Result<String, NameError>),
+    /// An archive of the function of this name.
+    Archive(Result<String, NameError>),
+    /// Nothing claims it.
+    Unclaimed,
+}
+
+/// Suffixes of archives.
+const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"];
+
+/// Ends of names that are never looked at.
+const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
+
+/// Says whether a name of a file or directory is never looked at.
+#[must_use]
+pub fn is_ignored(name: &[u8]) -> bool {
+    // `.dpkg-new`, `.rpmsave` and their kin: what a package manager leaves beside a file.
+    let packager = || {
+        let dot = name.iter().rposition(|b| *b == b'.').and_then(|dot| name.get(dot..));
+        dot.is_some_and(|suffix| suffix.starts_with(b".dpkg-") || suffix.starts_with(b".rpm"))
+    };
+    let sharp = name.starts_with(b"#") && name.ends_with(b"#");
+    name.starts_with(b".")
+        || sharp
+        || IGNORED.iter().any(|end| name.ends_with(end.as_bytes()))
+        || [b"4913".as_slice(), b"__pycache__", b"node_modules"].contains(&name)
+        || packager()
+}
+
+/// Returns what a regular file is by its name. A name that is not UTF-8 has replacement characters in its error.
+#[must_use]
+pub fn file(name: &[u8], claims: &Claims) -> FileForm {
+    if is_ignored(name) {
+        return FileForm::Ignored;
+    }
+    let text = String::from_utf8_lossy(name);
+    if let Some((stem, _)) = claims.split(&text) {
+        return FileForm::Code(part(stem));
+    }
+    if let Some(stem) = text.strip_suffix(".toml") {
+        return FileForm::Manifest(part(stem));
+    }
+    if let Some(stem) = ARCHIVES.iter().find_map(|suffix| text.strip_suffix(suffix)) {
+        return FileForm::Archive(part(stem));
+    }
+    match text.rsplit_once('.') {
+        Some((_, "yaml" | "yml")) => FileForm::Unclaimed,
+        Some((stem, _)) => FileForm::Program {
+            name: part(stem),
+            bare: false,
+        },
+        None => FileForm::Program {
+            name: part(&text),
+            bare: true,
+        },
+    }
+}
+
+/// Returns the name of the function or group a directory is, none where it is never looked at.
+#[must_use]
+pub fn directory(name: &[u8]) -> Option<Result<String, NameError>> {
+    (!is_ignored(name)).then(|| part(&String::from_utf8_lossy(name)))
+}
+
+/// Says whether first bytes are those of something the kernel executes: `#!` or an ELF header, also behind a byte-order
+/// mark, which is taken out.
+#[must_use]
+pub fn is_program(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    text.starts_with(b"#!") || head.starts_with(b"\x7fELF")
+}
+
+fn part(stem: &str) -> Result<String, NameError> {
+    if is_part(stem) {
+        Ok(stem.to_owned())
+    } else {
+        Err(NameError::Part(stem.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Claims {
+        Claims {
+            suffixes: [".bash", ".py", ".sh", ".ts"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    #[test]
+    fn names_decide_what_a_file_is() {
+        let form = |name: &str| file(name.as_bytes(), &claims());
+        let ok = |name: &str| Ok(name.to_owned());
+        assert_eq!(form("hello.py"), FileForm::Code(ok("hello")));
+        assert_eq!(form("hello.toml"), FileForm::Manifest(ok("hello")));
+        assert_eq!(form("hello.tar.gz"), FileForm::Archive(ok("hello")));
+        assert_eq!(form("hello.yaml"), FileForm::Unclaimed);
+        assert_eq!(
+            form("hello"),
+            FileForm::Program {
+                name: ok("hello"),
+                bare: true
+            }
+        );
+        assert_eq!(
+            form("hello.pl"),
+            FileForm::Program {
+                name: ok("hello"),
+                bare: false
+            }
+        );
+        assert!(matches!(form("Hello.py"), FileForm::Code(Err(_))));
+        assert!(matches!(form("a.b.py"), FileForm::Code(Err(_))));
+        assert!(matches!(file(b"\xff.py", &claims()), FileForm::Code(Err(_))));
+    }
+
+    #[test]
+    fn leftovers_are_ignored() {
+        for name in [
+            ".hidden",
+            "a.py~",
+            ".a.py.swp",
+            "a.swx",
+            "a.py.tmp",
+            "a.part",
+            "a.py.dpkg-new",
+            "a.rpmsave",
+            "a.bak",
+            "a.orig",
+            "4913",
+            "#a.py#",
+            "__pycache__",
+            "node_modules",
+        ] {
+            assert_eq!(file(name.as_bytes(), &claims()), FileForm::Ignored, "{name}");
+            assert_eq!(directory(name.as_bytes()), None, "{name}");
+        }
+        for name in ["a#.py", "tmp.py", "bak", "a.dpkg.py"] {
+            assert_ne!(file(name.as_bytes(), &claims()), FileForm::Ignored, "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_are_known_by_their_first_bytes() {
+        for (head, expected) in [
+            (b"#!/bin/sh".as_slice(), true),
+            (b"\xef\xbb\xbf#!/bin/sh", true),
+            (b"\x7fELF\x02", true),
+            (b"# text", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_program(head), expected, "{head:?}");
+        }
+    }
+}

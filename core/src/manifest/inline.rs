@@ -1,0 +1,196 @@
+//! A manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//`, in the form of Python's PEP 723.
+//!
+//! The markers begin at the start of a line; where the language would see them as part of a string or here-document they
+//! count all the same, because no language is parsed here.
+
+use crate::diagnostic::Diagnostic;
+use crate::schema::source::Source;
+
+/// How far into a file the block is looked for.
+pub const LOOKED_AT: usize = 64 << 10;
+
+/// Returns the block of a file's first bytes, if it has one.
+///
+/// # Errors
+/// A diagnostic where the block has no end, a line of it is no comment, it is not UTF-8, or there are two.
+pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if bytes.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    let mut found: Option<Vec<(u32, &'static str, String)>> = None;
+    let mut open: Option<Open> = None;
+    for (number, line) in (1..).zip(head(bytes).split_inclusive(|b| *b == b'\n')) {
+        let line = trimmed(line);
+        let Some(block) = &mut open else {
+            if let Some(prefix) = PREFIXES.into_iter().find(|prefix| is_marker(line, prefix, " /// fnd")) {
+                let opening = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
+                if found.is_some() {
+                    let problem = Diagnostic::error("inline-block", "a second `/// fnd` block");
+                    return Err(Box::new(
+                        problem
+                            .at(&opening, 0..line.len())
+                            .with_help("put all of the manifest into one block"),
+                    ));
+                }
+                open = Some(Open {
+                    prefix,
+                    opening,
+                    lines: Vec::new(),
+                });
+            }
+            continue;
+        };
+        if is_marker(line, block.prefix, " ///") {
+            found = open.take().map(|block| block.lines);
+            continue;
+        }
+        let here = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
+        let Some(rest) = line.strip_prefix(block.prefix.as_bytes()) else {
+            return Err(Box::new(
+                unterminated(block).with_note(format!("line {number} is no comment any more")),
+            ));
+        };
+        let (gap, rest) = match rest {
+            [b' ' | b'\t', rest @ ..] => (1, rest),
+            [] => (0, rest),
+            _ => {
+                let problem = Diagnostic::error("inline-block", format!("expected a space behind `{}`", block.prefix));
+                return Err(Box::new(problem.at(&here, 0..block.prefix.len())));
+            }
+        };
+        let Ok(text) = std::str::from_utf8(rest) else {
+            return Err(Box::new(
+                Diagnostic::error("not-utf8", "the line is not UTF-8 text").at(&here, 0..line.len()),
+            ));
+        };
+        let prefix = match (block.prefix, gap) {
+            ("#", 1) => "# ",
+            ("//", 1) => "// ",
+            (prefix, _) => prefix,
+        };
+        block.lines.push((number, prefix, format!("{text}\n")));
+    }
+    if let Some(block) = open {
+        return Err(Box::new(unterminated(&block)));
+    }
+    let lines = found.as_ref().map(|lines| {
+        lines
+            .iter()
+            .map(|(number, prefix, line)| (*number, *prefix, line.as_str()))
+    });
+    Ok(lines.map(|lines| Source::of_lines(file, lines)))
+}
+
+/// Beginnings of comments; TypeScript's and the shells' cover every runtime we know.
+const PREFIXES: [&str; 2] = ["#", "//"];
+
+struct Open {
+    prefix: &'static str,
+    opening: Source,
+    lines: Vec<(u32, &'static str, String)>,
+}
+
+fn unterminated(block: &Open) -> Diagnostic {
+    let message = format!("the block `{} /// fnd` has no end", block.prefix);
+    let help = format!(
+        "end it with a line `{} ///` within the first {} KiB of the file",
+        block.prefix,
+        LOOKED_AT >> 10
+    );
+    Diagnostic::error("inline-block", message)
+        .at(&block.opening, 0..block.opening.toml.len())
+        .with_help(help)
+}
+
+fn head(bytes: &[u8]) -> &[u8] {
+    bytes.get(..LOOKED_AT).unwrap_or(bytes)
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    line.trim_ascii_end()
+}
+
+fn is_marker(line: &[u8], prefix: &str, marker: &str) -> bool {
+    line.strip_prefix(prefix.as_bytes()) == Some(marker.as_bytes())
+}
+
+fn lossy(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Option<String> {
+        block("f", text.as_bytes()).expect(text).map(|source| source.toml)
+    }
+
+    fn error(text: &[u8]) -> (u32, String) {
+        let problem = block("f", text).expect_err("an error");
+        (problem.place.expect("a place").line, problem.message)
+    }
+
+    #[test]
+    fn a_block_is_found_with_either_comment() {
+        assert_eq!(
+            lines("#!/bin/sh\n# /// fnd\n# a = 1\n#\n# b = 2\n# ///\necho\n").as_deref(),
+            Some("a = 1\n\nb = 2\n")
+        );
+        assert_eq!(lines("// /// fnd\n// a = 1\n// ///").as_deref(), Some("a = 1\n"));
+        assert_eq!(
+            lines("\u{feff}# /// fnd\r\n# a = 1\r\n# ///\r\n").as_deref(),
+            Some("a = 1\n")
+        );
+        assert_eq!(lines("# /// fnd\n# ///\n").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn what_is_no_block_is_left_alone() {
+        for text in [
+            "",
+            "# /// script\n# x\n# ///\n",
+            "  # /// fnd\n",
+            "#/// fnd\n",
+            "echo '# /// fnd'\n",
+            "\u{7f}ELF\n# /// fnd\n",
+        ] {
+            assert_eq!(lines(text), None, "{text:?}");
+        }
+        let late = format!("{}# /// fnd\n", " \n".repeat(LOOKED_AT / 2));
+        assert_eq!(lines(&late), None);
+    }
+
+    #[test]
+    fn positions_are_those_of_the_file() {
+        let text = "x\n# /// fnd\n# ü = 1\n# ///\n";
+        let source = block("f", text.as_bytes()).unwrap().unwrap();
+        let place = source.place(&(5..6));
+        assert_eq!((place.line, place.column, place.excerpt.as_str()), (3, 7, "# ü = 1"));
+    }
+
+    #[test]
+    fn a_block_that_is_not_whole_is_an_error() {
+        assert_eq!(
+            error(b"\n# /// fnd\n# a = 1\necho\n"),
+            (2, "the block `# /// fnd` has no end".into())
+        );
+        assert_eq!(
+            error(b"# /// fnd\n# a = 1\n"),
+            (1, "the block `# /// fnd` has no end".into())
+        );
+        assert_eq!(
+            error(b"# /// fnd\n#a = 1\n# ///\n"),
+            (2, "expected a space behind `#`".into())
+        );
+        assert_eq!(
+            error(b"# /// fnd\n# ///\n# /// fnd\n# ///\n"),
+            (3, "a second `/// fnd` block".into())
+        );
+        assert_eq!(
+            error(b"# /// fnd\n# a = '\xff'\n# ///\n"),
+            (2, "the line is not UTF-8 text".into())
+        );
+    }
+}

@@ -1,0 +1,407 @@
+//! From checked tables to a [`Manifest`]: defaults, size, own keys, and what is impossible together.
+
+use super::keys::{LIMITS, MANIFEST, RETRY_ON};
+use super::{Backoff, Jitter, Limits, Manifest, Mode, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox};
+use crate::diagnostic::Diagnostic;
+use crate::runtime::Runtime;
+use crate::schema::pick::Pick;
+use crate::schema::source::Source;
+use crate::schema::tree::{self, At, Node, Table, Value};
+use crate::settings::resolve::{Configuration, unknown_size};
+use crate::units;
+use std::collections::BTreeMap;
+
+/// Problems of a function, and the sources they point into.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// By [`At::source`].
+    pub sources: &'a [&'a Source],
+    /// In the order in which they were found.
+    pub problems: Vec<Diagnostic>,
+}
+
+impl Report<'_> {
+    /// Adds a problem that stands at a value; where there is none it is about the function as a whole.
+    pub fn add(&mut self, at: Option<&At>, problem: Diagnostic) {
+        let source = at.and_then(|at| Some((self.sources.get(at.source)?, at)));
+        self.problems.push(match source {
+            Some((source, at)) => problem.at(source, at.value.clone()),
+            None => problem,
+        });
+    }
+
+    /// Says whether one of the problems is an error.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.problems.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// What is known of a function beside its keys.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// How it is run.
+    pub mode: Mode,
+    /// Its runtime.
+    pub runtime: &'a Runtime,
+    /// The file that is run.
+    pub entry: String,
+    /// What its `env_file` holds.
+    pub env_file: BTreeMap<String, String>,
+    /// Whether root owns its code and manifest.
+    pub trusted: bool,
+}
+
+/// Returns the manifest; it is worth nothing where the report says that the function is refused.
+pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>, report: &mut Report<'_>) -> Manifest {
+    let merged = merged(own, configuration, report);
+    let pick = Pick {
+        table: &merged,
+        keys: MANIFEST,
+    };
+    let on_load = match pick.written("on_load").map(|node| &node.value) {
+        Some(Value::Bool(on_load)) => *on_load,
+        // A script that nothing else would ever run.
+        _ => subject.mode == Mode::Script,
+    };
+    let limits = limits(pick, own, subject.runtime, report);
+    let retry = retry(pick, report);
+    let poll = pick.written("poll").map(|_| poll(pick, report));
+    let mut env = subject.env_file;
+    env.extend(pick.text_map("env"));
+    check_environment(pick, &env, report);
+    let sandbox = sandbox(pick, configuration, subject.trusted, report);
+    Manifest {
+        enabled: pick.truth("enabled"),
+        mode: subject.mode,
+        on_load,
+        description: pick.text_if("description").unwrap_or_default(),
+        labels: pick.text_map("labels"),
+        runtime: subject.runtime.summary.id.clone(),
+        entry: subject.entry,
+        args: pick.texts("args"),
+        interpreter_args: pick.texts("interpreter_args"),
+        data: pick.json_if("data"),
+        context: pick.json_if("context"),
+        permissions: permissions(pick, own, subject.runtime, report),
+        size: pick.text_if("size"),
+        nodes: pick.texts("nodes"),
+        limits,
+        retry,
+        poll,
+        pool: Pool {
+            // Work done once per content, or at times, is not to be done several times at once unless asked for.
+            max: if pick.written("pool.max").is_none() && on_load {
+                1
+            } else {
+                pick.small("pool.max")
+            },
+        },
+        queue: Queue {
+            max: pick.small("queue.max"),
+            overlap: overlap(&pick.text("queue.overlap")),
+            rate: pick.rate_if("queue.rate").map(|(count, per)| Rate { count, per }),
+        },
+        env,
+        sandbox,
+    }
+}
+
+/// Lays `[defaults]` and its size below the function's own keys and its size. A size fills `[limits]` of its own layer;
+/// what `[limits]` says there wins over it.
+fn merged(own: &Table, configuration: &Configuration, report: &mut Report<'_>) -> Table {
+    let mut result = Table::new();
+    let mut limits = Table::new();
+    for layer in [&configuration.defaults, own] {
+        if let Some(size) = layer.get("size") {
+            match configuration.sizes.get(&size.value.text()).map(|preset| &preset.value) {
+                Some(Value::Table(preset)) => tree::merge(&mut limits, preset.clone()),
+                _ => report.add(Some(&size.at), unknown_size(&size.value.text(), &configuration.sizes)),
+            }
+        }
+        if let Some(Value::Table(own)) = layer.get("limits").map(|node| &node.value) {
+            tree::merge(&mut limits, own.clone());
+        }
+        tree::merge(&mut result, layer.clone());
+    }
+    let at = At {
+        source: usize::MAX,
+        key: 0..0,
+        value: 0..0,
+    };
+    result.insert(
+        "limits".to_owned(),
+        Node {
+            at,
+            value: Value::Table(limits),
+        },
+    );
+    result
+}
+
+fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Limits {
+    let asked = match own.get("limits").map(|node| &node.value) {
+        Some(Value::Table(limits)) => limits.keys().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let key = |name: &str| format!("limits.{name}");
+    let size = |name: &str| pick.size(&key(name));
+    let limits = Limits {
+        timeout: pick.duration_or_none("limits.timeout"),
+        deadline: pick.duration_or_none("limits.deadline"),
+        grace: pick.duration("limits.grace"),
+        memory: size("memory"),
+        swap: size("swap"),
+        memory_high: pick.size_if("limits.memory_high"),
+        cpu_milli: pick.cpu_if("limits.cpu"),
+        cpu_weight: pick.small("limits.cpu_weight"),
+        pids: pick.small("limits.pids"),
+        open_files: pick.whole("limits.open_files"),
+        file_size: pick.size_or_none("limits.file_size"),
+        io_weight: pick.small("limits.io_weight"),
+        io_read_bytes_per_second: pick.byte_rate_if("limits.io_read"),
+        io_write_bytes_per_second: pick.byte_rate_if("limits.io_write"),
+        output: size("output"),
+        result: size("result"),
+        body: size("body"),
+        asked,
+    };
+    let at = |name: &str| pick.written(&key(name)).map(|node| &node.at);
+    let id = &runtime.summary.id;
+    if limits.memory < runtime.memory_floor {
+        let floor = units::print_size(runtime.memory_floor);
+        let message = format!(
+            "`limits.memory` is {}, less than runtime `{id}` needs",
+            units::print_size(limits.memory)
+        );
+        let help = format!("give it at least `\"{floor}\"`");
+        report.add(at("memory"), Diagnostic::error("impossible", message).with_help(help));
+    }
+    if limits.pids < runtime.pids_floor {
+        let message = format!("`limits.pids` is {}, less than runtime `{id}` needs", limits.pids);
+        let help = format!("give it at least {}", runtime.pids_floor);
+        report.add(at("pids"), Diagnostic::error("impossible", message).with_help(help));
+    }
+    if let Some(high) = limits.memory_high.filter(|high| *high > limits.memory) {
+        let (high, memory) = (units::print_size(high), units::print_size(limits.memory));
+        let message =
+            format!("`limits.memory_high` is {high}, above `limits.memory`, {memory}: it would never be reached");
+        report.add(
+            at("memory_high"),
+            Diagnostic::error("impossible", message).with_help("set it below `memory`"),
+        );
+    }
+    if let (Some(timeout), Some(deadline)) = (limits.timeout, limits.deadline)
+        && deadline < timeout
+        && at("timeout").is_some()
+    {
+        let message = format!(
+            "`limits.deadline` of {} ends before `limits.timeout` of {} is reached",
+            units::print_duration(deadline),
+            units::print_duration(timeout)
+        );
+        report.add(at("deadline"), Diagnostic::warning("pointless", message));
+    }
+    debug_assert!(
+        limits
+            .asked
+            .iter()
+            .all(|name| LIMITS.iter().any(|key| key.name == name)),
+        "only known keys are kept"
+    );
+    limits
+}
+
+fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
+    let interval = pick.duration("retry.interval");
+    let mut max_interval = pick.duration("retry.max_interval");
+    if let Some(node) = pick.written("retry.max_interval") {
+        if max_interval < interval {
+            let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
+            let message = format!("`retry.max_interval` is {max}, less than `retry.interval`, {interval}");
+            let help = format!("set it to `\"{interval}\"` or more");
+            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        }
+    } else {
+        // Who asks for ten minutes between attempts does not mean the default of five.
+        max_interval = max_interval.max(interval);
+    }
+    let on = pick.texts("retry.on");
+    let on = RETRY_ON
+        .iter()
+        .filter(|word| on.iter().any(|on| on == *word))
+        .map(|word| match *word {
+            "error" => RetryOn::Error,
+            "transient" => RetryOn::Transient,
+            "timeout" => RetryOn::Timeout,
+            "oom" => RetryOn::Oom,
+            "signal" => RetryOn::Signal,
+            "spawn" => RetryOn::Spawn,
+            _ => RetryOn::Interrupted,
+        });
+    let codes = pick
+        .items("retry.not_on_exit")
+        .into_iter()
+        .filter_map(|item| match item.value {
+            Value::Whole(code) => u8::try_from(code).ok(),
+            _ => None,
+        });
+    Retry {
+        retries: pick.small("retry.retries"),
+        interval,
+        backoff: if pick.text("retry.backoff") == "fixed" {
+            Backoff::Fixed
+        } else {
+            Backoff::Exponential
+        },
+        factor: pick.real("retry.factor"),
+        max_interval,
+        jitter: match pick.text("retry.jitter").as_str() {
+            "full" => Jitter::Full,
+            "none" => Jitter::None,
+            _ => Jitter::Equal,
+        },
+        on: on.collect(),
+        not_on_exit: codes.collect(),
+    }
+}
+
+fn poll(pick: Pick<'_>, report: &mut Report<'_>) -> Poll {
+    let poll = Poll {
+        repeat: pick.duration("poll.repeat"),
+        until: pick.duration("poll.until"),
+    };
+    if poll.until < poll.repeat {
+        let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
+        let message = format!("`poll.until` of {until} is over before the first `poll.repeat`, {repeat}");
+        let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
+        report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
+    }
+    poll
+}
+
+fn overlap(word: &str) -> Overlap {
+    match word {
+        "skip" => Overlap::Skip,
+        "replace" => Overlap::Replace,
+        "reject" => Overlap::Reject,
+        _ => Overlap::Queue,
+    }
+}
+
+/// Returns the permissions with presets spelled out. Those of `[defaults]` concern only runtimes that know any.
+fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
+    if runtime.permissions.is_none() {
+        if let Some(node) = own.get("permissions") {
+            let id = &runtime.summary.id;
+            let message =
+                format!("`permissions` does nothing for runtime `{id}`: only deno's programs are granted permissions");
+            report.add(
+                Some(&node.at),
+                Diagnostic::error("impossible", message).with_help("take it out"),
+            );
+        }
+        return Vec::new();
+    }
+    let mut result = Vec::new();
+    for permission in pick.texts("permissions") {
+        let spelled: &[&str] = if permission == "keptn" {
+            &["net", "read", "write"]
+        } else {
+            &[permission.as_str()]
+        };
+        for one in spelled {
+            if !result.iter().any(|known| known == one) {
+                result.push((*one).to_owned());
+            }
+        }
+    }
+    result
+}
+
+/// Variables fnd sets itself (contract, section 3); a manifest's value would never be seen.
+const RESERVED: [&str; 13] = [
+    "DATA",
+    "SECURE_DATA",
+    "KEPTN_CONTEXT",
+    "CONTEXT",
+    "SCRIPT",
+    "CMD_ARGS",
+    "RUNTIME",
+    "TRACEPARENT",
+    "TMPDIR",
+    "STATE_DIRECTORY",
+    "CACHE_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "SERVICE_BINDING_ROOT",
+];
+
+fn check_environment(pick: Pick<'_>, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
+    for name in env
+        .keys()
+        .filter(|name| name.starts_with("FND_") || RESERVED.contains(&name.as_str()))
+    {
+        let node = pick
+            .written(&format!("env.{name}"))
+            .or_else(|| pick.written("env_file"));
+        let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
+        report.add(node.map(|node| &node.at), problem.with_help("use another name"));
+    }
+}
+
+fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report: &mut Report<'_>) -> Sandbox {
+    let users = &configuration.settings.users;
+    let sandbox = Sandbox {
+        user: pick.text_if("sandbox.user"),
+        groups: pick.texts("sandbox.groups"),
+    };
+    let named = sandbox
+        .user
+        .iter()
+        .map(|user| ("user", user))
+        .chain(sandbox.groups.iter().map(|group| ("group", group)));
+    for (what, name) in named {
+        let at = pick
+            .written(if what == "user" {
+                "sandbox.user"
+            } else {
+                "sandbox.groups"
+            })
+            .map(|node| &node.at);
+        let allowed = if name == "root" {
+            users.allow_root
+        } else {
+            users.allow.contains(name)
+        };
+        if name.bytes().all(|b| b.is_ascii_digit()) || name.contains('/') {
+            report.add(
+                at,
+                Diagnostic::error("bad-value", format!("expected the name of a {what}, found `{name}`")),
+            );
+        } else if !allowed {
+            let help = if name == "root" {
+                "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned()
+            } else {
+                format!("add `{name}` to `allow` in `[users]` of `fnd.toml`")
+            };
+            let problem = Diagnostic::error(
+                "not-allowed",
+                format!("the {what} `{name}` is not allowed for functions"),
+            );
+            report.add(at, problem.with_help(help));
+        }
+    }
+    if !trusted {
+        for path in ["sandbox.user", "sandbox.groups", "sandbox.profile"] {
+            if let Some(node) = pick.written(path) {
+                let message = format!("`{path}` is only for functions whose code and manifest belong to root");
+                let help = "let root own the files (`chown root:root`), or take it out";
+                report.add(
+                    Some(&node.at),
+                    Diagnostic::error("not-trusted", message).with_help(help),
+                );
+            }
+        }
+    }
+    sandbox
+}

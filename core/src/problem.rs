@@ -1,0 +1,297 @@
+//! Why a request of the control API was refused: stable codes, their HTTP status and their words. One table, used by the
+//! server, by `fndctl`'s exit codes and by `fndctl explain`.
+
+use crate::api::Problem;
+use crate::ids::{FunctionName, InvocationId};
+use crate::outcome::Reason;
+
+/// A stable code of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The request makes no sense: a header, a parameter, a head that cannot be read.
+    BadRequest,
+    /// A body that says it is JSON is not.
+    BadJson,
+    /// The peer's role does not allow it.
+    NotAllowed,
+    /// No such path, function or invocation.
+    NotFound,
+    /// A path or parameter that a later version of fnd has.
+    NotSupportedYet,
+    /// The path exists, but not with this method.
+    MethodNotAllowed,
+    /// The timeout of the function or the invocation's deadline.
+    Timeout,
+    /// The body of the request did not arrive in time.
+    SlowRequest,
+    /// The invocation has not ended.
+    NotEnded,
+    /// The body is larger than the limit.
+    TooLarge,
+    /// The function's queue is full.
+    QueueFull,
+    /// The function's rate limit.
+    Rate,
+    /// The function's overlap policy: another invocation is running.
+    Overlap,
+    /// The function failed.
+    FunctionFailed,
+    /// The invocation was cancelled.
+    Cancelled,
+    /// fnd failed.
+    Internal,
+    /// The function gave no valid answer.
+    BadAnswer,
+    /// The function is disabled.
+    Disabled,
+    /// The function has no version that could run.
+    Invalid,
+    /// The invocation was never started.
+    Skipped,
+    /// The function could not be started, or what ran it went down.
+    CouldNotRun,
+    /// fnd is draining, stopping or has no spawner.
+    Unavailable,
+    /// Too many connections.
+    TooManyConnections,
+}
+
+/// Code, text form, HTTP status, meaning.
+const TABLE: [(Code, &str, u16, &str); 23] = [
+    (
+        Code::BadRequest,
+        "bad-request",
+        400,
+        "A header or parameter of the request is wrong; the detail names it.",
+    ),
+    (
+        Code::BadJson,
+        "bad-json",
+        400,
+        "The body says that it is JSON and is not. Nothing ran. Send it as `text/plain` if it is meant as text.",
+    ),
+    (
+        Code::NotAllowed,
+        "not-allowed",
+        403,
+        "The user's groups have no role, or a lesser one, in `[[access]]` of `fnd.toml`. Viewers read, operators also invoke, cancel, enable and disable, admins do everything; root is admin.",
+    ),
+    (
+        Code::NotFound,
+        "not-found",
+        404,
+        "There is no such function, invocation or path, or it was deleted from the history.",
+    ),
+    (
+        Code::NotSupportedYet,
+        "not-supported-yet",
+        404,
+        "This version of fnd does not have that yet.",
+    ),
+    (
+        Code::MethodNotAllowed,
+        "method-not-allowed",
+        405,
+        "The path exists with other methods, which the header `Allow` lists.",
+    ),
+    (
+        Code::Timeout,
+        "timeout",
+        408,
+        "The function did not end within `limits.timeout` or the caller's shorter timeout, or the invocation not within `limits.deadline`. It was asked to end, and is killed after `limits.grace`.",
+    ),
+    (
+        Code::SlowRequest,
+        "slow-request",
+        408,
+        "The body of the request did not arrive in time. Nothing ran.",
+    ),
+    (
+        Code::NotEnded,
+        "not-ended",
+        409,
+        "The invocation has not ended, so that it has no result. Wait for it with `GET /v1/invocations/ID?wait=30s`.",
+    ),
+    (
+        Code::TooLarge,
+        "too-large",
+        413,
+        "The body is larger than `limits.body` of the function, or than the control socket takes.",
+    ),
+    (
+        Code::QueueFull,
+        "queue-full",
+        429,
+        "As many invocations as `queue.max` allows are waiting. Try again later, or raise `queue.max` or `pool.max`.",
+    ),
+    (
+        Code::Rate,
+        "rate",
+        429,
+        "More requests than `queue.rate` allows. Try again after the time in `Retry-After`.",
+    ),
+    (
+        Code::Overlap,
+        "overlap",
+        429,
+        "Another invocation is running and `queue.overlap` says that there is but one.",
+    ),
+    (
+        Code::FunctionFailed,
+        "function-failed",
+        500,
+        "The function ran and failed; `reason` and `detail` say how. Its output: `fndctl logs --id ID`.",
+    ),
+    (Code::Cancelled, "cancelled", 500, "Somebody cancelled the invocation."),
+    (
+        Code::Internal,
+        "internal",
+        500,
+        "fnd could not do it; its journal says why, with the request id of the detail.",
+    ),
+    (
+        Code::BadAnswer,
+        "bad-answer",
+        502,
+        "The function ended well but its answer is none, or larger than `limits.result`.",
+    ),
+    (
+        Code::Disabled,
+        "disabled",
+        503,
+        "The function is disabled by its manifest or by a person. `fndctl enable F` lets it run.",
+    ),
+    (
+        Code::Invalid,
+        "invalid",
+        503,
+        "The function has no version that could run: its file is invalid. `fndctl show F` says why.",
+    ),
+    (
+        Code::Skipped,
+        "skipped",
+        503,
+        "The invocation was accepted and never started; `reason` says why.",
+    ),
+    (
+        Code::CouldNotRun,
+        "could-not-run",
+        503,
+        "The function could not be started, or what ran it went down under it.",
+    ),
+    (
+        Code::Unavailable,
+        "unavailable",
+        503,
+        "fnd is draining, stopping, or has lost its spawner.",
+    ),
+    (
+        Code::TooManyConnections,
+        "too-many-connections",
+        503,
+        "Too many connections are open and none of them is idle.",
+    ),
+];
+
+impl Code {
+    /// Returns every code, by status.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(code, ..)| *code)
+    }
+
+    fn row(self) -> &'static (Self, &'static str, u16, &'static str) {
+        let row = TABLE.iter().find(|(code, ..)| *code == self);
+        row.expect("a test looks every code up")
+    }
+
+    /// Returns the text form.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Returns the HTTP status.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        self.row().2
+    }
+
+    /// Returns what it means and what to do, in sentences.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        self.row().3
+    }
+
+    /// Returns the code of its text form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.1 == text).map(|row| row.0)
+    }
+}
+
+/// Returns the HTTP status in words.
+#[must_use]
+pub fn title(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        _ => "Error",
+    }
+}
+
+impl Problem {
+    /// Returns the problem of a code.
+    #[must_use]
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            r#type: "about:blank".to_owned(),
+            title: title(code.status()).to_owned(),
+            status: code.status(),
+            code: code.as_str().to_owned(),
+            detail: detail.into(),
+            function: None,
+            invocation: None,
+            reason: None,
+        }
+    }
+
+    /// Returns it with the function it is about.
+    #[must_use]
+    pub fn of(mut self, function: &FunctionName) -> Self {
+        self.function = Some(function.clone());
+        self
+    }
+
+    /// Returns it with the invocation it is about, and how that ended if it did.
+    #[must_use]
+    pub fn in_invocation(mut self, id: InvocationId, reason: Option<Reason>) -> Self {
+        self.invocation = Some(id);
+        self.reason = reason;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_complete() {
+        assert_eq!(TABLE.len(), Code::TooManyConnections as usize + 1);
+        for (place, (code, text, status, meaning)) in TABLE.iter().enumerate() {
+            assert_eq!(*code as usize, place, "{text} is out of order");
+            assert_eq!(Code::parse(text), Some(*code));
+            assert_ne!(title(*status), "Error", "{text}");
+            assert!(meaning.ends_with('.'), "{text}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Reads `runtime.toml`.
+
+use super::{DEFAULT, Runtime, RuntimeSummary, RuntimeVersion, rank};
+use crate::diagnostic::Diagnostic;
+use crate::schema::Kind::{List, Map, Size, Table, Text, Whole, Word};
+use crate::schema::pick::Pick;
+use crate::schema::read::{Schema, read};
+use crate::schema::source::Source;
+use crate::schema::tree::{Table as Tree, Value, find};
+use crate::schema::{ANY_SIZE, Form, Key, Kind, key, optional, required, table};
+use std::collections::BTreeMap;
+
+/// A runtime's `runtime.toml`.
+pub const SCHEMA: Schema = Schema {
+    keys: RUNTIME,
+    not_yet: &[],
+    what: "a runtime's description",
+};
+
+const TEXTS: Kind = List(&Text(Form::Some));
+
+/// The top of `runtime.toml`.
+pub const RUNTIME: &[Key] = &[
+    required("id", Text(Form::Name), "\"python\"", "Its name, that of its directory."),
+    optional(
+        "description",
+        Text(Form::Any),
+        "\"Python 3\"",
+        "What it is, for people.",
+    ),
+    optional("suffixes", TEXTS, "[\".py\"]", "Suffixes it claims, with the dot."),
+    optional("aliases", TEXTS, "[\"py\"]", "Other names of it."),
+    optional(
+        "names",
+        TEXTS,
+        "[\"python\", \"python3\"]",
+        "Base names of interpreters a `#!` line may name for it.",
+    ),
+    optional(
+        "interpreters",
+        List(&Text(Form::Absolute)),
+        "[\"/usr/bin/python3\"]",
+        "Interpreters tried where no version is asked for.",
+    ),
+    optional(
+        "dependency_file",
+        Text(Form::Relative),
+        "\"requirements.txt\"",
+        "The file that lists what a function needs.",
+    ),
+    optional(
+        "shim",
+        Text(Form::Relative),
+        "\"shim.py\"",
+        "The program that serves handlers.",
+    ),
+    key(
+        "text",
+        Word(&["as-is", "unix"]),
+        "\"as-is\"",
+        "\"unix\"",
+        "`unix`: byte-order mark and carriage returns are taken out of the entry.",
+    ),
+    optional(
+        "probe",
+        TEXTS,
+        "[\"{interpreter}\", \"--version\"]",
+        "Command that tells the version.",
+    ),
+    optional("versions", Map(Form::Name, &Table(VERSION)), "", "Versions by name."),
+    table("phases", Table(PHASES), "Commands."),
+    optional(
+        "permissions",
+        Map(Form::Permission, &List(&Text(Form::Some))),
+        "{ read = [\"{code}\"] }",
+        "What it always grants, by permission.",
+    ),
+    table("floors", Table(FLOORS), "What it needs to start at all."),
+];
+
+const VERSION: &[Key] = &[required(
+    "interpreter",
+    Text(Form::Absolute),
+    "\"/usr/bin/python3.11\"",
+    "Its interpreter.",
+)];
+
+const PHASES: &[Key] = &[
+    table("install", Table(PHASE), "Fetches dependencies."),
+    table("compile", Table(PHASE), "Compiles."),
+    table("check", Table(PHASE), "Checks."),
+    table("run", Table(PHASE), "Runs an attempt of a script."),
+];
+
+const PHASE: &[Key] = &[
+    required(
+        "command",
+        TEXTS,
+        "[\"{interpreter}\", \"{entry}\", \"{args}\"]",
+        "Command line; begins with `{interpreter}`, or with `{entry}` where there is none.",
+    ),
+    optional(
+        "env",
+        Map(Form::Variable, &Text(Form::Any)),
+        "{ PYTHONUNBUFFERED = \"1\" }",
+        "Environment.",
+    ),
+];
+
+const FLOORS: &[Key] = &[
+    key("memory", Size(ANY_SIZE), "\"1M\"", "\"16M\"", "Memory."),
+    key("pids", Whole(1..=4_194_304), "1", "8", "Processes and threads."),
+];
+
+/// What may stand in braces in a command line or environment.
+const TEMPLATES: &[&str] = &[
+    "interpreter",
+    "interpreter_args",
+    "args",
+    "permissions",
+    "entry",
+    "code",
+    "tmp",
+    "state",
+    "cache",
+    "result",
+    "credentials",
+    "bindings",
+];
+
+/// Returns the runtime a file describes.
+///
+/// # Errors
+/// Diagnostics, at least one of them an error.
+pub fn runtime(file: &str, bytes: &[u8]) -> Result<Runtime, Vec<Diagnostic>> {
+    let source = Source::whole(file, bytes).map_err(|problem| vec![*problem])?;
+    let (tree, mut problems) = read(&source, 0, SCHEMA);
+    problems.extend(check(&source, &tree));
+    if problems.iter().any(Diagnostic::is_error) {
+        return Err(problems);
+    }
+    Ok(build(&tree))
+}
+
+fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    let pick = Pick {
+        table: tree,
+        keys: RUNTIME,
+    };
+    match pick.written("phases.run.command") {
+        None => {
+            problems.push(Diagnostic::error("missing-key", "`[phases.run] command` is missing").in_file(&source.file));
+        }
+        Some(node) => {
+            let command = pick.texts("phases.run.command");
+            let first = command.first().map(String::as_str);
+            if first != Some("{interpreter}") && first != Some("{entry}") {
+                let message = "`phases.run.command`: expected `{interpreter}` or `{entry}` as the first item";
+                problems.push(Diagnostic::error("bad-value", message).at(source, node.at.value.clone()));
+            }
+        }
+    }
+    for path in ["phases.run.command", "phases.run.env", "permissions"] {
+        let Some(node) = find(tree, path) else { continue };
+        let text = node.value.text();
+        for piece in text.split('{').skip(1) {
+            let name = piece.split('}').next().unwrap_or_default();
+            if !TEMPLATES.contains(&name) && piece.contains('}') {
+                let message = format!("`{path}`: unknown template `{{{name}}}`");
+                let help = format!("known templates: {}", crate::schema::read::list(TEMPLATES));
+                problems.push(
+                    Diagnostic::error("bad-value", message)
+                        .at(source, node.at.value.clone())
+                        .with_help(help),
+                );
+            }
+        }
+    }
+    problems
+}
+
+fn build(tree: &Tree) -> Runtime {
+    let pick = Pick {
+        table: tree,
+        keys: RUNTIME,
+    };
+    let tables = |path: &str| match find(tree, path).map(|node| &node.value) {
+        Some(Value::Table(table)) => table.clone(),
+        _ => Tree::new(),
+    };
+    let mut versions: Vec<RuntimeVersion> = tables("versions")
+        .into_iter()
+        .filter_map(|(name, node)| match node.value {
+            Value::Table(version) => Some(RuntimeVersion {
+                name,
+                interpreter: version.get("interpreter")?.value.text(),
+            }),
+            _ => None,
+        })
+        .collect();
+    versions.sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
+    let mut interpreters = pick.texts("interpreters");
+    interpreters.extend(
+        versions
+            .iter()
+            .filter(|version| version.name == DEFAULT)
+            .map(|v| v.interpreter.clone()),
+    );
+    Runtime {
+        summary: RuntimeSummary {
+            id: pick.text("id"),
+            description: pick.text_if("description").unwrap_or_default(),
+            suffixes: pick.texts("suffixes"),
+            aliases: pick.texts("aliases"),
+            versions,
+            enabled: true,
+        },
+        interpreters,
+        names: pick.texts("names"),
+        run: pick.texts("phases.run.command"),
+        environment: pick.text_map("phases.run.env").into_iter().collect(),
+        permissions: find(tree, "permissions").map(|_| {
+            let lists = tables("permissions").into_iter().map(|(name, node)| {
+                let items = match node.value {
+                    Value::List(items) => items.iter().map(|item| item.value.text()).collect(),
+                    _ => Vec::new(),
+                };
+                (name, items)
+            });
+            lists.collect::<BTreeMap<String, Vec<String>>>()
+        }),
+        unix_text: pick.text("text") == "unix",
+        memory_floor: pick.size("floors.memory"),
+        pids_floor: pick.small("floors.pids"),
+    }
+}

@@ -1,0 +1,133 @@
+//! The `#!` line of a file.
+//!
+//! Where the kernel splits it into an interpreter and one argument, `env -S` into more; a carriage return at the end,
+//! which makes the kernel look for an interpreter of that name, is not part of it.
+
+/// A `#!` line taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shebang {
+    /// The interpreter: absolute, or a bare name to look for where it was `env`'s argument.
+    pub interpreter: String,
+    /// Whether the interpreter came by way of `env`.
+    pub by_env: bool,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Whether the line ends in a carriage return.
+    pub carriage_return: bool,
+}
+
+/// Longest line looked at; the kernel's own limit is 256.
+const LINE_MAX: usize = 1024;
+
+/// Directories a name behind `env` is looked for in, the `PATH` of functions (contract, section 3).
+pub const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+
+impl Shebang {
+    /// Returns the `#!` line of a file's first bytes; a byte-order mark before it is passed over. None where there is
+    /// no such line, or no interpreter in it.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let rest = bytes.strip_prefix(b"#!")?;
+        let line = rest.get(..rest.len().min(LINE_MAX))?.split(|b| *b == b'\n').next()?;
+        let line = std::str::from_utf8(line).ok()?;
+        let carriage_return = line.ends_with('\r');
+        let mut words = line.split_ascii_whitespace().map(str::to_owned);
+        let interpreter = words.next()?;
+        let mut arguments: Vec<String> = words.collect();
+        if base_name(&interpreter) != "env" {
+            return Some(Self {
+                interpreter,
+                by_env: false,
+                arguments,
+                carriage_return,
+            });
+        }
+        // `env -S name args`, `env --split-string=name args`, `env name`; variables set by env are not honoured.
+        if let Some(first) = arguments.first_mut() {
+            let split = first
+                .strip_prefix("--split-string=")
+                .or_else(|| first.strip_prefix("-S"));
+            if let Some(rest) = split.map(str::to_owned) {
+                *first = rest;
+            }
+        }
+        arguments.retain(|argument| !argument.is_empty());
+        if arguments.is_empty() {
+            return None;
+        }
+        let interpreter = arguments.remove(0);
+        Some(Self {
+            interpreter,
+            by_env: true,
+            arguments,
+            carriage_return,
+        })
+    }
+
+    /// Returns the last component of the interpreter.
+    #[must_use]
+    pub fn base_name(&self) -> &str {
+        base_name(&self.interpreter)
+    }
+
+    /// Returns where the interpreter may be, absolute, in order; none where it is a relative path.
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        if self.interpreter.starts_with('/') {
+            vec![self.interpreter.clone()]
+        } else if self.by_env && !self.interpreter.contains('/') {
+            PATH.iter()
+                .map(|directory| format!("{directory}/{}", self.interpreter))
+                .collect()
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart_as_the_kernel_and_env_do() {
+        let check = |line: &str, interpreter: &str, by_env: bool, arguments: &[&str]| {
+            let found = Shebang::of(line.as_bytes()).expect(line);
+            assert_eq!(
+                (found.interpreter.as_str(), found.by_env),
+                (interpreter, by_env),
+                "{line}"
+            );
+            assert_eq!(found.arguments, arguments, "{line}");
+        };
+        check("#!/bin/bash\n", "/bin/bash", false, &[]);
+        check("#! /bin/bash -e\nx", "/bin/bash", false, &["-e"]);
+        check("#!/bin/bash -e\r\nx", "/bin/bash", false, &["-e"]);
+        check("\u{feff}#!/bin/sh", "/bin/sh", false, &[]);
+        check("#!/usr/bin/env bash\n", "bash", true, &[]);
+        check(
+            "#!/usr/bin/env -S deno run --allow-net\n",
+            "deno",
+            true,
+            &["run", "--allow-net"],
+        );
+        check("#!/usr/bin/env -Sdeno run\n", "deno", true, &["run"]);
+        check("#!/srv/app/venv/bin/python\n", "/srv/app/venv/bin/python", false, &[]);
+    }
+
+    #[test]
+    fn what_names_no_interpreter_is_none() {
+        for text in ["", "#", "#!", "#! \n", "# !/bin/sh", "#!/usr/bin/env\n", "#!\u{0}\n\n"] {
+            assert!(
+                Shebang::of(text.as_bytes()).is_none_or(|s| s.places().is_empty()),
+                "{text:?}"
+            );
+        }
+        assert_eq!(Shebang::of(b"#!\xff/bin/sh\n"), None);
+    }
+}

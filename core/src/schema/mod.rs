@@ -1,0 +1,283 @@
+//! What keys a TOML file of ours may have: one table per file, from which parsing, `fndctl explain` and the check of the
+//! shipped example files all come, so that they cannot drift apart.
+//!
+//! [`source`] knows where in a person's file something stands, [`read`] checks a file against its table, [`tree`] is what
+//! comes of it, [`not_yet`] lists what is understood but not built.
+
+pub mod not_yet;
+pub mod pick;
+pub mod read;
+pub mod source;
+pub mod tree;
+
+use std::ops::RangeInclusive;
+
+/// A key, or a table of keys.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Its default as TOML; empty where it has none.
+    pub default: &'static str,
+    /// An example value as TOML; empty for tables.
+    pub example: &'static str,
+    /// What it means, one or two sentences.
+    pub meaning: &'static str,
+    /// Whether the table it stands in is incomplete without it.
+    pub required: bool,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// Text of a form.
+    Text(Form),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A duration.
+    Duration(Zero),
+    /// A duration or `"none"`.
+    DurationOrNone(Zero),
+    /// A size within a range of bytes.
+    Size(RangeInclusive<u64>),
+    /// A size within a range of bytes, or `"none"`.
+    SizeOrNone(RangeInclusive<u64>),
+    /// A share of the CPU, as text or as a number of cores.
+    Cpu,
+    /// Bytes per second.
+    ByteRate,
+    /// A number per time.
+    Rate,
+    /// Permission bits.
+    Mode,
+    /// A whole number within a range.
+    Whole(RangeInclusive<u64>),
+    /// A number within a range.
+    Real(RangeInclusive<f64>),
+    /// Any value.
+    Json,
+    /// Any table.
+    JsonTable,
+    /// Any number of values of a kind.
+    List(&'static Kind),
+    /// Any keys of a form with values of a kind.
+    Map(Form, &'static Kind),
+    /// These keys.
+    Table(&'static [Key]),
+    /// An array of tables of these keys.
+    Tables(&'static [Key]),
+    /// The keys of a function's manifest, `[defaults]`.
+    Defaults,
+    /// One or the other, tried in this order; they differ in their TOML type.
+    Either(&'static Kind, &'static Kind),
+}
+
+/// Whether a duration may be zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zero {
+    /// It may.
+    Fine,
+    /// It may not: it would mean "never" to one person and "at once" to another.
+    Refused,
+}
+
+/// The form of a text. None may hold a NUL, which no argument, path or environment value can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Any.
+    Any,
+    /// At least one character.
+    Some,
+    /// At least one of `A-Z a-z 0-9 . _ - /`, as names of labels, runtimes, users, sizes and secrets have.
+    Name,
+    /// The name of an environment variable.
+    Variable,
+    /// The name of a function.
+    Function,
+    /// A path that begins with `/`, without `..`.
+    Absolute,
+    /// A path that does not begin with `/`, without `..`.
+    Relative,
+    /// A path of a URL: begins with `/`.
+    UrlPath,
+    /// `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
+    Auth,
+    /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
+    Permission,
+}
+
+impl Form {
+    /// Returns what a text of this form looks like, for "expected ...".
+    #[must_use]
+    pub fn expected(self) -> &'static str {
+        match self {
+            Self::Any => "a text",
+            Self::Some => "a text that is not empty",
+            Self::Name => "a name of letters, digits, `.`, `_`, `-` and `/`",
+            Self::Variable => "the name of a variable: letters, digits and `_`, not beginning with a digit",
+            Self::Function => "the name of a function, `NAME` or `GROUP/NAME`",
+            Self::Absolute => "an absolute path without `..`",
+            Self::Relative => "a path relative to the function's directory, without `..`",
+            Self::UrlPath => "a path that begins with `/`",
+            Self::Auth => "`token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`",
+            Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
+        }
+    }
+
+    /// Says whether a text has this form.
+    #[must_use]
+    pub fn holds(self, text: &str) -> bool {
+        if text.contains('\0') {
+            return false;
+        }
+        let component = |part: &str| !part.is_empty() && part != "." && part != "..";
+        match self {
+            Self::Any => true,
+            Self::Some => !text.is_empty(),
+            Self::Name => !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b)),
+            Self::Variable => {
+                !text.starts_with(|c: char| c.is_ascii_digit())
+                    && !text.is_empty()
+                    && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            }
+            Self::Function => crate::ids::FunctionName::new(text).is_ok(),
+            Self::Absolute => match text.strip_prefix('/') {
+                Some("") => true,
+                Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),
+                None => false,
+            },
+            Self::Relative => text.split('/').all(component),
+            Self::UrlPath => text.starts_with('/'),
+            Self::Auth => {
+                let secret = |kind| {
+                    text.strip_prefix(kind)
+                        .is_some_and(|secret: &str| Self::Name.holds(secret))
+                };
+                text == "none" || ["token:", "basic:", "hmac:"].into_iter().any(secret)
+            }
+            Self::Permission => {
+                let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
+                text == "keptn" || (PERMISSIONS.contains(&name) && value != Some(""))
+            }
+        }
+    }
+}
+
+/// deno's permissions, the words behind `--allow-`; `all` is spelled out by whoever means it.
+pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys", "ffi", "import"];
+
+/// Everything but names: the range sizes have where nothing narrower makes sense.
+pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
+
+/// Returns a key with a default.
+#[must_use]
+pub const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        default,
+        example,
+        meaning,
+        required: false,
+    }
+}
+
+/// Returns a key without default.
+#[must_use]
+pub const fn optional(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default: "",
+        example,
+        meaning,
+        required: false,
+    }
+}
+
+/// Returns a key that has to be there.
+#[must_use]
+pub const fn required(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default: "",
+        example,
+        meaning,
+        required: true,
+    }
+}
+
+/// Returns a table.
+#[must_use]
+pub const fn table(name: &'static str, kind: Kind, meaning: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        default: "",
+        example: "",
+        meaning,
+        required: false,
+    }
+}
+
+impl Kind {
+    /// Returns what a value of this kind looks like, for "expected ...".
+    #[must_use]
+    pub fn expected(&self) -> String {
+        let none = |text: &str| format!("{text}, or `\"none\"`");
+        let duration = "a duration such as `\"30s\"`";
+        let size = "a size such as `\"256M\"`";
+        match self {
+            Self::Bool => "`true` or `false`".to_owned(),
+            Self::Text(form) => form.expected().to_owned(),
+            Self::Word(words) => one_of(words),
+            Self::Duration(_) => duration.to_owned(),
+            Self::DurationOrNone(_) => none(duration),
+            Self::Size(_) => size.to_owned(),
+            Self::SizeOrNone(_) => none(size),
+            Self::Cpu => "a number of cores such as `\"500m\"`, `\"0.5\"` or `\"50%\"`".to_owned(),
+            Self::ByteRate => "a size per second such as `\"10M/s\"`".to_owned(),
+            Self::Rate => "a number per time such as `\"10/s\"`".to_owned(),
+            Self::Mode => "permission bits in octal such as `\"0640\"`".to_owned(),
+            Self::Whole(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::Real(range) => format!("a number from {:?} to {:?}", range.start(), range.end()),
+            Self::Json => "any value".to_owned(),
+            Self::List(item) => format!("an array, each item {}", item.expected()),
+            Self::JsonTable | Self::Map(..) | Self::Table(_) | Self::Defaults => "a table".to_owned(),
+            Self::Tables(_) => "an array of tables".to_owned(),
+            Self::Either(first, second) => format!("{}, or {}", first.expected(), second.expected()),
+        }
+    }
+
+    /// Returns the keys of a table of this kind.
+    #[must_use]
+    pub fn keys(&self) -> &'static [Key] {
+        match self {
+            Self::Table(keys) | Self::Tables(keys) => keys,
+            Self::Defaults => crate::manifest::keys::MANIFEST,
+            _ => &[],
+        }
+    }
+}
+
+/// Returns `one of `a`, `b` or `c``.
+#[must_use]
+pub fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} or {last}", first.join(", ")),
+        None => "nothing".to_owned(),
+    }
+}

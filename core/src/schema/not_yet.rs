@@ -1,0 +1,88 @@
+//! The one list of keys that are understood, checked, and refused because what they ask for is not built yet.
+//!
+//! Building a feature deletes its line. A setting that cannot take effect is an error, never ignored; a value that asks
+//! for nothing else than what happens anyway is taken.
+
+/// A key that is not built yet.
+#[derive(Debug)]
+pub struct NotYet {
+    /// The key with its tables, `pool.min`; `*` stands for any name. For a table, all of it.
+    pub key: &'static str,
+    /// Values, as TOML, that are taken because they change nothing.
+    pub accepted: &'static [&'static str],
+}
+
+const fn not_yet(key: &'static str, accepted: &'static [&'static str]) -> NotYet {
+    NotYet { key, accepted }
+}
+
+/// Keys of a function's manifest.
+pub const MANIFEST: &[NotYet] = &[
+    not_yet("mode", &["\"auto\"", "\"script\""]),
+    not_yet("handler", &[]),
+    not_yet("dependencies", &["[]"]),
+    not_yet("secrets", &["{}"]),
+    not_yet("bindings", &["[]"]),
+    // A private /tmp comes with the sandbox.
+    not_yet("limits.tmp", &[]),
+    not_yet("pool.min", &["0"]),
+    not_yet("pool.concurrency", &["1"]),
+    not_yet("pool.idle", &["\"5m\""]),
+    not_yet("pool.max_invocations", &["0"]),
+    not_yet("pool.max_age", &["\"24h\""]),
+    not_yet("pool.isolation", &["\"worker\""]),
+    not_yet("pool.spare", &["2"]),
+    not_yet("schedule", &["[]"]),
+    not_yet("http", &["[]"]),
+    not_yet("event", &["[]"]),
+    not_yet("file", &["[]"]),
+    not_yet("hooks.on_success", &["[]"]),
+    not_yet("hooks.on_failure", &["[]"]),
+    not_yet("hooks.on_completion", &["[]"]),
+    not_yet("alert.call", &[]),
+    not_yet("alert.on", &[]),
+    not_yet("alert.expect_success_every", &[]),
+    not_yet("sandbox.profile", &["\"off\""]),
+    not_yet("sandbox.network", &["\"host\""]),
+    not_yet("sandbox.read_write", &["[]"]),
+    not_yet("history.keep", &["1000"]),
+    not_yet("history.keep_for", &["\"30d\""]),
+    not_yet("history.keep_failed", &[]),
+    not_yet("service", &[]),
+    not_yet("http_server", &[]),
+];
+
+/// Keys of `fnd.toml`; those of `[defaults]` are a manifest's.
+pub const SETTINGS: &[NotYet] = &[
+    not_yet("keep_versions", &["5"]),
+    not_yet("node.cpu", &[]),
+    not_yet("sizes.*.tmp", &[]),
+    not_yet("http.listen", &[]),
+    not_yet("http.public", &["false"]),
+    not_yet("http.tls", &[]),
+    not_yet("http.events", &[]),
+    not_yet("http.access_log", &["true"]),
+    not_yet("metrics.listen", &[]),
+    not_yet("metrics.textfile", &[]),
+    not_yet("history.keep_for", &["\"30d\""]),
+    not_yet("history.keep_bytes", &["\"1G\""]),
+    not_yet("logs.keep_for", &["\"30d\""]),
+    not_yet("logs.keep_bytes", &["\"2G\""]),
+    not_yet("build.timeout", &["\"30m\""]),
+    not_yet("build.memory", &["\"2G\""]),
+    not_yet("build.env", &["{}"]),
+    not_yet("build.secrets", &["[]"]),
+    not_yet("events.nats", &[]),
+    not_yet("ui.enabled", &["false"]),
+];
+
+/// Returns the entry of a key, if it is not built yet.
+#[must_use]
+pub fn find<'a>(list: &'a [NotYet], path: &[&str]) -> Option<&'a NotYet> {
+    list.iter().find(|entry| {
+        let mut parts = entry.key.split('.');
+        path.iter()
+            .all(|name| parts.next().is_some_and(|part| part == "*" || part == *name))
+            && parts.next().is_none()
+    })
+}

@@ -1,0 +1,168 @@
+//! Checks of single values.
+
+use super::words::{escaped, nearest};
+use super::{Reader, Value};
+use crate::diagnostic::Diagnostic;
+use crate::schema::{Form, Zero, one_of};
+use crate::units::{self, UnitError};
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+use toml::de::DeValue;
+
+impl Reader<'_> {
+    pub(super) fn bad(&mut self, span: &Range<usize>, message: &str) -> Diagnosed<'_> {
+        let problem = Diagnostic::error("bad-value", self.about(message)).at(self.source, span.clone());
+        self.problems.push((span.start, problem));
+        Diagnosed(self.problems.last_mut().map(|(_, problem)| problem))
+    }
+
+    pub(super) fn text(&mut self, span: &Range<usize>, form: Form, text: &str) -> Option<Value> {
+        if form.holds(text) {
+            return Some(Value::Text(text.to_owned()));
+        }
+        let message = if text.contains('\0') {
+            "expected a text without the character NUL".to_owned()
+        } else {
+            format!("expected {}, found `{}`", form.expected(), escaped(text))
+        };
+        self.bad(span, &message);
+        None
+    }
+
+    pub(super) fn word(&mut self, span: &Range<usize>, words: &[&str], text: &str) -> Option<Value> {
+        if words.contains(&text) {
+            return Some(Value::Text(text.to_owned()));
+        }
+        let message = format!("expected {}, found `{}`", one_of(words), escaped(text));
+        let near = nearest(text, words).map(|near| format!("did you mean `{near}`?"));
+        self.bad(span, &message).help(near);
+        None
+    }
+
+    pub(super) fn unit(&mut self, span: &Range<usize>, text: &str, value: Result<Value, UnitError>) -> Option<Value> {
+        match value {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.bad(span, &format!("{error}, found `{}`", escaped(text)));
+                None
+            }
+        }
+    }
+
+    pub(super) fn duration(&mut self, span: &Range<usize>, zero: Zero, text: &str) -> Option<Value> {
+        let value = units::parse_duration(text).map(|duration| Value::Duration(Some(duration)));
+        if zero == Zero::Refused && value == Ok(Value::Duration(Some(Duration::ZERO))) {
+            self.bad(span, "expected a duration above zero")
+                .help(Some("take the key out for its default".to_owned()));
+            return None;
+        }
+        self.unit(span, text, value)
+    }
+
+    pub(super) fn size(&mut self, span: &Range<usize>, range: &RangeInclusive<u64>, text: &str) -> Option<Value> {
+        match units::parse_size(text) {
+            Ok(bytes) if range.contains(&bytes) => Some(Value::Size(Some(bytes))),
+            Ok(_) => {
+                let (low, high) = (units::print_size(*range.start()), units::print_size(*range.end()));
+                self.bad(
+                    span,
+                    &format!("expected a size from `{low}` to `{high}`, found `{}`", escaped(text)),
+                );
+                None
+            }
+            Err(error) => {
+                // `256m` is 0.256 bytes to Kubernetes and a slip to everybody else; `256MB` is common elsewhere.
+                let upper = text.to_ascii_uppercase();
+                let fixed = upper.trim_end_matches('B').trim_end_matches('I');
+                let help = units::parse_size(fixed)
+                    .ok()
+                    .map(|_| format!("did you mean `\"{fixed}\"`?"));
+                self.bad(span, &format!("{error}, found `{}`", escaped(text)))
+                    .help(help);
+                None
+            }
+        }
+    }
+
+    pub(super) fn whole(
+        &mut self,
+        span: &Range<usize>,
+        range: &RangeInclusive<u64>,
+        number: &toml::de::DeInteger<'_>,
+    ) -> Option<Value> {
+        let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
+        if let Some(value) = parsed.filter(|value| range.contains(value)) {
+            return Some(Value::Whole(value));
+        }
+        let message = format!(
+            "expected a whole number from {} to {}, found {number}",
+            range.start(),
+            range.end()
+        );
+        self.bad(span, &message);
+        None
+    }
+
+    pub(super) fn real(&mut self, span: &Range<usize>, range: &RangeInclusive<f64>, text: &str) -> Option<Value> {
+        // Not-a-number is in no range.
+        if let Some(value) = text.parse::<f64>().ok().filter(|value| range.contains(value)) {
+            return Some(Value::Real(value));
+        }
+        let message = format!(
+            "expected a number from {:?} to {:?}, found {text}",
+            range.start(),
+            range.end()
+        );
+        self.bad(span, &message);
+        None
+    }
+
+    /// Returns the JSON of a TOML value. The depth is bounded by the parser.
+    pub(super) fn json(&mut self, span: &Range<usize>, found: &DeValue<'_>) -> Option<serde_json::Value> {
+        Some(match found {
+            DeValue::String(text) => text.to_string().into(),
+            DeValue::Boolean(truth) => (*truth).into(),
+            DeValue::Integer(number) => {
+                let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
+                    self.bad(span, "expected a whole number of at most 64 bits");
+                    return None;
+                };
+                number.into()
+            }
+            DeValue::Float(number) => {
+                let float = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+                let Some(float) = float else {
+                    self.bad(span, "expected a number that JSON has, not infinity and not `nan`");
+                    return None;
+                };
+                float.into()
+            }
+            DeValue::Datetime(time) => time.to_string().into(),
+            DeValue::Array(items) => {
+                let items: Vec<Option<serde_json::Value>> = items
+                    .iter()
+                    .map(|item| self.json(&item.span(), item.get_ref()))
+                    .collect();
+                items.into_iter().collect::<Option<Vec<serde_json::Value>>>()?.into()
+            }
+            DeValue::Table(table) => {
+                let entries: Vec<Option<(String, serde_json::Value)>> = table
+                    .iter()
+                    .map(|(name, item)| Some((name.get_ref().to_string(), self.json(&item.span(), item.get_ref())?)))
+                    .collect();
+                serde_json::Value::Object(entries.into_iter().collect::<Option<_>>()?)
+            }
+        })
+    }
+}
+
+/// A problem just reported, to add to.
+pub(super) struct Diagnosed<'a>(Option<&'a mut Diagnostic>);
+
+impl Diagnosed<'_> {
+    fn help(self, help: Option<String>) {
+        if let Some(problem) = self.0 {
+            problem.help = help;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Words for what was found: types, names, syntax errors.
+
+use crate::diagnostic::Diagnostic;
+use crate::schema::Kind;
+use crate::schema::source::Source;
+use std::ops::Range;
+use toml::de::DeValue;
+
+/// Says whether a value has the TOML type of a kind.
+pub(super) fn fits(kind: &Kind, found: &DeValue<'_>) -> bool {
+    match kind {
+        Kind::Bool => found.is_bool(),
+        Kind::Json => true,
+        Kind::List(_) | Kind::Tables(_) => found.is_array(),
+        Kind::JsonTable | Kind::Map(..) | Kind::Table(_) | Kind::Defaults => found.is_table(),
+        Kind::Whole(_) => found.is_integer(),
+        Kind::Real(_) => found.is_float() || found.is_integer(),
+        Kind::Size(_) | Kind::SizeOrNone(_) => found.is_str() || found.is_integer(),
+        Kind::Cpu => found.is_str() || found.is_integer() || found.is_float(),
+        Kind::Either(first, second) => fits(first, found) || fits(second, found),
+        Kind::Text(_)
+        | Kind::Word(_)
+        | Kind::Duration(_)
+        | Kind::DurationOrNone(_)
+        | Kind::ByteRate
+        | Kind::Rate
+        | Kind::Mode => found.is_str(),
+    }
+}
+
+/// Returns how a value of the wrong type is written rightly, where that is plain.
+pub(super) fn hint(kind: &Kind, found: &DeValue<'_>) -> Option<String> {
+    match (kind, found) {
+        (Kind::Duration(_) | Kind::DurationOrNone(_), DeValue::Integer(number)) => {
+            Some(format!("write it with its unit: `\"{number}s\"`"))
+        }
+        (Kind::Bool, DeValue::String(text)) if text == "true" || text == "false" => {
+            Some(format!("write it without quotes: `{text}`"))
+        }
+        (Kind::Whole(_) | Kind::Real(_), DeValue::String(text)) if text.parse::<u32>().is_ok() => {
+            Some(format!("write it without quotes: `{text}`"))
+        }
+        (Kind::List(_), DeValue::String(text)) => Some(format!("write `[\"{}\"]`", escaped(text))),
+        (Kind::Text(_), DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{number}\"`")),
+        (Kind::Text(_), DeValue::Boolean(truth)) => Some(format!("write it in quotes: `\"{truth}\"`")),
+        (Kind::Mode, DeValue::Integer(number)) => Some(format!("write it in quotes: `\"{:0>4}\"`", number.as_str())),
+        _ => None,
+    }
+}
+
+pub(super) fn type_name(found: &DeValue<'_>) -> &'static str {
+    match found {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a truth value",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// Returns the diagnostic of text that is no TOML.
+pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize>) -> Diagnostic {
+    let message = error.message();
+    if message.contains("duplicate key") {
+        let name = source.toml.get(span.clone()).unwrap_or_default();
+        let message = format!("the key `{}` is there twice", escaped(name));
+        return Diagnostic::error("duplicate-key", message)
+            .at(source, span)
+            .with_help("keep one of them");
+    }
+    if message.contains("recursion") {
+        return Diagnostic::error("syntax", "tables or arrays are nested too deeply").at(source, span);
+    }
+    let problem = Diagnostic::error("syntax", format!("not valid TOML: {}", escaped(message)));
+    // `timeout = 30s` is what everybody writes once.
+    let line = source.line_text(span.start);
+    let value = line.split_once('=').map_or("", |(_, value)| value).trim();
+    let bare = !value.is_empty()
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/%:".contains(&b));
+    let problem = problem.at(source, span);
+    if bare {
+        problem.with_help(format!("write text in quotes: `\"{value}\"`"))
+    } else {
+        problem
+    }
+}
+
+/// Returns the name most like a text, if one is like it.
+#[must_use]
+pub fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
+    // A wrong letter in three is a slip; more is another word. Long texts are no slip, and costly to compare.
+    if text.len() > 64 {
+        return None;
+    }
+    let lower = text.to_lowercase();
+    names
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), *name))
+        .filter(|(distance, name)| *distance <= (name.len().max(text.len()) / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Returns names in backquotes, with commas.
+#[must_use]
+pub fn list(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+/// Returns a text on one line without control characters, at most 80 characters of it.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut result = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == 80 {
+            result.push('…');
+            break;
+        }
+        if crate::diagnostic::is_plain(c) {
+            result.push(c);
+        } else {
+            result.extend(c.escape_default());
+        }
+    }
+    result
+}

@@ -1,0 +1,187 @@
+//! A person's text and where things stand in it.
+
+use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place, Severity};
+use std::ops::Range;
+
+/// Largest TOML file we read, in bytes.
+pub const FILE_MAX: usize = 256 << 10;
+
+/// A TOML text, whole or taken out of the comments of another file, with the way back to where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The file, for diagnostics.
+    pub file: String,
+    /// The TOML text.
+    pub toml: String,
+    /// Per line of `toml`, in order.
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    /// Where the line begins in `toml`.
+    start: usize,
+    /// Its number in the file, from 1.
+    number: u32,
+    /// What stands before it in the file's line: `# `.
+    prefix: String,
+}
+
+impl Source {
+    /// Returns a whole file.
+    ///
+    /// # Errors
+    /// A diagnostic where the file is larger than [`FILE_MAX`], is not UTF-8 or holds a NUL.
+    pub fn whole(file: &str, bytes: &[u8]) -> Result<Self, Box<Diagnostic>> {
+        if bytes.len() > FILE_MAX {
+            let message = format!("the file has {} bytes, the most is {} KiB", bytes.len(), FILE_MAX >> 10);
+            return Err(Box::new(Diagnostic::error("too-large", message).in_file(file)));
+        }
+        // A byte-order mark is no mistake of whoever used that editor.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self::of_lines(
+                file,
+                text.split_inclusive('\n').zip(1..).map(|(line, n)| (n, "", line)),
+            )),
+            Err(error) => {
+                let good = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
+                let source = Self::of_lines(file, good.split_inclusive('\n').zip(1..).map(|(line, n)| (n, "", line)));
+                let end = source.toml.len();
+                Err(Box::new(
+                    Diagnostic::error("not-utf8", "the file is not UTF-8 text")
+                        .at(&source, end..end)
+                        .with_help("save it as UTF-8"),
+                ))
+            }
+        }
+    }
+
+    /// Returns a text made of lines of a file: number from 1, what stands before, the line with its end.
+    pub fn of_lines<'a>(file: &str, from: impl Iterator<Item = (u32, &'a str, &'a str)>) -> Self {
+        let mut toml = String::new();
+        let mut lines = Vec::new();
+        for (number, prefix, line) in from {
+            lines.push(Line {
+                start: toml.len(),
+                number,
+                prefix: prefix.to_owned(),
+            });
+            toml.push_str(line);
+        }
+        Self {
+            file: file.to_owned(),
+            toml,
+            lines,
+        }
+    }
+
+    /// Returns where a range of the TOML text stands in the file.
+    #[must_use]
+    pub fn place(&self, span: &Range<usize>) -> Place {
+        let index = self
+            .lines
+            .partition_point(|line| line.start <= span.start)
+            .saturating_sub(1);
+        let empty = Line {
+            start: 0,
+            number: 1,
+            prefix: String::new(),
+        };
+        let line = self.lines.get(index).unwrap_or(&empty);
+        let end = self.lines.get(index + 1).map_or(self.toml.len(), |next| next.start);
+        let text = self
+            .toml
+            .get(line.start..end)
+            .unwrap_or_default()
+            .trim_end_matches(['\n', '\r']);
+        let chars = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let cut = |from: usize, to: usize| {
+            let from = from.clamp(line.start, line.start + text.len());
+            let to = to.clamp(from, line.start + text.len());
+            self.toml.get(from..to).unwrap_or_default()
+        };
+        let before = chars(&line.prefix).saturating_add(chars(cut(line.start, span.start)));
+        Place {
+            line: line.number,
+            column: before.saturating_add(1),
+            length: chars(cut(span.start, span.end)).max(1),
+            excerpt: line.prefix.chars().chain(text.chars()).take(EXCERPT_MAX).collect(),
+        }
+    }
+
+    /// Returns the TOML text of the line a position is in.
+    #[must_use]
+    pub fn line_text(&self, position: usize) -> &str {
+        let position = position.min(self.toml.len());
+        let start = self
+            .toml
+            .get(..position)
+            .and_then(|head| head.rfind('\n'))
+            .map_or(0, |at| at + 1);
+        self.toml
+            .get(start..)
+            .and_then(|tail| tail.lines().next())
+            .unwrap_or_default()
+    }
+}
+
+impl Diagnostic {
+    /// Returns an error that belongs to no place yet.
+    #[must_use]
+    pub fn error(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code: code.to_owned(),
+            file: None,
+            place: None,
+            message: message.into(),
+            help: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns a warning that belongs to no place yet.
+    #[must_use]
+    pub fn warning(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(code, message)
+        }
+    }
+
+    /// Says that it is about a file as a whole.
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Self {
+        self.file = Some(file.to_owned());
+        self
+    }
+
+    /// Says where in a file it is.
+    #[must_use]
+    pub fn at(mut self, source: &Source, span: Range<usize>) -> Self {
+        self.file = Some(source.file.clone());
+        self.place = Some(source.place(&span));
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds something to know.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Says whether the file is refused for it.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}

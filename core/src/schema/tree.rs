@@ -1,0 +1,137 @@
+//! What a checked file says: typed values, each with the place where it was written.
+
+use crate::units;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A table: values by name.
+pub type Table = BTreeMap<String, Node>;
+
+/// A value and where it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where.
+    pub at: At,
+    /// What.
+    pub value: Value,
+}
+
+/// A place in one of several sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    /// Number of the source, given by whoever read it.
+    pub source: usize,
+    /// Where the key stands.
+    pub key: Range<usize>,
+    /// Where the value stands.
+    pub value: Range<usize>,
+}
+
+/// A value of one of the kinds.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "each variant is the kind of the same name")]
+pub enum Value {
+    Bool(bool),
+    Text(String),
+    /// Absent is `"none"`.
+    Duration(Option<Duration>),
+    /// Absent is `"none"`.
+    Size(Option<u64>),
+    Cpu(u32),
+    ByteRate(u64),
+    Rate(u32, Duration),
+    Mode(u32),
+    Whole(u64),
+    Real(f64),
+    Json(serde_json::Value),
+    List(Vec<Node>),
+    Table(Table),
+}
+
+impl Value {
+    /// Returns the value as a file writes it, without quotes around text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let none = || "none".to_owned();
+        match self {
+            Self::Bool(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Duration(value) => value.map_or_else(none, units::print_duration),
+            Self::Size(value) => value.map_or_else(none, units::print_size),
+            Self::Cpu(milli) => units::print_cpu(*milli),
+            Self::ByteRate(bytes) => units::print_byte_rate(*bytes),
+            Self::Rate(count, per) => units::print_rate(*count, *per),
+            Self::Mode(mode) => units::print_mode(*mode),
+            Self::Whole(number) => number.to_string(),
+            Self::Real(number) => format!("{number:?}"),
+            Self::Json(json) => json.to_string(),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| item.value.text()).collect();
+                items.join(", ")
+            }
+            Self::Table(table) => {
+                let entries: Vec<String> = table
+                    .iter()
+                    .map(|(name, node)| format!("{name} = {}", node.value.text()))
+                    .collect();
+                entries.join(", ")
+            }
+        }
+    }
+
+    /// Says whether two values mean the same, wherever they were written.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(one), Self::List(two)) => {
+                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.value.same(&two.value))
+            }
+            (Self::Table(one), Self::Table(two)) => {
+                one.len() == two.len()
+                    && one
+                        .iter()
+                        .zip(two)
+                        .all(|((n, one), (m, two))| n == m && one.value.same(&two.value))
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// Puts one table over another: tables merge, arrays and values replace.
+pub fn merge(base: &mut Table, over: Table) {
+    for (name, node) in over {
+        match (base.get_mut(&name), node) {
+            (
+                Some(Node {
+                    value: Value::Table(below),
+                    ..
+                }),
+                Node {
+                    value: Value::Table(above),
+                    ..
+                },
+            ) => {
+                merge(below, above);
+            }
+            (_, node) => {
+                base.insert(name, node);
+            }
+        }
+    }
+}
+
+/// Returns the node at a path of tables, if it was written.
+#[must_use]
+pub fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Node> {
+    let (first, rest) = path
+        .split_once('.')
+        .map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let node = table.get(first)?;
+    match (rest, &node.value) {
+        (None, _) => Some(node),
+        (Some(rest), Value::Table(inner)) => find(inner, rest),
+        (Some(_), _) => None,
+    }
+}

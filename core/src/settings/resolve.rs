@@ -1,0 +1,214 @@
+//! From `fnd.toml` and `conf.d/*.toml` to [`Settings`].
+
+use super::keys::{SCHEMA, SETTINGS, SIZES};
+use super::{Access, Keep, Logs, Node, Role, RuntimeSettings, Settings, Status, Users};
+use crate::diagnostic::Diagnostic;
+use crate::schema::Kind;
+use crate::schema::pick::{Pick, key_at};
+use crate::schema::read::{constant, read};
+use crate::schema::source::Source;
+use crate::schema::tree::{self, Table, Value};
+use std::collections::BTreeMap;
+
+/// The configuration, with what only the judge needs.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// What everybody sees.
+    pub settings: Settings,
+    /// `[defaults]`, merged over by every manifest.
+    pub defaults: Table,
+    /// `[sizes]` with the built-in ones: per name a table of limits.
+    pub sizes: Table,
+    /// The files, by [`tree::At::source`] of what is in `defaults` and `sizes`.
+    pub sources: Vec<Source>,
+}
+
+/// Returns the configuration of files in the order in which they are merged, or everything that is wrong with them.
+/// Without files it is that of the defaults.
+///
+/// # Errors
+/// Diagnostics, at least one of them an error.
+pub fn configuration<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Configuration, Vec<Diagnostic>> {
+    let mut sources = Vec::new();
+    let mut problems = Vec::new();
+    let mut merged = Table::new();
+    for (name, bytes) in files {
+        match Source::whole(name, bytes) {
+            Ok(source) => {
+                let (table, found) = read(&source, sources.len(), SCHEMA);
+                tree::merge(&mut merged, table);
+                problems.extend(found);
+                sources.push(source);
+            }
+            Err(problem) => problems.push(*problem),
+        }
+    }
+    let sizes = sizes(&merged);
+    let at = |at: &tree::At, problem: Diagnostic| match sources.get(at.source) {
+        Some(source) => problem.at(source, at.value.clone()),
+        None => problem,
+    };
+    if let Some(node) = tree::find(&merged, "users.range")
+        && let Err(message) = range(&node.value)
+    {
+        problems.push(at(
+            &node.at,
+            Diagnostic::error("bad-value", format!("`users.range`: {message}")),
+        ));
+    }
+    if let Some(node) = tree::find(&merged, "defaults.size")
+        && !sizes.contains_key(&node.value.text())
+    {
+        problems.push(at(&node.at, unknown_size(&node.value.text(), &sizes)));
+    }
+    if problems.iter().any(Diagnostic::is_error) {
+        return Err(problems);
+    }
+    let defaults = match merged.get("defaults").map(|node| &node.value) {
+        Some(Value::Table(table)) => table.clone(),
+        _ => Table::new(),
+    };
+    let settings = settings(
+        Pick {
+            table: &merged,
+            keys: SETTINGS,
+        },
+        &sizes,
+    );
+    Ok(Configuration {
+        settings,
+        defaults,
+        sizes,
+        sources,
+    })
+}
+
+/// Returns the diagnostic of a size nobody has defined.
+#[must_use]
+pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
+    let names: Vec<&str> = sizes.keys().map(String::as_str).collect();
+    let problem = Diagnostic::error("unknown-size", format!("unknown size `{name}`"));
+    problem.with_help(format!(
+        "known sizes: {}; more go into `[sizes]` of `fnd.toml`",
+        crate::schema::read::list(&names)
+    ))
+}
+
+/// Tables merge, also with what is built in.
+fn sizes(merged: &Table) -> Table {
+    let kind = &key_at(SETTINGS, "sizes").expect("a key of the schema").kind;
+    let Value::Table(mut sizes) = constant(kind, SIZES) else {
+        unreachable!("sizes are a table");
+    };
+    if let Some(Value::Table(own)) = merged.get("sizes").map(|node| &node.value) {
+        tree::merge(&mut sizes, own.clone());
+    }
+    sizes
+}
+
+/// Returns first and last uid.
+fn range(value: &Value) -> Result<(u32, u32), String> {
+    let numbers: Vec<u32> = match value {
+        Value::List(items) => items
+            .iter()
+            .filter_map(|item| match item.value {
+                Value::Whole(number) => u32::try_from(number).ok(),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    match numbers.as_slice() {
+        // Below are the system's and people's own accounts on every distribution.
+        [first, last] if *first >= 1000 && first < last => Ok((*first, *last)),
+        [first, _] if *first < 1000 => Err("expected uids from 1000 on: below are the system's own users".to_owned()),
+        [_, _] => Err("expected the first uid below the last".to_owned()),
+        _ => Err("expected two uids, the first and the last".to_owned()),
+    }
+}
+
+fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
+    let keep = |table: &str| Keep {
+        keep_for: pick.duration(&format!("{table}.keep_for")),
+        keep_bytes: pick.size(&format!("{table}.keep_bytes")),
+    };
+    let access = pick.items("access").into_iter().filter_map(|item| match &item.value {
+        Value::Table(entry) => Some(Access {
+            group: entry.get("group")?.value.text(),
+            role: match entry.get("role")?.value.text().as_str() {
+                "admin" => Role::Admin,
+                "operator" => Role::Operator,
+                _ => Role::Viewer,
+            },
+        }),
+        _ => None,
+    });
+    Settings {
+        functions_dirs: pick.written("functions_dirs").map(|_| pick.texts("functions_dirs")),
+        keep_versions: pick.small("keep_versions"),
+        default_runtime: pick.text_if("defaults.runtime"),
+        best_effort_limits: pick.truth("best_effort_limits"),
+        sizes: sizes
+            .iter()
+            .map(|(name, node)| {
+                (
+                    name.clone(),
+                    Pick {
+                        table: &one(name, node),
+                        keys: &[],
+                    }
+                    .text_map(name),
+                )
+            })
+            .collect(),
+        node: Node {
+            reserve_memory: pick.size("node.reserve_memory"),
+            max_workers: pick.small("node.max_workers"),
+            memory: pick.size_if("node.memory"),
+            cpu_milli: pick.cpu_if("node.cpu"),
+        },
+        users: Users {
+            range: range(&Value::List(pick.items("users.range"))).expect("checked before"),
+            allow: pick.texts("users.allow"),
+            allow_root: pick.truth("users.allow_root"),
+        },
+        access: access.collect(),
+        history: keep("history"),
+        logs: Logs {
+            keep: keep("logs"),
+            journal: pick.truth("logs.journal"),
+        },
+        status: Status {
+            mode: pick.mode("status.mode"),
+        },
+        runtimes: runtimes(pick.table),
+    }
+}
+
+fn one(name: &str, node: &tree::Node) -> Table {
+    Table::from([(name.to_owned(), node.clone())])
+}
+
+fn runtimes(merged: &Table) -> BTreeMap<String, RuntimeSettings> {
+    let Some(Value::Table(table)) = merged.get("runtimes").map(|node| &node.value) else {
+        return BTreeMap::new();
+    };
+    let entries = table.iter().filter_map(|(id, node)| match &node.value {
+        Value::Table(runtime) => {
+            let keys = key_at(SETTINGS, "runtimes").map(|key| &key.kind);
+            let Some(Kind::Map(_, Kind::Table(keys))) = keys else {
+                return None;
+            };
+            let pick = Pick { table: runtime, keys };
+            let found = RuntimeSettings {
+                interpreters: pick.text_map("interpreters"),
+                enabled: pick.truth("enabled"),
+            };
+            Some((id.clone(), found))
+        }
+        _ => None,
+    });
+    entries.collect()
+}

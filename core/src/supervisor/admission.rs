@@ -1,0 +1,129 @@
+//! What may begin: the node's budget over all functions, and each function's rate.
+//!
+//! Functions stand in one line for the budget and each turn starts one attempt. The first in line is never overtaken: a big
+//! function gets its memory as soon as enough of the others have ended, at the price that small ones wait with it.
+
+use super::Supervisor;
+use super::action::Action;
+use super::event::Now;
+use super::function::{Function, FunctionKey};
+use super::invocation::End;
+use super::rules::{NodeBudget, Rules};
+use super::words;
+use crate::outcome::Reason;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The node's budget and who waits for it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) budget: NodeBudget,
+    memory: u64,
+    workers: u32,
+    line: VecDeque<FunctionKey>,
+}
+
+impl Node {
+    pub(super) fn new(budget: NodeBudget) -> Self {
+        Self {
+            budget,
+            memory: 0,
+            workers: 0,
+            line: VecDeque::new(),
+        }
+    }
+
+    /// Charges one more worker, if it fits.
+    fn take(&mut self, function: &mut Function, memory: u64) -> bool {
+        // While a new version with another limit starts, the larger of both counts.
+        let charge = function.charged.max(memory);
+        let total = self.memory.saturating_add(charge - function.charged);
+        if self.workers >= self.budget.workers || total > self.budget.memory {
+            return false;
+        }
+        self.workers += 1;
+        self.memory = total;
+        function.charged = charge;
+        true
+    }
+
+    /// Gives back what a worker of the function took; the memory with its last one.
+    pub(super) fn give_back(&mut self, function: &mut Function) {
+        self.workers = self.workers.saturating_sub(1);
+        if function.running.is_empty() {
+            self.memory = self.memory.saturating_sub(function.charged);
+            function.charged = 0;
+        }
+    }
+
+    /// Says in words why a function can never run here, if it is so.
+    pub(super) fn refusal(&self, rules: &Rules) -> Option<String> {
+        (rules.memory > self.budget.memory).then(|| {
+            format!(
+                "it needs {} of memory (limits.memory), more than the {} of all functions together ([node] memory)",
+                rules.memory_text,
+                words::size(self.budget.memory)
+            )
+        })
+    }
+}
+
+impl Supervisor {
+    /// Replaces the node's budget. What runs goes on; the next event (a `Tick` will do) starts what fits now.
+    pub fn set_budget(&mut self, budget: NodeBudget) {
+        self.node.budget = budget;
+    }
+
+    /// Lets a function stand in line, if it has something to start.
+    pub(super) fn line_up(&mut self, key: FunctionKey) {
+        let function = &mut self.functions[key];
+        if !function.in_line && function.can_start() {
+            function.in_line = true;
+            self.node.line.push_back(key);
+        }
+    }
+
+    /// Starts what may begin now.
+    pub(super) fn dispatch(&mut self, now: Now, out: &mut Vec<Action>) {
+        if !self.phase.is_serving() || !self.spawner {
+            return;
+        }
+        while let Some(key) = self.node.line.front().copied() {
+            let function = &mut self.functions[key];
+            let serving = function.serving().filter(|_| function.can_start()).cloned();
+            if let Some(serving) = serving {
+                if let Some(refusal) = self.node.refusal(&serving.rules) {
+                    // Its limit grew or the budget shrank: it would hold up everybody for ever.
+                    self.refuse_ready(now, key, &refusal, out);
+                } else if self.node.take(&mut self.functions[key], serving.rules.memory) {
+                    self.start(now, key, serving, out);
+                } else {
+                    return;
+                }
+            }
+            self.node.line.pop_front();
+            self.functions[key].in_line = false;
+            self.line_up(key);
+        }
+    }
+
+    fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
+        let ready: Vec<_> = self.functions[key].ready.values().copied().collect();
+        for id in ready {
+            self.finish(now, id, End::new(Reason::Spawn, refusal), out);
+        }
+    }
+}
+
+/// Says whether a rate (count per period) allows one more now, as a token bucket of `count`: `None` if it does, else how
+/// long until then. `paid` is when all acceptances so far are paid for.
+pub(super) fn rate_wait((count, period): (u32, Duration), paid: Duration, now: Duration) -> Option<Duration> {
+    let burst = period.saturating_sub(rate_cost((count, period)));
+    let wait = paid.saturating_sub(burst).saturating_sub(now);
+    (wait > Duration::ZERO).then_some(wait)
+}
+
+/// Returns how much time one acceptance costs.
+pub(super) fn rate_cost((count, period): (u32, Duration)) -> Duration {
+    period / count.max(1)
+}

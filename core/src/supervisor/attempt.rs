@@ -1,0 +1,368 @@
+//! Attempts: their start, their end, and what follows from it.
+
+use super::Supervisor;
+use super::action::{Action, Answer, Notice, SpawnOrder};
+use super::event::{Exited, LAST_RESULT_MAX, LastAttempt, Now};
+use super::function::{Function, FunctionKey, Serving};
+use super::invocation::{End, Invocation, Stage, Started};
+use super::submit::on_wall;
+use super::timers::Timer;
+use super::verdict::Verdict;
+use super::worker::{Phase, Worker};
+use crate::ids::{Attempt, InvocationId, WorkerId};
+use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
+use crate::record::{AttemptRecord, RunResult, Usage};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What follows an attempt.
+enum Next {
+    /// Another one at this instant.
+    Again(Duration),
+    /// Nothing; what ran out, if anything did.
+    End(Option<Exhausted>),
+}
+
+/// What is known of an attempt's end.
+struct Ended {
+    verdict: Verdict,
+    usage: Usage,
+    result: Option<RunResult>,
+}
+
+impl Ended {
+    fn without_exit(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            usage: Usage::default(),
+            result: None,
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts the first of a function's ready invocations; its place in the budget is taken.
+    pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        let ready = function.ready.pop_first();
+        let Some(invocation) = ready.and_then(|(_, id)| self.invocations.get_mut(&id)) else {
+            self.node.give_back(function);
+            return;
+        };
+        let worker = WorkerId(self.next_worker);
+        self.next_worker = self.next_worker.saturating_add(1);
+        if let Some(at) = invocation.expires.take() {
+            self.timers.disarm(at, Timer::Expire(invocation.id));
+        }
+        // Derived, not remembered: after a restart the record says it as well.
+        if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
+            invocation.polls = invocation.polls.saturating_add(1);
+        }
+        invocation.attempts = invocation.attempts.saturating_add(1);
+        invocation.stage = Stage::Running { worker };
+        invocation.version = Some(serving.version);
+        invocation.started.get_or_insert(Started {
+            unix_ms: now.unix_ms,
+            at: now.mono,
+            before: Duration::ZERO,
+        });
+        let limits = [serving.rules.timeout, invocation.timeout];
+        let timeout = limits.into_iter().flatten().min();
+        let timeout_at = timeout.map(|timeout| now.mono.saturating_add(timeout));
+        let deadline_ms = timeout_at.map(|at| on_wall(now, at));
+        let ends = [deadline_ms, invocation.deadline.map(|deadline| deadline.unix_ms)];
+        let attempt = Attempt(invocation.attempts);
+        out.push(Action::Update(Box::new(invocation.record(&function.name))));
+        out.push(Action::Spawn(Box::new(SpawnOrder {
+            worker,
+            function: function.name.clone(),
+            id: serving.id,
+            version: serving.version,
+            invocation: invocation.id,
+            attempt,
+            poll: invocation.polls,
+            trigger: invocation.trigger,
+            payload: invocation.payload.clone(),
+            previous: invocation.previous.clone(),
+            deadline_ms: ends.into_iter().flatten().min(),
+        })));
+        out.push(Action::Notice(Notice::AttemptStarted {
+            function: function.name.clone(),
+            invocation: invocation.id,
+            attempt,
+            worker,
+            trigger: invocation.trigger,
+        }));
+        function.running.insert(worker);
+        if let Some(at) = timeout_at {
+            self.timers.arm(at, Timer::Worker(worker));
+        }
+        let begun = Worker {
+            function: key,
+            invocation: invocation.id,
+            attempt,
+            poll: invocation.polls,
+            serving,
+            started: now,
+            timeout,
+            phase: Phase::Starting { timeout_at },
+            ending: None,
+        };
+        self.workers.insert(worker, begun);
+        self.announce(key, out);
+    }
+
+    /// A worker ended and its leaf is empty. One nobody knows ended twice, or with its spawner.
+    pub(super) fn exited(&mut self, now: Now, exited: Exited, out: &mut Vec<Action>) {
+        if let Some(worker) = self.take_worker(exited.worker) {
+            let verdict = Verdict::of(&worker, &exited);
+            let ended = Ended {
+                verdict,
+                usage: exited.usage,
+                result: exited.result,
+            };
+            self.attempt_ended(now, (Some(exited.worker), worker), ended, out);
+        }
+    }
+
+    /// A worker could not be started.
+    pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        if let Some(worker) = self.take_worker(id) {
+            self.spawn_trouble(now, worker.function, &worker.serving);
+            let verdict = Verdict::without_exit(&worker, Reason::Spawn, message);
+            self.attempt_ended(now, (None, worker), Ended::without_exit(verdict), out);
+        }
+    }
+
+    /// The spawner is gone and with it every worker.
+    pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.spawner = false;
+        while let Some(id) = self.workers.keys().next().copied() {
+            if let Some(worker) = self.take_worker(id) {
+                let message = "fnd-spawner went down under it".to_owned();
+                let verdict = Verdict::without_exit(&worker, Reason::Interrupted, message);
+                self.attempt_ended(now, (Some(id), worker), Ended::without_exit(verdict), out);
+            }
+        }
+    }
+
+    fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        let worker = self.workers.remove(&id)?;
+        if let Some(at) = worker.phase.timer() {
+            self.timers.disarm(at, Timer::Worker(id));
+        }
+        let function = &mut self.functions[worker.function];
+        function.running.remove(&id);
+        self.node.give_back(function);
+        Some(worker)
+    }
+
+    fn attempt_ended(
+        &mut self,
+        now: Now,
+        (id, worker): (Option<WorkerId>, Worker),
+        ended: Ended,
+        out: &mut Vec<Action>,
+    ) {
+        let Ended { verdict, usage, result } = ended;
+        let lasted = now.mono.saturating_sub(worker.started.mono);
+        let record = AttemptRecord {
+            invocation: worker.invocation,
+            function: self.functions[worker.function].name.clone(),
+            attempt: worker.attempt,
+            poll: worker.poll,
+            worker: id,
+            version: Some(worker.serving.version),
+            started_ms: worker.started.unix_ms,
+            ended_ms: now.unix_ms,
+            duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
+            reason: verdict.reason,
+            message: verdict.message,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
+            usage,
+            next_attempt_ms: None,
+        };
+        if id.is_some() {
+            self.functions[worker.function].durations.push(record.duration_us);
+        }
+        self.conclude(now, &worker.serving, (record, result), out);
+        self.announce(worker.function, out);
+        self.line_up(worker.function);
+    }
+
+    /// Books an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
+    pub(super) fn conclude(
+        &mut self,
+        now: Now,
+        serving: &Serving,
+        (mut record, result): (AttemptRecord, Option<RunResult>),
+        out: &mut Vec<Action>,
+    ) {
+        let id = record.invocation;
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            let defect = format!(
+                "attempt {} of {id} ended, but nobody knows that invocation",
+                record.attempt.0
+            );
+            out.push(Action::Notice(Notice::Defect(defect)));
+            return;
+        };
+        let key = invocation.function;
+        invocation.last = Some((record.reason, record.message.clone()));
+        // One that leaves nothing does not take away what the poll before it left.
+        if record.reason == Reason::ExecuteAgain && result.is_some() {
+            invocation.previous.clone_from(&result);
+        }
+        match self.next(now, serving, &record) {
+            Next::Again(at) => {
+                let unix_ms = on_wall(now, at);
+                record.next_attempt_ms = Some(unix_ms);
+                let function = &mut self.functions[key];
+                if let Some(invocation) = self.invocations.get_mut(&id) {
+                    book(function, &record, invocation.trigger, result);
+                    invocation.stage = Stage::BackingOff { until: at, unix_ms };
+                    let stands = Box::new(invocation.record(&function.name));
+                    out.push(Action::Record(Box::new(record), stands));
+                }
+                out.push(Action::Status(function.name.clone()));
+                self.timers.arm(at, Timer::Begin(id));
+                if !self.phase.is_serving() {
+                    self.send_away(id, out);
+                }
+            }
+            Next::End(exhausted) => {
+                // An attempt the deadline cut short is the deadline's doing as much as a retry that no longer fits.
+                let cut = (record.reason == Reason::Deadline).then_some(Exhausted::Deadline);
+                let exhausted = exhausted.or(cut);
+                let end = End {
+                    reason: record.reason,
+                    message: record.message.clone(),
+                    exhausted,
+                    attempt: Some(Box::new((record, result))),
+                };
+                self.finish(now, id, end, out);
+            }
+        }
+    }
+
+    fn next(&mut self, now: Now, serving: &Serving, record: &AttemptRecord) -> Next {
+        let Some(invocation) = self.invocations.get(&record.invocation) else {
+            return Next::End(None);
+        };
+        let function = &self.functions[invocation.function];
+        let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
+            return Next::End(None);
+        };
+        // The run of a content by itself is over with that content: the next content has its own.
+        let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
+        // Nobody could answer a caller who waits for a retry that only the next fnd makes.
+        let unanswerable = !self.phase.is_serving() && !invocation.durable;
+        if superseded || unanswerable {
+            return Next::End(None);
+        }
+        let before_deadline = |at| invocation.deadline.is_none_or(|deadline| at < deadline.at);
+        let class = record.reason.class();
+        if let (Class::ExecuteAgain, Some(poll)) = (class, serving.rules.poll) {
+            let at = now.mono.saturating_add(poll.repeat);
+            return if invocation
+                .started
+                .is_some_and(|started| started.elapsed(at) > poll.until)
+            {
+                Next::End(Some(Exhausted::Poll))
+            } else if before_deadline(at) {
+                Next::Again(at)
+            } else {
+                Next::End(Some(Exhausted::Deadline))
+            };
+        }
+        let retry = &serving.rules.retry;
+        let never = matches!(
+            class,
+            Class::Success | Class::Failed | Class::Cancelled | Class::Deadline
+        );
+        // An exit code counts where it is the reason: after a timeout it says only how the program took SIGTERM.
+        let by_code = matches!(class, Class::Error | Class::Transient);
+        let excepted = by_code && record.exit_code.is_some_and(|code| retry.not_on_exit.contains(&code));
+        if never || excepted || !retry.on.contains(&class) {
+            return Next::End(None);
+        }
+        if invocation.retries() >= retry.retries {
+            return Next::End((retry.retries > 0).then_some(Exhausted::Retries));
+        }
+        let delay = retry.backoff.delay(invocation.retries() + 1, self.random.f64());
+        let at = now.mono.saturating_add(delay);
+        if before_deadline(at) {
+            Next::Again(at)
+        } else {
+            Next::End(Some(Exhausted::Deadline))
+        }
+    }
+
+    /// Ends an invocation for good: its one final record, with the attempt that ended with it where one did.
+    pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: End, out: &mut Vec<Action>) {
+        let attempt = end.attempt.take();
+        let Some(invocation) = self.strike_off(id) else {
+            return;
+        };
+        let function = &mut self.functions[invocation.function];
+        // Without an attempt at its end, what the last one left is what there is.
+        let result = match attempt.as_deref() {
+            Some((_, result)) => result.clone(),
+            None => invocation.previous.clone(),
+        };
+        let record = Box::new(invocation.ended(&function.name, now, end, result));
+        debug_assert!(record.state.is_final(), "{:?}", record.state);
+        if let Some(ended) = attempt {
+            let (attempt, result) = *ended;
+            book(function, &attempt, invocation.trigger, result);
+            out.push(Action::Record(Box::new(attempt), record.clone()));
+            out.push(Action::Status(function.name.clone()));
+        } else {
+            out.push(Action::Update(record.clone()));
+        }
+        for reply in invocation.waiters {
+            out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
+        }
+        if invocation.attempts > 0
+            && let Some(function) = function.id
+        {
+            let invocation = id;
+            out.push(Action::Release { function, invocation });
+        }
+    }
+
+    /// Removes an invocation from all books.
+    pub(super) fn strike_off(&mut self, id: InvocationId) -> Option<Invocation> {
+        let invocation = self.invocations.remove(&id)?;
+        let function = &mut self.functions[invocation.function];
+        function.live.remove(&id);
+        function.ready.remove(&invocation.place());
+        if let Some(key) = &invocation.key {
+            function.keys.remove(key);
+        }
+        if let Some(deadline) = invocation.deadline {
+            self.timers.disarm(deadline.at, Timer::Deadline(id));
+        }
+        if let Some(at) = invocation.expires {
+            self.timers.disarm(at, Timer::Expire(id));
+        }
+        if let Stage::Delayed { until } | Stage::BackingOff { until, .. } = invocation.stage {
+            self.timers.disarm(until, Timer::Begin(id));
+        }
+        Some(invocation)
+    }
+}
+
+/// Counts an attempt and keeps it as its function's last.
+fn book(function: &mut Function, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
+    function.runs = function.runs.saturating_add(1);
+    if record.reason.final_state() != State::Succeeded {
+        function.failures = function.failures.saturating_add(1);
+    }
+    function.last = Some(Box::new(LastAttempt {
+        attempt: record.clone(),
+        trigger,
+        result: result.filter(|result| result.data.len() <= LAST_RESULT_MAX),
+    }));
+}

@@ -1,0 +1,88 @@
+//! Ends that come from outside an attempt: cancel, deadline, expiry.
+
+use super::Supervisor;
+use super::action::{Action, Answer};
+use super::event::{Now, ReplyTo};
+use super::invocation::{End, Stage};
+use super::timers::Timer;
+use super::verdict::{Ending, deadline_words};
+use crate::ids::InvocationId;
+use crate::outcome::{Exhausted, Reason, Skip};
+
+impl Supervisor {
+    /// A person wants an invocation to end.
+    pub(super) fn cancel(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
+        let answer = if self.end_all(now, id, Ending::Cancelled("cancelled on request"), out) {
+            Answer::Done
+        } else {
+            Answer::NotFound
+        };
+        out.push(Action::Reply(reply, Box::new(answer)));
+    }
+
+    /// Something is due.
+    pub(super) fn fire(&mut self, now: Now, timer: Timer, out: &mut Vec<Action>) {
+        match timer {
+            Timer::Deadline(id) => {
+                self.end_all(now, id, Ending::Deadline, out);
+            }
+            Timer::Expire(id) => {
+                self.give_up(now, id, (Skip::Expired, "it had not begun when it expired"), out);
+            }
+            Timer::Worker(id) => self.worker_due(now, id, out),
+            Timer::Begin(id) => self.make_ready(id),
+            Timer::Hold(key) => self.hold_over(key),
+        }
+    }
+
+    /// Ends an invocation wherever it stands; says whether there is one.
+    fn end_all(&mut self, now: Now, id: InvocationId, ending: Ending, out: &mut Vec<Action>) -> bool {
+        let Some(invocation) = self.invocations.get(&id) else {
+            return false;
+        };
+        let is_deadline = ending == Ending::Deadline;
+        if let Stage::Running { worker } = invocation.stage {
+            // Who waits for one that is on its way out already hears of its end.
+            let going_on = self.workers.get(&worker).filter(|worker| worker.ending.is_none());
+            let words = going_on.filter(|_| is_deadline).map(|worker| ending.words(worker));
+            self.ask_to_end(now, worker, ending, out);
+            if let Some(words) = words {
+                self.tell_timed_out(id, &words, out);
+            }
+            return true;
+        }
+        let end = match ending {
+            Ending::Deadline => End {
+                exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
+                ..End::new(
+                    Reason::Deadline,
+                    deadline_words(self.functions[invocation.function].serving().map(|s| &s.rules)),
+                )
+            },
+            Ending::Cancelled(why) => End::new(Reason::Cancelled, why),
+            Ending::Timeout | Ending::Stopped => End::new(Reason::Interrupted, "fnd stopped"),
+        };
+        self.end(now, id, end, out);
+        true
+    }
+
+    /// Ends an invocation of which nothing runs.
+    pub(super) fn end(&mut self, now: Now, id: InvocationId, end: End, out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        match &mut invocation.stage {
+            // Its callers first hear that it was accepted; the first reason stays.
+            Stage::Storing { end: waiting, .. } => {
+                waiting.get_or_insert(end);
+            }
+            Stage::Lost => {
+                let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
+                self.finish(now, id, End { attempt, ..end }, out);
+            }
+            Stage::Delayed { .. } | Stage::Ready | Stage::BackingOff { .. } | Stage::Running { .. } => {
+                self.finish(now, id, end, out);
+            }
+        }
+    }
+}

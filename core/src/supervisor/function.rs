@@ -1,0 +1,248 @@
+//! A function: what serves, what it remembers, and what waits for it.
+//!
+//! ```text
+//! Absent ──Installed──▶ Serving ──Installed──▶ Serving (what waits runs on the newest; what runs ends on its own)
+//!   │ ▲                    │ └──Refused──▶ Serving (with an error)
+//!   │ └──────Removed───────┘
+//!   └──Refused──▶ Invalid ──Installed──▶ Serving
+//! ```
+//! An absent function is not shown, unless it still runs; what it remembers (counts, contents that have run, whether a
+//! person disabled it) outlives its file, in memory as in the ledger.
+
+use super::FunctionState;
+use super::event::LastAttempt;
+use super::rules::Rules;
+use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A function's place in the table; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FunctionKey(usize);
+
+/// A version that serves.
+#[derive(Debug)]
+pub(super) struct Serving {
+    pub(super) id: FunctionId,
+    pub(super) version: Version,
+    pub(super) load_key: Version,
+    /// For the run by itself, which may come only when the function is enabled.
+    pub(super) load_id: InvocationId,
+    pub(super) rules: Rules,
+}
+
+/// What there is of a function.
+#[derive(Debug)]
+pub(super) enum Presence {
+    /// Known only from what it left.
+    Absent,
+    /// Its file is there, but no version that could run.
+    Invalid,
+    /// It serves.
+    Serving(Arc<Serving>),
+}
+
+/// Where an invocation stands among those ready to begin: due retries and polls first, then by acceptance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) first_try: bool,
+    pub(super) number: u64,
+}
+
+/// One function.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: FunctionName,
+    pub(super) presence: Presence,
+    /// Its number at the spawner, once known: temporary files of a deleted function are released by it.
+    pub(super) id: Option<FunctionId>,
+    /// Why the newest content does not serve.
+    pub(super) error: Option<Box<str>>,
+    pub(super) disabled: bool,
+    /// Contents that have run as `load`.
+    pub(super) loaded: Vec<Version>,
+    pub(super) runs: u64,
+    pub(super) failures: u64,
+    pub(super) last: Option<Box<LastAttempt>>,
+    pub(super) durations: Durations,
+    /// Accepted and not ended.
+    pub(super) live: BTreeSet<InvocationId>,
+    /// Ready to begin.
+    pub(super) ready: BTreeMap<Place, InvocationId>,
+    /// Its workers, oldest first.
+    pub(super) running: BTreeSet<WorkerId>,
+    /// Being made durable.
+    pub(super) storing: usize,
+    /// Idempotency keys of live invocations.
+    pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
+    /// Memory the node's budget is charged with while it has workers.
+    pub(super) charged: u64,
+    /// Whether it stands in the line for the node's budget.
+    pub(super) in_line: bool,
+    /// When the rate limit has no debt left.
+    pub(super) rate_paid: Duration,
+    pub(super) trouble: Option<Box<Trouble>>,
+    /// The state people were told of last.
+    pub(super) told: FunctionState,
+}
+
+/// Workers that could not be started.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// When, at most the last five.
+    pub(super) failures: Vec<Duration>,
+    /// How many in a row since it loops.
+    pub(super) looping: u32,
+    /// No worker is started before.
+    pub(super) hold: Option<Duration>,
+}
+
+impl Function {
+    fn new(name: FunctionName) -> Self {
+        Self {
+            name,
+            presence: Presence::Absent,
+            id: None,
+            error: None,
+            disabled: false,
+            loaded: Vec::new(),
+            runs: 0,
+            failures: 0,
+            last: None,
+            durations: Durations::default(),
+            live: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            running: BTreeSet::new(),
+            storing: 0,
+            keys: BTreeMap::new(),
+            charged: 0,
+            in_line: false,
+            rate_paid: Duration::ZERO,
+            trouble: None,
+            told: FunctionState::Building,
+        }
+    }
+
+    /// Returns the version that serves.
+    pub(super) fn serving(&self) -> Option<&Arc<Serving>> {
+        match &self.presence {
+            Presence::Serving(serving) => Some(serving),
+            Presence::Absent | Presence::Invalid => None,
+        }
+    }
+
+    /// Says whether neither its manifest nor a person disabled it.
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.disabled && self.serving().is_none_or(|serving| serving.rules.enabled)
+    }
+
+    /// Says whether people see it.
+    pub(super) fn is_shown(&self) -> bool {
+        !matches!(self.presence, Presence::Absent) || !self.running.is_empty()
+    }
+
+    /// Returns the public state: one total function of what there is.
+    pub(super) fn state(&self) -> FunctionState {
+        let looping = self.trouble.as_ref().is_some_and(|trouble| trouble.looping > 0);
+        match &self.presence {
+            Presence::Absent if !self.running.is_empty() => FunctionState::Running,
+            Presence::Absent => FunctionState::Building,
+            Presence::Invalid => FunctionState::Invalid,
+            Presence::Serving(_) if !self.is_enabled() => FunctionState::Disabled,
+            Presence::Serving(_) if looping => FunctionState::CrashLooping,
+            Presence::Serving(_) if !self.running.is_empty() => FunctionState::Running,
+            Presence::Serving(_) => FunctionState::Ready,
+        }
+    }
+
+    /// Says whether one more of what is ready could begin, the node's budget aside.
+    pub(super) fn can_start(&self) -> bool {
+        let held = self.trouble.as_ref().is_some_and(|trouble| trouble.hold.is_some());
+        let places = |serving: &Arc<Serving>| self.running.len() < to_usize(serving.rules.max_running);
+        !self.ready.is_empty() && !held && self.is_enabled() && self.serving().is_some_and(places)
+    }
+
+    /// Forgets what only a function that is there needs.
+    pub(super) fn vanish(&mut self) {
+        self.error = None;
+        self.last = None;
+        self.durations = Durations::default();
+        self.trouble = None;
+        self.rate_paid = Duration::ZERO;
+    }
+}
+
+/// Numbers from manifests are 32 bits wide, lengths as wide as the machine's.
+pub(super) fn to_usize(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// Durations of the last hundred attempts, in microseconds; nothing is allocated before the first.
+#[derive(Debug, Default)]
+pub(super) struct Durations {
+    ring: Vec<u64>,
+    next: u8,
+}
+
+impl Durations {
+    const MAX: u8 = 100;
+
+    pub(super) fn push(&mut self, duration_us: u64) {
+        match self.ring.get_mut(usize::from(self.next)) {
+            Some(oldest) => *oldest = duration_us,
+            None => self.ring.push(duration_us),
+        }
+        self.next = (self.next + 1) % Self::MAX;
+    }
+
+    /// Returns the durations in no particular order.
+    pub(super) fn as_slice(&self) -> &[u64] {
+        &self.ring
+    }
+}
+
+/// All functions ever heard of, by key and by name.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    table: Vec<Function>,
+    names: BTreeMap<FunctionName, FunctionKey>,
+}
+
+impl Functions {
+    /// Returns the key of a name.
+    pub(super) fn find(&self, name: &FunctionName) -> Option<FunctionKey> {
+        self.names.get(name).copied()
+    }
+
+    /// Returns the key of a name, which from now on there is.
+    pub(super) fn find_or_add(&mut self, name: &FunctionName) -> FunctionKey {
+        if let Some(key) = self.find(name) {
+            return key;
+        }
+        let key = FunctionKey(self.table.len());
+        self.table.push(Function::new(name.clone()));
+        self.names.insert(name.clone(), key);
+        key
+    }
+
+    /// Returns every key, by name.
+    pub(super) fn keys(&self) -> impl Iterator<Item = FunctionKey> {
+        self.names.values().copied()
+    }
+}
+
+impl Index<FunctionKey> for Functions {
+    type Output = Function;
+    fn index(&self, key: FunctionKey) -> &Function {
+        // Keys are made by `find_or_add` only, and the table never shrinks.
+        &self.table[key.0]
+    }
+}
+
+impl IndexMut<FunctionKey> for Functions {
+    fn index_mut(&mut self, key: FunctionKey) -> &mut Function {
+        &mut self.table[key.0]
+    }
+}

@@ -1,0 +1,195 @@
+//! One accepted request to run, from acceptance to its final record.
+//!
+//! ```text
+//! Storing ──▶ Delayed ──▶ Ready ──▶ Running ──▶ BackingOff ──▶ Ready ...
+//!    (durable ones)                    └──▶ ended: the invocation is gone, its record is final
+//! Lost: it was running when the fnd before this one went down; waits for its function to know whether to try again.
+//! ```
+
+use super::event::{Now, ReplyTo};
+use super::function::{FunctionKey, Place};
+use crate::ids::{FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A live invocation.
+#[derive(Debug)]
+pub(super) struct Invocation {
+    pub(super) id: InvocationId,
+    pub(super) function: FunctionKey,
+    pub(super) trigger: Trigger,
+    pub(super) accepted_ms: u64,
+    pub(super) payload: Payload,
+    /// The content it belongs to, for trigger `load`.
+    pub(super) load_key: Option<Version>,
+    /// Shorter timeout the caller asked for.
+    pub(super) timeout: Option<Duration>,
+    pub(super) deadline: Option<Deadline>,
+    /// Until when its first attempt must have begun.
+    pub(super) expires: Option<Duration>,
+    /// Order of acceptance.
+    pub(super) number: u64,
+    pub(super) stage: Stage,
+    /// Whether it outlives this fnd.
+    pub(super) durable: bool,
+    pub(super) key: Option<Arc<str>>,
+    /// Told when it is on disk.
+    pub(super) acknowledge: Vec<ReplyTo>,
+    /// Told when it has ended, or timed out.
+    pub(super) waiters: Vec<ReplyTo>,
+    pub(super) attempts: u32,
+    pub(super) polls: u32,
+    pub(super) started: Option<Started>,
+    /// Reason and message of the last attempt.
+    pub(super) last: Option<(Reason, String)>,
+    pub(super) version: Option<Version>,
+    /// What the next attempt gets as the result of the one before.
+    pub(super) previous: Option<RunResult>,
+}
+
+/// Instant at which the whole invocation ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    pub(super) at: Duration,
+    pub(super) unix_ms: u64,
+}
+
+/// When the first attempt began, possibly under an earlier fnd.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Started {
+    pub(super) unix_ms: u64,
+    pub(super) at: Duration,
+    /// What had passed by then already.
+    pub(super) before: Duration,
+}
+
+impl Started {
+    /// Returns the time from the first attempt's start to an instant.
+    pub(super) fn elapsed(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.at).saturating_add(self.before)
+    }
+}
+
+/// Where an invocation stands.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Being made durable. If something ends it meanwhile, that waits: first the caller is told.
+    Storing {
+        not_before: Option<Duration>,
+        end: Option<End>,
+    },
+    /// Accepted for later.
+    Delayed { until: Duration },
+    /// In the function's queue.
+    Ready,
+    /// An attempt runs, or is being started.
+    Running { worker: WorkerId },
+    /// Waiting for a retry or a poll.
+    BackingOff { until: Duration, unix_ms: u64 },
+    /// Nobody knows how its last attempt ended.
+    Lost,
+}
+
+/// How an invocation ends.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) exhausted: Option<Exhausted>,
+    /// The attempt that ended with it, and its result.
+    pub(super) attempt: Option<Box<(AttemptRecord, Option<RunResult>)>>,
+}
+
+impl End {
+    /// Returns an end for which nothing ran out.
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            exhausted: None,
+            attempt: None,
+        }
+    }
+}
+
+impl Invocation {
+    /// Returns its public state.
+    pub(super) fn state(&self) -> State {
+        match self.stage {
+            Stage::Running { .. } | Stage::Lost => State::Running,
+            Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::BackingOff { .. } => {
+                match &self.last {
+                    None => State::Queued,
+                    Some((Reason::ExecuteAgain, _)) => State::Polling,
+                    Some(_) => State::Waiting,
+                }
+            }
+        }
+    }
+
+    /// Returns its place among those ready.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            first_try: self.attempts == 0,
+            number: self.number,
+        }
+    }
+
+    /// Returns how many of its attempts were retries.
+    pub(super) fn retries(&self) -> u32 {
+        self.attempts.saturating_sub(1).saturating_sub(self.polls)
+    }
+
+    /// Returns its record as it stands.
+    pub(super) fn record(&self, function: &FunctionName) -> InvocationRecord {
+        let (reason, message) = match &self.last {
+            Some((reason, message)) => (Some(*reason), message.clone()),
+            None => (None, String::new()),
+        };
+        InvocationRecord {
+            id: self.id,
+            function: function.clone(),
+            trigger: self.trigger,
+            state: self.state(),
+            accepted_ms: self.accepted_ms,
+            started_ms: self.started.map(|started| started.unix_ms),
+            ended_ms: None,
+            attempts: self.attempts,
+            polls: self.polls,
+            reason,
+            message,
+            exhausted: None,
+            next_attempt_ms: match self.stage {
+                Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
+                Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::Running { .. } | Stage::Lost => {
+                    None
+                }
+            },
+            version: self.version,
+            // Not the last attempt's: a retry after a poll still gets what the poll left.
+            result: self.previous.clone(),
+        }
+    }
+
+    /// Returns its final record.
+    pub(super) fn ended(
+        &self,
+        function: &FunctionName,
+        now: Now,
+        end: End,
+        result: Option<RunResult>,
+    ) -> InvocationRecord {
+        InvocationRecord {
+            state: end.reason.final_state(),
+            ended_ms: Some(now.unix_ms),
+            reason: Some(end.reason),
+            message: end.message,
+            exhausted: end.exhausted,
+            next_attempt_ms: None,
+            result,
+            ..self.record(function)
+        }
+    }
+}

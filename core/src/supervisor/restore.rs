@@ -1,0 +1,155 @@
+//! What the fnd before this one left.
+
+use super::Supervisor;
+use super::action::{Action, Notice};
+use super::event::{LAST_RESULT_MAX, Now, Restored};
+use super::function::{FunctionKey, Serving};
+use super::invocation::{Deadline, End, Invocation, Stage, Started};
+use super::submit::on_mono;
+use super::timers::Timer;
+use crate::ids::{Attempt, InvocationId};
+use crate::outcome::{Reason, State};
+use crate::record::{AttemptRecord, Unfinished, Usage};
+use std::time::Duration;
+
+pub(super) const LOST: &str = "fnd went down while it ran";
+const NOBODY: &str = "fnd went down, and with it the connection of its caller";
+
+impl Supervisor {
+    /// Takes over what the ledger knows.
+    pub(super) fn restored(&mut self, now: Now, restored: Restored, out: &mut Vec<Action>) {
+        for (name, content) in restored.loaded {
+            let key = self.functions.find_or_add(&name);
+            self.functions[key].loaded.push(content);
+        }
+        for name in restored.disabled {
+            let key = self.functions.find_or_add(&name);
+            self.functions[key].disabled = true;
+        }
+        for (name, runs, failures) in restored.counts {
+            let key = self.functions.find_or_add(&name);
+            let function = &mut self.functions[key];
+            (function.runs, function.failures) = (runs, failures);
+        }
+        for mut last in restored.last {
+            last.result = last.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
+            let key = self.functions.find_or_add(&last.attempt.function);
+            self.functions[key].last = Some(Box::new(last));
+        }
+        for unfinished in restored.unfinished {
+            self.take_over(now, unfinished, out);
+        }
+    }
+
+    fn take_over(&mut self, now: Now, Unfinished { accepted, record }: Unfinished, out: &mut Vec<Action>) {
+        let id = accepted.id;
+        if self.invocations.contains_key(&id) || record.state.is_final() {
+            let defect = format!("the ledger handed over {id}, which is {}", record.state.as_str());
+            out.push(Action::Notice(Notice::Defect(defect)));
+            return;
+        }
+        let key = self.functions.find_or_add(&accepted.function);
+        let not_started = record.attempts == 0;
+        let stage = match record.state {
+            State::Running => Stage::Lost,
+            State::Waiting | State::Polling => {
+                let unix_ms = record.next_attempt_ms.unwrap_or(now.unix_ms);
+                let until = on_mono(now, unix_ms);
+                self.timers.arm(until, Timer::Begin(id));
+                Stage::BackingOff { until, unix_ms }
+            }
+            // Final ones were refused above.
+            _ => match accepted.not_before_ms.map(|at| on_mono(now, at)) {
+                Some(until) if until > now.mono => {
+                    self.timers.arm(until, Timer::Begin(id));
+                    Stage::Delayed { until }
+                }
+                _ => Stage::Ready,
+            },
+        };
+        let invocation = Invocation {
+            id,
+            function: key,
+            trigger: accepted.trigger,
+            accepted_ms: accepted.accepted_ms,
+            payload: accepted.payload,
+            load_key: accepted.load_key,
+            timeout: accepted.timeout_ms.map(Duration::from_millis),
+            deadline: accepted.deadline_ms.map(|unix_ms| Deadline {
+                at: on_mono(now, unix_ms),
+                unix_ms,
+            }),
+            expires: accepted.expires_ms.filter(|_| not_started).map(|at| on_mono(now, at)),
+            number: self.next_number(),
+            stage,
+            durable: accepted.durable,
+            key: None,
+            acknowledge: Vec::new(),
+            waiters: Vec::new(),
+            attempts: record.attempts,
+            polls: record.polls,
+            started: record.started_ms.map(|unix_ms| Started {
+                unix_ms,
+                at: now.mono,
+                before: Duration::from_millis(now.unix_ms.saturating_sub(unix_ms)),
+            }),
+            last: record.reason.map(|reason| (reason, record.message)),
+            version: record.version,
+            previous: record.result,
+        };
+        let is_ready = matches!(invocation.stage, Stage::Ready);
+        self.enrol(invocation);
+        if is_ready {
+            self.make_ready(id);
+        }
+        if !accepted.durable {
+            // Its caller waited on a connection that is gone and will ask again: running it now would run it twice.
+            let message = if matches!(record.state, State::Running) {
+                LOST
+            } else {
+                NOBODY
+            };
+            self.end(now, id, End::new(Reason::Interrupted, message), out);
+        }
+    }
+
+    /// Says of each lost attempt of a function how it ended, now that the rules for what follows are known.
+    pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
+        let live: Vec<_> = self.functions[key].live.iter().copied().collect();
+        for id in live {
+            if let Some(attempt) = self.lost_attempt(now, id) {
+                self.conclude(now, serving, (attempt, None), out);
+            }
+        }
+    }
+
+    /// Returns the attempt that was running when fnd went down, if that is where the invocation stands.
+    pub(super) fn lost_attempt(&self, now: Now, id: InvocationId) -> Option<AttemptRecord> {
+        let invocation = self.invocations.get(&id)?;
+        if !matches!(invocation.stage, Stage::Lost) {
+            return None;
+        }
+        // When it began is known of first attempts only, and how long it ran of none.
+        let started_ms = match invocation.started {
+            Some(started) if invocation.attempts <= 1 => started.unix_ms,
+            _ => now.unix_ms,
+        };
+        Some(AttemptRecord {
+            invocation: id,
+            function: self.functions[invocation.function].name.clone(),
+            attempt: Attempt(invocation.attempts.max(1)),
+            poll: invocation.polls,
+            worker: None,
+            version: invocation.version,
+            started_ms,
+            ended_ms: now.unix_ms,
+            duration_us: 0,
+            reason: Reason::Interrupted,
+            message: LOST.to_owned(),
+            exit_code: None,
+            signal: None,
+            usage: Usage::default(),
+            next_attempt_ms: None,
+        })
+    }
+}

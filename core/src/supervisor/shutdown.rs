@@ -1,0 +1,112 @@
+//! Draining and stopping.
+//!
+//! A drain finishes what runs. What is queued or waits for a retry and is durable stays in the ledger for the next fnd;
+//! what a caller waits for on a connection ends now, so that everybody is answered.
+
+use super::Supervisor;
+use super::action::{Action, Answer, Rejection};
+use super::event::Now;
+use super::invocation::{End, Stage};
+use super::verdict::Ending;
+use super::worker::Phase as WorkerPhase;
+use crate::ids::{InvocationId, WorkerId};
+use crate::outcome::Reason;
+
+/// Where the supervisor is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It accepts and starts.
+    Serving,
+    /// It finishes what runs.
+    Draining,
+    /// It kills what runs.
+    Stopping,
+    /// It has said that nothing runs any more.
+    Drained { stopping: bool },
+}
+
+impl Phase {
+    pub(super) fn is_serving(self) -> bool {
+        self == Self::Serving
+    }
+
+    pub(super) fn is_stopping(self) -> bool {
+        matches!(self, Self::Stopping | Self::Drained { stopping: true })
+    }
+}
+
+impl Supervisor {
+    /// Accepts nothing new from now on.
+    pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
+        // Otherwise said twice.
+        if self.phase.is_serving() {
+            self.phase = Phase::Draining;
+            self.release_callers(now, out);
+        }
+    }
+
+    /// Kills what runs.
+    pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.drain(now, out);
+        if self.phase != Phase::Draining {
+            return;
+        }
+        self.phase = Phase::Stopping;
+        let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
+        for id in workers {
+            let Some(worker) = self.workers.get_mut(&id) else {
+                continue;
+            };
+            worker.ending.get_or_insert(Ending::Stopped);
+            match worker.phase {
+                // It gets its SIGKILL when it is there.
+                WorkerPhase::Starting { .. } => self.enter(id, WorkerPhase::Starting { timeout_at: None }),
+                WorkerPhase::Busy { .. } | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
+                WorkerPhase::Killed { .. } => {}
+            }
+        }
+    }
+
+    /// Answers whoever waits for something that would not run before the next fnd.
+    fn release_callers(&mut self, now: Now, out: &mut Vec<Action>) {
+        let idle = |stage: &Stage| !matches!(stage, Stage::Running { .. });
+        let waited_for: Vec<InvocationId> = self
+            .invocations
+            .values()
+            .filter(|invocation| (!invocation.durable || !invocation.waiters.is_empty()) && idle(&invocation.stage))
+            .map(|invocation| invocation.id)
+            .collect();
+        for id in waited_for {
+            if self.invocations.get(&id).is_some_and(|invocation| invocation.durable) {
+                self.send_away(id, out);
+            } else {
+                let end = End::new(Reason::Cancelled, "fnd is stopping and it was not running");
+                self.end(now, id, end, out);
+            }
+        }
+    }
+
+    /// Tells whoever waits for an invocation that goes on with the next fnd.
+    pub(super) fn send_away(&mut self, id: InvocationId, out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        for reply in invocation.waiters.drain(..) {
+            let reason = format!("fnd is stopping; invocation {id} goes on when it is back");
+            out.push(Action::Reply(
+                reply,
+                Box::new(Answer::Rejected(Rejection::Unavailable { reason })),
+            ));
+        }
+    }
+
+    /// Says once that nothing runs any more and that everybody was answered.
+    pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
+        let answered = self.storing == 0 || self.phase.is_stopping();
+        if matches!(self.phase, Phase::Draining | Phase::Stopping) && self.workers.is_empty() && answered {
+            let stopping = self.phase.is_stopping();
+            self.phase = Phase::Drained { stopping };
+            out.push(Action::Drained);
+        }
+    }
+}

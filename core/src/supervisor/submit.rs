@@ -1,0 +1,376 @@
+//! A request to run: accepted or rejected, made durable, and where it goes then.
+
+use super::Supervisor;
+use super::action::{Action, Answer, Notice, Rejection};
+use super::admission::{rate_cost, rate_wait};
+use super::event::{Now, ReplyTo, Submit};
+use super::function::{FunctionKey, Presence, Serving, to_usize};
+use super::invocation::{Deadline, End, Invocation, Stage};
+use super::rules::Overlap;
+use super::timers::Timer;
+use super::verdict::Ending;
+use crate::ids::{InvocationId, Version};
+use crate::outcome::{Reason, Skip, Trigger};
+use crate::record::{Accepted, Payload};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an acceptance is made of, whoever asked.
+pub(super) struct Request {
+    pub(super) serving: Arc<Serving>,
+    pub(super) id: InvocationId,
+    pub(super) trigger: Trigger,
+    pub(super) payload: Payload,
+    pub(super) durable: bool,
+    pub(super) load_key: Option<Version>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) not_before_ms: Option<u64>,
+    pub(super) expires_ms: Option<u64>,
+    pub(super) key: Option<Arc<str>>,
+    pub(super) acknowledge: Option<ReplyTo>,
+    pub(super) waiter: Option<ReplyTo>,
+}
+
+/// Returns where a wall-clock instant is on the monotonic clock: now, if it has passed.
+pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
+    let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
+    now.mono.saturating_add(ahead)
+}
+
+/// Returns the wall-clock instant of one on the monotonic clock that is not in the past.
+pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
+    let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
+    now.unix_ms.saturating_add(ahead)
+}
+
+impl Supervisor {
+    pub(super) fn submit(&mut self, now: Now, submit: Submit, out: &mut Vec<Action>) {
+        if self.invocations.contains_key(&submit.id) {
+            let defect = format!("the id {} was submitted twice", submit.id);
+            out.push(Action::Notice(Notice::Defect(defect)));
+            let reason = "its id is taken".to_owned();
+            return reject(submit.reply, Rejection::Unavailable { reason }, out);
+        }
+        if self.join(&submit, out) {
+            return;
+        }
+        let (key, serving) = match self.admit(now, &submit) {
+            Ok(admitted) => admitted,
+            Err(rejection) => return reject(submit.reply, rejection, out),
+        };
+        let rate = serving.rules.queue.rate;
+        if let Some(rate) = rate {
+            let paid = &mut self.functions[key].rate_paid;
+            *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
+        }
+        let replaces = serving.rules.queue.overlap == Overlap::Replace && !self.has_place(key, &serving);
+        let (acknowledge, waiter) = if submit.wait {
+            (None, submit.reply)
+        } else {
+            (submit.reply, None)
+        };
+        let request = Request {
+            serving,
+            id: submit.id,
+            trigger: submit.trigger,
+            payload: submit.payload,
+            durable: !submit.wait,
+            load_key: None,
+            timeout: submit.timeout,
+            not_before_ms: submit.not_before_ms,
+            expires_ms: submit.expires_ms,
+            key: submit.idempotency_key,
+            acknowledge,
+            waiter,
+        };
+        self.accept(now, key, request, out);
+        if replaces {
+            self.replace_oldest(now, key, submit.id, out);
+        }
+    }
+
+    /// Lets a request share the live invocation of the same idempotency key, if there is one.
+    fn join(&mut self, submit: &Submit, out: &mut Vec<Action>) -> bool {
+        let Some(idempotency_key) = &submit.idempotency_key else {
+            return false;
+        };
+        let function = self.functions.find(&submit.function).map(|key| &self.functions[key]);
+        let id = function.and_then(|function| function.keys.get(idempotency_key));
+        let Some(invocation) = id.and_then(|id| self.invocations.get_mut(id)) else {
+            return false;
+        };
+        let Some(reply) = submit.reply else { return true };
+        match (submit.wait, &invocation.stage) {
+            (true, _) => invocation.waiters.push(reply),
+            (false, Stage::Storing { .. }) => invocation.acknowledge.push(reply),
+            (false, _) => out.push(Action::Reply(reply, Box::new(Answer::Queued(invocation.id)))),
+        }
+        true
+    }
+
+    /// Says whether one more invocation would find a place at once, the node's budget aside. What is about to take a
+    /// place counts as if it had: two requests in one instant overlap as well.
+    fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
+        let function = &self.functions[key];
+        let entitled = function.running.len() + function.ready.len() + function.storing;
+        entitled < to_usize(serving.rules.max_running)
+    }
+
+    fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<Serving>), Rejection> {
+        let skipped = |skip, retry_after| Err(Rejection::Skipped { skip, retry_after });
+        let key = self.functions.find(&submit.function).ok_or(Rejection::NoSuchFunction)?;
+        let function = &self.functions[key];
+        let serving = match &function.presence {
+            Presence::Serving(serving) => serving,
+            Presence::Absent => return Err(Rejection::NoSuchFunction),
+            Presence::Invalid => {
+                let error = function
+                    .error
+                    .as_deref()
+                    .unwrap_or("no version of it could run")
+                    .to_owned();
+                return Err(Rejection::Invalid { error });
+            }
+        };
+        if let Some(error) = self.node.refusal(&serving.rules) {
+            return Err(Rejection::Invalid { error });
+        }
+        if !function.is_enabled() {
+            return skipped(Skip::Disabled, None);
+        }
+        if !self.phase.is_serving() {
+            let reason = "fnd is draining: it finishes what runs and accepts nothing new".to_owned();
+            return Err(Rejection::Unavailable { reason });
+        }
+        if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {
+            return skipped(Skip::Expired, None);
+        }
+        let queue = &serving.rules.queue;
+        if let Some(wait) = queue
+            .rate
+            .and_then(|rate| rate_wait(rate, function.rate_paid, now.mono))
+        {
+            return skipped(Skip::Rate, Some(wait));
+        }
+        if matches!(queue.overlap, Overlap::Skip | Overlap::Reject) && !self.has_place(key, serving) {
+            return skipped(Skip::Overlap, None);
+        }
+        // Everything accepted counts, also what waits for a retry: otherwise failing invocations pile up without bound.
+        // What replaces another frees as much as it takes.
+        let held = to_usize(serving.rules.max_running).saturating_add(to_usize(queue.max));
+        let replaces = queue.overlap == Overlap::Replace && !self.has_place(key, serving);
+        if function.live.len() >= held && !replaces {
+            return skipped(Skip::QueueFull, None);
+        }
+        Ok((key, Arc::clone(serving)))
+    }
+
+    /// Makes an invocation of a request.
+    pub(super) fn accept(&mut self, now: Now, key: FunctionKey, request: Request, out: &mut Vec<Action>) {
+        let rules = &request.serving.rules;
+        let mut payload = request.payload;
+        if payload.data.is_none() {
+            payload.data.clone_from(&rules.default_payload.data);
+            payload.content_type.clone_from(&rules.default_payload.content_type);
+        }
+        if payload.context.is_none() {
+            payload.context.clone_from(&rules.default_payload.context);
+        }
+        let deadline = rules.deadline.map(|limit| {
+            let at = now.mono.saturating_add(limit);
+            let unix_ms = on_wall(now, at);
+            Deadline { at, unix_ms }
+        });
+        let timeout_ms = request
+            .timeout
+            .map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        out.push(Action::Store(Box::new(Accepted {
+            id: request.id,
+            function: self.functions[key].name.clone(),
+            trigger: request.trigger,
+            accepted_ms: now.unix_ms,
+            payload: payload.clone(),
+            durable: request.durable,
+            load_key: request.load_key,
+            timeout_ms,
+            not_before_ms: request.not_before_ms,
+            expires_ms: request.expires_ms,
+            deadline_ms: deadline.map(|deadline| deadline.unix_ms),
+        })));
+        let not_before = request.not_before_ms.map(|at| on_mono(now, at));
+        let invocation = Invocation {
+            id: request.id,
+            function: key,
+            trigger: request.trigger,
+            accepted_ms: now.unix_ms,
+            payload,
+            load_key: request.load_key,
+            timeout: request.timeout,
+            deadline,
+            expires: request.expires_ms.map(|at| on_mono(now, at)),
+            number: self.next_number(),
+            stage: Stage::Storing { not_before, end: None },
+            durable: request.durable,
+            key: request.key,
+            acknowledge: request.acknowledge.into_iter().collect(),
+            waiters: request.waiter.into_iter().collect(),
+            attempts: 0,
+            polls: 0,
+            started: None,
+            last: None,
+            version: None,
+            previous: None,
+        };
+        self.enrol(invocation);
+        if request.durable {
+            self.storing += 1;
+            self.functions[key].storing += 1;
+        } else {
+            self.settle_in(now, request.id, not_before);
+        }
+    }
+
+    /// Takes an invocation into the books and arms its timers.
+    pub(super) fn enrol(&mut self, invocation: Invocation) {
+        let function = &mut self.functions[invocation.function];
+        function.live.insert(invocation.id);
+        if let Some(key) = &invocation.key {
+            function.keys.insert(Arc::clone(key), invocation.id);
+        }
+        if let Some(deadline) = invocation.deadline {
+            self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
+        }
+        if let Some(at) = invocation.expires {
+            self.timers.arm(at, Timer::Expire(invocation.id));
+        }
+        self.invocations.insert(invocation.id, invocation);
+    }
+
+    /// Lets an invocation wait for its turn, from a certain instant on.
+    pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<Duration>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        match not_before {
+            Some(until) if until > now.mono => {
+                invocation.stage = Stage::Delayed { until };
+                self.timers.arm(until, Timer::Begin(id));
+            }
+            _ => self.make_ready(id),
+        }
+    }
+
+    /// Puts an invocation among those that may begin.
+    pub(super) fn make_ready(&mut self, id: InvocationId) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        invocation.stage = Stage::Ready;
+        let key = invocation.function;
+        self.functions[key].ready.insert(invocation.place(), id);
+        self.line_up(key);
+    }
+
+    /// A durable invocation is on disk.
+    pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        let Some((not_before, end)) = self.leave_storing(id) else {
+            return;
+        };
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            return;
+        };
+        for reply in invocation.acknowledge.drain(..) {
+            out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
+        }
+        invocation.stage = Stage::Ready;
+        match end {
+            Some(end) => self.finish(now, id, end, out),
+            None => self.settle_in(now, id, not_before),
+        }
+    }
+
+    /// It is not on disk: the callers are told, nothing runs, nothing is recorded.
+    pub(super) fn store_failed(&mut self, id: InvocationId, out: &mut Vec<Action>) {
+        if self.leave_storing(id).is_none() {
+            return;
+        }
+        let Some(invocation) = self.strike_off(id) else {
+            return;
+        };
+        if let Some(content) = invocation.load_key {
+            // It has not run: the next installation, enabling or start tries again.
+            self.functions[invocation.function]
+                .loaded
+                .retain(|loaded| *loaded != content);
+        }
+        for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
+            out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
+        }
+    }
+
+    /// Returns what a stored invocation had to wait with. Others are none of this: not durable ones run whatever becomes of
+    /// their storing, and an answer that comes twice was used the first time.
+    fn leave_storing(&mut self, id: InvocationId) -> Option<(Option<Duration>, Option<End>)> {
+        let invocation = self.invocations.get_mut(&id)?;
+        let Stage::Storing { not_before, end } = &mut invocation.stage else {
+            return None;
+        };
+        let waited = (*not_before, end.take());
+        self.storing = self.storing.saturating_sub(1);
+        let function = &mut self.functions[invocation.function];
+        function.storing = function.storing.saturating_sub(1);
+        Some(waited)
+    }
+
+    /// Ends the oldest of those that have, or are about to have, a place, for the newest one.
+    fn replace_oldest(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
+        const WHY: &str = "replaced by a newer invocation (queue.overlap)";
+        let function = &self.functions[key];
+        let going_on = |id: &&_| self.workers.get(id).is_some_and(|worker| worker.ending.is_none());
+        if let Some(worker) = function.running.iter().find(going_on).copied() {
+            return self.ask_to_end(now, worker, Ending::Cancelled(WHY), out);
+        }
+        // All running ones are on their way out already: the oldest that waits for their place makes way instead.
+        if let Some(oldest) = function
+            .live
+            .iter()
+            .find(|id| self.is_waiting(**id) && **id != newest)
+            .copied()
+        {
+            self.give_up(now, oldest, (Skip::Overlap, WHY), out);
+        }
+    }
+
+    fn is_waiting(&self, id: InvocationId) -> bool {
+        self.invocations
+            .get(&id)
+            .is_some_and(|invocation| match &invocation.stage {
+                Stage::Ready | Stage::Storing { end: None, .. } => true,
+                Stage::Storing { end: Some(_), .. }
+                | Stage::Delayed { .. }
+                | Stage::Running { .. }
+                | Stage::BackingOff { .. }
+                | Stage::Lost => false,
+            })
+    }
+
+    /// Ends an invocation that does not run because of something around it. One that was never started is skipped; one that
+    /// was keeps the reason of its last attempt and is not tried again.
+    pub(super) fn give_up(&mut self, now: Now, id: InvocationId, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get(&id) else {
+            return;
+        };
+        let end = match &invocation.last {
+            _ if matches!(invocation.stage, Stage::Lost) => End::new(Reason::Interrupted, super::restore::LOST),
+            Some((reason, message)) => End::new(*reason, message.clone()),
+            None => End::new(Reason::Skipped(skip), why),
+        };
+        self.end(now, id, end, out);
+    }
+}
+
+fn reject(reply: Option<ReplyTo>, rejection: Rejection, out: &mut Vec<Action>) {
+    if let Some(reply) = reply {
+        out.push(Action::Reply(reply, Box::new(Answer::Rejected(rejection))));
+    }
+}

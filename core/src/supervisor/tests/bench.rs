@@ -1,0 +1,248 @@
+//! A supervisor on the bench: events in, actions out as short words.
+
+use crate::backoff::{Backoff, Jitter};
+use crate::frame::ExitStatus;
+use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::{Class, Trigger};
+use crate::record::{Payload, RunResult, Usage};
+use crate::supervisor::{
+    Action, Answer, Event, Exited, Installed, NodeBudget, Notice, Now, Overlap, Queue, Rejection, ReplyTo, Restored,
+    Retry, Rules, Submit, Supervisor,
+};
+use std::time::Duration;
+
+pub(super) const MIB: u64 = 1 << 20;
+/// Where the wall clock of every bench stands at first.
+pub(super) const EPOCH_MS: u64 = 1_800_000_000_000;
+
+pub(super) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+pub(super) fn id(n: u128) -> InvocationId {
+    InvocationId(n)
+}
+
+/// The defaults of a manifest, without jitter.
+pub(super) fn rules() -> Rules {
+    Rules {
+        enabled: true,
+        run_on_load: false,
+        default_payload: Payload::default(),
+        timeout: Some(secs(180)),
+        grace: secs(5),
+        deadline: None,
+        memory: 256 * MIB,
+        memory_text: "256 MiB".to_owned(),
+        max_running: 1,
+        retry: Retry {
+            retries: 0,
+            backoff: Backoff {
+                interval: secs(1),
+                factor: 2.0,
+                max_interval: secs(300),
+                jitter: Jitter::None,
+            },
+            on: vec![
+                Class::Error,
+                Class::Transient,
+                Class::Timeout,
+                Class::Oom,
+                Class::Signal,
+                Class::Spawn,
+            ],
+            not_on_exit: Vec::new(),
+        },
+        poll: None,
+        queue: Queue {
+            max: 100,
+            overlap: Overlap::Queue,
+            rate: None,
+        },
+        result_max: 6 * MIB,
+        pids: 64,
+    }
+}
+
+pub(super) fn exit(worker: u64, status: ExitStatus) -> Exited {
+    Exited {
+        worker: WorkerId(worker),
+        status,
+        usage: Usage::default(),
+        oom_kills: 0,
+        oom_shared: false,
+        pids_refused: 0,
+        result: None,
+        result_too_large: None,
+        last_error_line: None,
+    }
+}
+
+pub(super) fn text(bytes: &str) -> RunResult {
+    RunResult {
+        json: false,
+        data: bytes.as_bytes().into(),
+    }
+}
+
+pub(super) fn submit(function: &str, n: u128) -> Submit {
+    Submit {
+        id: id(n),
+        function: name(function),
+        trigger: Trigger::Manual,
+        payload: Payload::default(),
+        // Recognizable: the reply has the invocation's number.
+        reply: Some(ReplyTo(u64::try_from(n).unwrap())),
+        wait: true,
+        timeout: None,
+        not_before_ms: None,
+        expires_ms: None,
+        idempotency_key: None,
+    }
+}
+
+pub(super) fn installed(function: &str, version: u8, rules: Rules) -> Event {
+    Event::Installed(Box::new(Installed {
+        function: name(function),
+        id: FunctionId(7),
+        version: Version([version; 32]),
+        load_key: Version([version; 32]),
+        load_id: id(1000 + u128::from(version)),
+        rules,
+    }))
+}
+
+pub(super) struct Bench {
+    pub(super) s: Supervisor,
+    pub(super) now: Now,
+    pub(super) last: Vec<Action>,
+}
+
+impl Bench {
+    /// A node of 1 GiB and ten workers.
+    pub(super) fn new() -> Self {
+        let memory = 1024 * MIB;
+        let budget = NodeBudget { memory, workers: 10 };
+        let now = Now {
+            mono: secs(100),
+            unix_ms: EPOCH_MS,
+        };
+        let s = Supervisor::new(1, budget, WorkerId(1));
+        Self { s, now, last: vec![] }
+    }
+
+    /// One function `f`.
+    pub(super) fn with(rules: Rules) -> Self {
+        let mut bench = Self::new();
+        bench.event(installed("f", 1, rules));
+        bench
+    }
+
+    /// Handles an event; the actions are kept until the next.
+    pub(super) fn event(&mut self, event: Event) -> String {
+        self.last.clear();
+        self.s.handle(self.now, event, &mut self.last);
+        assert!(self.s.next_deadline().is_none_or(|at| at > self.now.mono));
+        self.said()
+    }
+
+    /// What the last event led to, without notices of starts and status files.
+    pub(super) fn said(&self) -> String {
+        let words: Vec<String> = self.last.iter().filter_map(word).collect();
+        words.join("; ")
+    }
+
+    pub(super) fn submit(&mut self, n: u128) -> String {
+        self.event(Event::Submit(Box::new(submit("f", n))))
+    }
+
+    /// Submits without waiting and lets the ledger answer.
+    pub(super) fn submit_stored(&mut self, n: u128) -> String {
+        let wait = false;
+        self.event(Event::Submit(Box::new(Submit { wait, ..submit("f", n) })));
+        self.event(Event::Stored(id(n)))
+    }
+
+    pub(super) fn spawned(&mut self, worker: u64) -> String {
+        self.event(Event::Spawned(WorkerId(worker)))
+    }
+
+    pub(super) fn code(&mut self, worker: u64, code: u8) -> String {
+        self.exited(exit(worker, ExitStatus::Code(code)))
+    }
+
+    pub(super) fn exited(&mut self, exited: Exited) -> String {
+        self.event(Event::Exited(Box::new(exited)))
+    }
+
+    pub(super) fn cancel(&mut self, n: u128) -> String {
+        let reply = ReplyTo(99);
+        self.event(Event::Cancel { id: id(n), reply })
+    }
+
+    /// Lets time pass, with a tick at each deadline on the way and one at the end.
+    pub(super) fn wait(&mut self, time: Duration) -> String {
+        let end = self.now.mono + time;
+        let mut all = Vec::new();
+        loop {
+            let at = self.s.next_deadline().filter(|at| *at <= end);
+            let to = at.unwrap_or(end);
+            self.now.unix_ms += u64::try_from((to - self.now.mono).as_millis()).unwrap();
+            self.now.mono = to;
+            self.event(Event::Tick);
+            all.append(&mut self.last);
+            if at.is_none() {
+                break;
+            }
+        }
+        self.last = all;
+        self.said()
+    }
+
+    pub(super) fn restore(&mut self, restored: Restored) -> String {
+        self.event(Event::Restored(restored))
+    }
+}
+
+fn word(action: &Action) -> Option<String> {
+    let record = |record: &crate::record::InvocationRecord| {
+        let reason = record.reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+        let out = record.exhausted.map(|out| format!(" {out:?}")).unwrap_or_default();
+        format!("{}{reason}{out}", record.state.as_str())
+    };
+    Some(match action {
+        Action::Store(accepted) if accepted.durable => format!("store {}", accepted.id.0),
+        Action::Store(accepted) => format!("note {}", accepted.id.0),
+        Action::Spawn(order) => format!("spawn {} a{} {}", order.worker, order.attempt.0, order.invocation.0),
+        Action::Term(worker) => format!("term {worker}"),
+        Action::Kill(worker) => format!("kill {worker}"),
+        Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
+        Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
+        Action::Update(_) | Action::Status(_) | Action::Release { .. } => return None,
+        Action::Notice(Notice::AttemptStarted { .. }) => return None,
+        Action::Notice(Notice::StateChanged { from, to, .. }) => format!("{from:?} to {to:?}"),
+        Action::Notice(Notice::Unkillable { worker, .. }) => format!("unkillable {worker}"),
+        Action::Notice(Notice::Defect(text)) => format!("defect {text}"),
+        Action::StoreEnabled { enabled, .. } => format!("store-enabled {enabled}"),
+        Action::Drained => "drained".to_owned(),
+        Action::Reply(to, answer) => {
+            let what = match &**answer {
+                Answer::Queued(_) => "queued".to_owned(),
+                Answer::Finished(stands) => record(stands),
+                Answer::TimedOut { message, .. } => message.clone(),
+                Answer::Rejected(Rejection::Skipped { skip, .. }) => format!("rejected {skip:?}"),
+                Answer::Rejected(Rejection::Invalid { error }) => format!("invalid: {error}"),
+                Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),
+                Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
+                Answer::Done => "done".to_owned(),
+                Answer::NotFound => "not found".to_owned(),
+                Answer::StoreFailed => "store failed".to_owned(),
+            };
+            format!("reply {}: {what}", to.0)
+        }
+    })
+}

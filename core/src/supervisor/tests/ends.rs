@@ -1,0 +1,283 @@
+//! How attempts end: verdicts, timeout, deadline, cancel.
+
+use super::bench::*;
+use crate::frame::ExitStatus::{self, Code, Signal};
+use crate::supervisor::{Action, Event, Exited, Poll, Rules, Submit};
+
+/// Runs one attempt to this end and returns reason and message.
+fn check(rules: Rules, exited: Exited, expected: &str) {
+    let mut b = Bench::with(rules);
+    b.submit(1);
+    b.spawned(1);
+    b.exited(exited);
+    let record = b.last.iter().find_map(|action| match action {
+        Action::Record(attempt, _) => Some(format!("{} | {}", attempt.reason, attempt.message)),
+        _ => None,
+    });
+    assert_eq!(record.as_deref(), Some(expected));
+}
+
+fn with_error_line(status: ExitStatus, line: &str) -> Exited {
+    Exited {
+        last_error_line: Some(line.to_owned()),
+        ..exit(1, status)
+    }
+}
+
+fn polling() -> Rules {
+    Rules {
+        poll: Some(Poll {
+            repeat: secs(15),
+            until: secs(60),
+        }),
+        ..rules()
+    }
+}
+
+#[test]
+fn exit_codes_are_those_of_the_contract() {
+    check(rules(), exit(1, Code(0)), "ok | ");
+    check(rules(), with_error_line(Code(0), "just log"), "ok | ");
+    check(rules(), exit(1, Code(75)), "transient | exit code 75");
+    check(rules(), exit(1, Code(65)), "failed | exit code 65");
+    check(rules(), exit(1, Code(3)), "exit-3 | exit code 3");
+    check(rules(), with_error_line(Code(3), "no disk"), "exit-3 | no disk");
+    check(rules(), exit(1, Code(99)), "exit-99 | exit code 99");
+    check(polling(), exit(1, Code(99)), "execute-again | exit code 99");
+}
+
+#[test]
+fn a_signal_is_named() {
+    check(rules(), exit(1, Signal(11)), "signal-SEGV | killed by SIGSEGV");
+    check(rules(), exit(1, Signal(40)), "signal-40 | killed by signal 40");
+}
+
+#[test]
+fn the_counters_of_the_kernel_come_before_the_status() {
+    let oom = |status, oom_kills, oom_shared| Exited {
+        oom_kills,
+        oom_shared,
+        ..exit(1, status)
+    };
+    check(
+        rules(),
+        oom(Signal(9), 3, false),
+        "oom | oom at the limit of 256 MiB, 3 processes killed",
+    );
+    check(
+        rules(),
+        oom(Code(0), 1, false),
+        "oom | oom at the limit of 256 MiB, 1 process killed",
+    );
+    check(rules(), oom(Code(0), 1, true), "ok | ");
+    check(
+        rules(),
+        oom(Code(1), 1, true),
+        "oom | oom at the limit of 256 MiB, 1 process killed",
+    );
+}
+
+#[test]
+fn a_refused_fork_is_the_reason_of_an_error_exit_only() {
+    let refused = |status| Exited {
+        pids_refused: 2,
+        ..with_error_line(status, "fork: retry")
+    };
+    let words = "pids | a fork was refused at the limit of 64 processes (limits.pids)";
+    check(rules(), refused(Code(1)), words);
+    check(rules(), refused(Code(0)), "ok | ");
+    check(rules(), refused(Code(75)), "transient | fork: retry");
+}
+
+#[test]
+fn a_result_too_large_is_an_error() {
+    let large = |code| Exited {
+        result_too_large: Some(7_000_000),
+        ..exit(1, Code(code))
+    };
+    let words = "result-too-large | the result has 7000000 bytes, the limit is 6 MiB (limits.result)";
+    check(rules(), large(0), words);
+    check(polling(), large(99), words);
+    check(rules(), large(4), "exit-4 | exit code 4");
+}
+
+#[test]
+fn messages_are_cut_at_4_kib_between_characters() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.exited(with_error_line(Code(1), &format!("x{}", "é".repeat(4096))));
+    let record = b.last.iter().find_map(|action| match action {
+        Action::Record(attempt, _) => Some(attempt.message.len()),
+        _ => None,
+    });
+    assert_eq!(record, Some(4095));
+}
+
+#[test]
+fn a_timeout_terminates_answers_and_kills_after_the_grace() {
+    let mut b = Bench::with(Rules {
+        timeout: Some(secs(3)),
+        ..rules()
+    });
+    assert_eq!(b.submit(1), "note 1; spawn w1 a1 1");
+    b.spawned(1);
+    assert_eq!(b.wait(secs(2)), "");
+    assert_eq!(
+        b.wait(secs(1)),
+        "term w1; reply 1: timeout: no end within 3s (limits.timeout)"
+    );
+    assert_eq!(b.wait(secs(4)), "");
+    assert_eq!(b.wait(secs(1)), "kill w1");
+    assert_eq!(b.wait(secs(10)), "unkillable w1");
+    assert_eq!(b.wait(secs(1000)), "");
+    assert_eq!(b.exited(exit(1, Signal(9))), "record timeout: failed timeout");
+}
+
+#[test]
+fn exit_0_after_the_timeout_is_still_a_timeout() {
+    let mut b = Bench::with(Rules {
+        timeout: Some(secs(3)),
+        ..rules()
+    });
+    b.submit(1);
+    b.spawned(1);
+    b.wait(secs(3));
+    assert_eq!(b.code(1, 0), "record timeout: failed timeout");
+}
+
+#[test]
+fn an_exit_handled_late_but_before_the_tick_was_in_time() {
+    let mut b = Bench::with(Rules {
+        timeout: Some(secs(3)),
+        ..rules()
+    });
+    b.submit(1);
+    b.spawned(1);
+    b.now.mono += secs(4);
+    assert_eq!(b.code(1, 0), "record ok: succeeded ok; reply 1: succeeded ok");
+}
+
+#[test]
+fn a_caller_can_only_shorten_the_timeout() {
+    for (asked, ends) in [(1, 1), (9, 3)] {
+        let mut b = Bench::with(Rules {
+            timeout: Some(secs(3)),
+            ..rules()
+        });
+        b.event(Event::Submit(Box::new(Submit {
+            timeout: Some(secs(asked)),
+            ..submit("f", 1)
+        })));
+        b.spawned(1);
+        b.wait(secs(ends) - std::time::Duration::from_millis(1));
+        assert!(
+            b.wait(std::time::Duration::from_millis(1)).starts_with("term w1"),
+            "{asked}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_a_worker_that_is_still_starting() {
+    let mut b = Bench::with(Rules {
+        timeout: Some(secs(3)),
+        ..rules()
+    });
+    b.submit(1);
+    assert_eq!(b.wait(secs(3)), "reply 1: timeout: no end within 3s (limits.timeout)");
+    assert_eq!(b.wait(secs(60)), "");
+    assert_eq!(b.spawned(1), "term w1");
+    assert_eq!(b.wait(secs(5)), "kill w1");
+}
+
+#[test]
+fn the_deadline_ends_what_runs() {
+    let mut b = Bench::with(Rules {
+        deadline: Some(secs(90)),
+        ..rules()
+    });
+    b.submit(1);
+    b.spawned(1);
+    let said = b.wait(secs(90));
+    assert_eq!(said, "term w1; reply 1: deadline: no end within 90s (limits.deadline)");
+    assert_eq!(b.code(1, 0), "record deadline: failed deadline Deadline");
+}
+
+#[test]
+fn the_deadline_ends_what_is_queued_or_waits() {
+    let mut rules = Rules {
+        deadline: Some(secs(90)),
+        ..rules()
+    };
+    rules.retry.retries = 1;
+    rules.memory = 1024 * MIB;
+    let mut b = Bench::with(rules.clone());
+    b.event(installed(
+        "g",
+        1,
+        Rules {
+            deadline: None,
+            ..rules
+        },
+    ));
+    b.submit(1);
+    b.code(1, 1);
+    // The retry is due, but finds no memory; the other has never begun.
+    b.event(Event::Submit(Box::new(submit("g", 3))));
+    b.submit(2);
+    b.spawned(2);
+    assert_eq!(
+        b.wait(secs(90)),
+        "update 1 failed deadline Deadline; reply 1: failed deadline Deadline; \
+         update 2 failed deadline; reply 2: failed deadline"
+    );
+}
+
+#[test]
+fn cancel_terminates_what_runs_and_ends_what_waits_at_once() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.spawned(1);
+    b.submit(2);
+    assert_eq!(
+        b.cancel(2),
+        "update 2 cancelled cancelled; reply 2: cancelled cancelled; reply 99: done"
+    );
+    assert_eq!(b.cancel(1), "term w1; reply 99: done");
+    assert_eq!(b.wait(secs(5)), "kill w1");
+    assert_eq!(
+        b.exited(exit(1, Signal(9))),
+        "record cancelled: cancelled cancelled; reply 1: cancelled cancelled"
+    );
+    assert_eq!(b.cancel(1), "reply 99: not found");
+}
+
+#[test]
+fn cancel_during_the_grace_of_a_timeout_ends_the_invocation() {
+    let mut b = Bench::with(Rules {
+        timeout: Some(secs(3)),
+        retry: crate::supervisor::Retry {
+            retries: 3,
+            ..rules().retry
+        },
+        ..rules()
+    });
+    b.submit(1);
+    b.spawned(1);
+    b.wait(secs(3));
+    assert_eq!(b.cancel(1), "reply 99: done");
+    assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled");
+}
+
+#[test]
+fn late_and_doubled_answers_of_the_spawner_change_nothing() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.spawned(1);
+    assert_eq!(b.spawned(1), "");
+    b.code(1, 0);
+    assert_eq!(b.code(1, 0), "");
+    assert_eq!(b.spawned(1), "");
+    assert_eq!(b.event(Event::Stored(id(1))), "");
+    assert_eq!(b.event(Event::StoreFailed(id(5))), "");
+}

@@ -1,0 +1,11 @@
+//! Tests of the supervisor: tables per rule on a bench, and random events in a small simulated world.
+
+mod bench;
+mod ends;
+mod functions;
+mod limits;
+mod model;
+mod queue;
+mod restart;
+mod retry;
+mod world;

@@ -1,0 +1,72 @@
+//! Random events in the simulated world: what must hold is checked at every action (`world`) and at the end.
+
+use super::world::{FUNCTIONS, Step, World};
+use proptest::prelude::*;
+
+fn step() -> impl Strategy<Value = Step> {
+    let function = 0..FUNCTIONS;
+    let code = prop_oneof![3 => Just(0u8), 2 => Just(1), 1 => Just(75), 2 => Just(99), 1 => Just(65), 1 => Just(9)];
+    prop_oneof![
+        20 => (function.clone(), any::<[bool; 2]>(), any::<[u8; 3]>()).prop_map(|(function, [wait, timeout], rare)| {
+            let [later, expires, keyed] = rare.map(|n| n < 40);
+            Step::Submit { function, wait, timeout, later, expires, keyed }
+        }),
+        14 => (any::<u8>(), 0..10u8).prop_map(|(which, n)| Step::Store { which, fine: n > 0 }),
+        18 => (any::<u8>(), 0..8u8).prop_map(|(which, n)| Step::Spawn { which, fine: n > 0 }),
+        18 => (any::<u8>(), code, 0..12u8, any::<bool>())
+            .prop_map(|(which, code, n, result)| Step::Exit { which, code, oom: n == 0, result }),
+        1 => any::<u8>().prop_map(|worker| Step::ExitAgain { worker }),
+        4 => any::<u8>().prop_map(|which| Step::Cancel { which }),
+        2 => (function.clone(), any::<bool>()).prop_map(|(function, enabled)| Step::Enable { function, enabled }),
+        4 => (function.clone(), 0..40u8).prop_map(|(function, variant)| Step::Install { function, variant }),
+        1 => function.clone().prop_map(|function| Step::Refuse { function }),
+        1 => function.prop_map(|function| Step::Remove { function }),
+        12 => (0..3000u16).prop_map(|ms| Step::Wait { ms }),
+        8 => Just(Step::WaitForDeadline),
+        1 => Just(Step::LoseSpawner),
+        2 => Just(Step::SpawnerBack),
+        1 => Just(Step::Restart),
+        1 => any::<bool>().prop_map(|small| Step::Budget { small }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(step(), 1..4000)
+}
+
+fn run(seed: u64, steps: &[Step]) -> World {
+    let mut world = World::new(seed);
+    for step in steps {
+        world.step(step);
+    }
+    world
+}
+
+/// Each case is thousands of events: a tenth of the usual number, which `PROPTEST_CASES` sets, is plenty.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases / 10,
+        max_shrink_iters: 3_000,
+        ..usual
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_accepted_invocation_gets_one_final_record_and_nothing_stays_stuck(seed: u64, steps in steps()) {
+        run(seed, &steps).settle();
+    }
+
+    #[test]
+    fn a_drain_or_stop_ends_and_answers_everybody(seed: u64, steps in steps(), at_once: bool) {
+        run(seed, &steps).shut_down(at_once);
+    }
+
+    #[test]
+    fn the_same_seed_and_events_give_the_same_actions(seed: u64, steps in steps()) {
+        prop_assert_eq!(run(seed, &steps).log, run(seed, &steps).log);
+    }
+}

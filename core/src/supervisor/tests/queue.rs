@@ -1,0 +1,232 @@
+//! Acceptance: durability, overlap, queue, rate, budget.
+
+use super::bench::*;
+use crate::outcome::Skip;
+use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, Queue, Rejection, Rules, Submit};
+use std::time::Duration;
+
+fn overlapping(overlap: Overlap, max: u32) -> Rules {
+    let queue = Queue {
+        max,
+        overlap,
+        rate: None,
+    };
+    Rules { queue, ..rules() }
+}
+
+#[test]
+fn what_nobody_waits_for_is_on_disk_before_it_is_acknowledged_or_started() {
+    let mut b = Bench::with(rules());
+    let wait = false;
+    assert_eq!(
+        b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) }))),
+        "store 1"
+    );
+    assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; spawn w1 a1 1");
+}
+
+#[test]
+fn what_could_not_be_stored_is_forgotten() {
+    let mut b = Bench::with(rules());
+    let wait = false;
+    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) })));
+    assert_eq!(b.event(Event::StoreFailed(id(1))), "reply 1: store failed");
+    assert_eq!((b.s.queued(), b.s.running()), (0, 0));
+}
+
+#[test]
+fn cancelled_while_being_stored_it_is_acknowledged_first() {
+    let mut b = Bench::with(rules());
+    let wait = false;
+    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) })));
+    assert_eq!(b.cancel(1), "reply 99: done");
+    assert_eq!(
+        b.event(Event::Stored(id(1))),
+        "reply 1: queued; update 1 cancelled cancelled"
+    );
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    let mut b = Bench::with(overlapping(Overlap::Queue, 1));
+    assert_eq!(b.submit(1), "note 1; spawn w1 a1 1");
+    assert_eq!(b.submit(2), "note 2");
+    assert_eq!(b.submit(3), "reply 3: rejected QueueFull");
+    assert_eq!(
+        b.code(1, 0),
+        "record ok: succeeded ok; reply 1: succeeded ok; spawn w2 a1 2"
+    );
+}
+
+#[test]
+fn skip_and_reject_refuse_what_overlaps() {
+    for overlap in [Overlap::Skip, Overlap::Reject] {
+        let mut b = Bench::with(overlapping(overlap, 5));
+        b.submit(1);
+        assert_eq!(b.submit(2), "reply 2: rejected Overlap");
+        b.code(1, 0);
+        assert_eq!(b.submit(3), "note 3; spawn w2 a1 3");
+    }
+}
+
+#[test]
+fn replace_cancels_the_oldest_and_then_the_one_that_waits_for_its_place() {
+    let mut b = Bench::with(overlapping(Overlap::Replace, 5));
+    b.submit(1);
+    b.spawned(1);
+    assert_eq!(b.submit(2), "note 2; term w1");
+    let second = "note 3; update 2 skipped skipped-overlap; reply 2: skipped skipped-overlap";
+    assert_eq!(b.submit(3), second);
+    assert_eq!(
+        b.code(1, 0),
+        "record cancelled: cancelled cancelled; reply 1: cancelled cancelled; spawn w2 a1 3"
+    );
+}
+
+#[test]
+fn the_rate_allows_a_burst_and_then_says_when_to_come_again() {
+    let mut rules = rules();
+    rules.max_running = 9;
+    rules.memory = MIB;
+    rules.queue.rate = Some((2, secs(10)));
+    let mut b = Bench::with(rules);
+    assert!(b.submit(1).contains("spawn"));
+    assert!(b.submit(2).contains("spawn"));
+    b.submit(3);
+    let Some(Action::Reply(_, answer)) = b.last.first() else {
+        panic!()
+    };
+    let Answer::Rejected(Rejection::Skipped { skip, retry_after }) = &**answer else {
+        panic!()
+    };
+    assert_eq!((*skip, *retry_after), (Skip::Rate, Some(secs(5))));
+    b.wait(secs(5));
+    assert!(b.submit(4).contains("spawn"));
+    assert_eq!(b.submit(5), "reply 5: rejected Rate");
+}
+
+#[test]
+fn the_same_idempotency_key_is_the_same_invocation_while_it_lives() {
+    let mut b = Bench::with(rules());
+    let keyed = |n| {
+        Event::Submit(Box::new(Submit {
+            idempotency_key: Some("k".into()),
+            ..submit("f", n)
+        }))
+    };
+    b.event(keyed(1));
+    assert_eq!(b.event(keyed(2)), "");
+    assert_eq!(
+        b.code(1, 0),
+        "record ok: succeeded ok; reply 1: succeeded ok; reply 2: succeeded ok"
+    );
+    assert_eq!(b.event(keyed(3)), "note 3; spawn w2 a1 3");
+}
+
+#[test]
+fn a_delayed_start_waits_for_its_instant() {
+    let mut b = Bench::with(rules());
+    b.event(Event::Submit(Box::new(Submit {
+        not_before_ms: Some(EPOCH_MS + 10_000),
+        ..submit("f", 1)
+    })));
+    assert_eq!(b.submit(2), "note 2; spawn w1 a1 2");
+    b.code(1, 0);
+    assert_eq!(b.wait(Duration::from_millis(9_999)), "");
+    assert_eq!(b.wait(Duration::from_millis(1)), "spawn w2 a1 1");
+}
+
+#[test]
+fn what_has_not_begun_when_it_expires_is_skipped() {
+    let mut b = Bench::with(rules());
+    let expiring = |n, ms| {
+        Event::Submit(Box::new(Submit {
+            expires_ms: Some(ms),
+            ..submit("f", n)
+        }))
+    };
+    assert_eq!(b.event(expiring(1, EPOCH_MS)), "reply 1: rejected Expired");
+    b.event(expiring(2, EPOCH_MS + 1_000));
+    b.event(expiring(3, EPOCH_MS + 1_000));
+    assert_eq!(
+        b.wait(secs(1)),
+        "update 3 skipped skipped-expired; reply 3: skipped skipped-expired"
+    );
+}
+
+#[test]
+fn the_first_in_line_for_memory_is_not_overtaken() {
+    let mut b = Bench::new();
+    let sized = |mib| Rules {
+        memory: mib * MIB,
+        memory_text: format!("{mib} MiB"),
+        ..rules()
+    };
+    b.event(installed("a", 1, sized(600)));
+    b.event(installed("big", 1, sized(1000)));
+    b.event(installed("c", 1, sized(100)));
+    let run = |b: &mut Bench, function, n| b.event(Event::Submit(Box::new(submit(function, n))));
+    assert_eq!(run(&mut b, "a", 1), "note 1; spawn w1 a1 1");
+    assert_eq!(run(&mut b, "big", 2), "note 2");
+    assert_eq!(run(&mut b, "c", 3), "note 3");
+    assert_eq!(run(&mut b, "a", 4), "note 4");
+    assert_eq!(
+        b.code(1, 0),
+        "record ok: succeeded ok; reply 1: succeeded ok; spawn w2 a1 2"
+    );
+    assert_eq!(
+        b.code(2, 0),
+        "record ok: succeeded ok; reply 2: succeeded ok; spawn w3 a1 3; spawn w4 a1 4"
+    );
+}
+
+#[test]
+fn what_can_never_fit_is_refused_in_words() {
+    let mut b = Bench::with(Rules {
+        memory: 2048 * MIB,
+        memory_text: "2 GiB".to_owned(),
+        ..rules()
+    });
+    let words =
+        "it needs 2 GiB of memory (limits.memory), more than the 1 GiB of all functions together ([node] memory)";
+    assert_eq!(b.submit(1), format!("reply 1: invalid: {words}"));
+    assert_eq!(b.s.function(&name("f")).unwrap().error.as_deref(), Some(words));
+}
+
+#[test]
+fn a_budget_that_shrinks_below_what_waits_ends_it() {
+    let mut b = Bench::with(rules());
+    b.submit(1);
+    b.submit_stored(2);
+    b.s.set_budget(NodeBudget {
+        memory: MIB,
+        workers: 1,
+    });
+    assert_eq!(
+        b.code(1, 0),
+        "record ok: succeeded ok; reply 1: succeeded ok; update 2 failed spawn"
+    );
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let mut b = Bench::new();
+    assert_eq!(b.submit(1), "reply 1: no such function");
+    b.event(Event::Refused {
+        function: name("f"),
+        error: "f.toml:1:1: unknown key".to_owned(),
+    });
+    assert_eq!(b.submit(2), "reply 2: invalid: f.toml:1:1: unknown key");
+    b.event(installed(
+        "f",
+        1,
+        Rules {
+            enabled: false,
+            ..rules()
+        },
+    ));
+    assert_eq!(b.submit(3), "reply 3: rejected Disabled");
+    b.event(installed("f", 2, rules()));
+    b.event(Event::Drain);
+    assert_eq!(b.submit(4), "reply 4: unavailable");
+}

@@ -1,0 +1,145 @@
+//! What an earlier fnd left.
+
+use super::bench::*;
+use crate::ids::Version;
+use crate::outcome::{Class, Reason, State, Trigger};
+use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::supervisor::{Event, Restored, Retry, Rules};
+
+fn left(n: u128, state: State, attempts: u32) -> Unfinished {
+    Unfinished {
+        accepted: Accepted {
+            id: id(n),
+            function: name("f"),
+            trigger: Trigger::Manual,
+            accepted_ms: EPOCH_MS - 60_000,
+            payload: Payload::default(),
+            durable: true,
+            load_key: None,
+            timeout_ms: None,
+            not_before_ms: None,
+            expires_ms: None,
+            deadline_ms: None,
+        },
+        record: InvocationRecord {
+            id: id(n),
+            function: name("f"),
+            trigger: Trigger::Manual,
+            state,
+            accepted_ms: EPOCH_MS - 60_000,
+            started_ms: (attempts > 0).then_some(EPOCH_MS - 50_000),
+            ended_ms: None,
+            attempts,
+            polls: 0,
+            reason: matches!(state, State::Waiting).then_some(Reason::Exit(1)),
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: matches!(state, State::Waiting | State::Polling).then_some(EPOCH_MS + 3_000),
+            version: (attempts > 0).then_some(Version([1; 32])),
+            result: None,
+        },
+    }
+}
+
+fn bench(unfinished: Vec<Unfinished>) -> (Bench, String) {
+    let mut b = Bench::new();
+    let said = b.restore(Restored {
+        unfinished,
+        ..Restored::default()
+    });
+    (b, said)
+}
+
+fn retrying(on: Vec<Class>) -> Rules {
+    let retry = Retry {
+        retries: 3,
+        on,
+        ..rules().retry
+    };
+    Rules { retry, ..rules() }
+}
+
+#[test]
+fn what_was_queued_goes_on_when_its_function_is_there() {
+    let (mut b, said) = bench(vec![left(1, State::Queued, 0), left(2, State::Queued, 0)]);
+    assert_eq!(said, "");
+    assert_eq!(b.event(installed("f", 1, rules())), "spawn w1 a1 1");
+    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 2");
+}
+
+#[test]
+fn what_was_running_is_interrupted_and_retried_only_where_asked() {
+    let (mut b, _) = bench(vec![left(1, State::Running, 2)]);
+    assert_eq!(
+        b.event(installed("f", 1, retrying(vec![Class::Error]))),
+        "record interrupted: interrupted interrupted"
+    );
+    let (mut b, _) = bench(vec![left(1, State::Running, 2)]);
+    assert_eq!(
+        b.event(installed("f", 1, retrying(vec![Class::Interrupted]))),
+        "record interrupted: waiting interrupted"
+    );
+    // One retry was made before: this is the second delay.
+    assert_eq!(b.wait(secs(1)), "");
+    assert_eq!(b.wait(secs(1)), "spawn w1 a3 1");
+}
+
+#[test]
+fn a_retry_waits_for_what_remains_of_its_delay() {
+    let (mut b, _) = bench(vec![left(1, State::Waiting, 1)]);
+    assert_eq!(b.event(installed("f", 1, retrying(vec![Class::Error]))), "");
+    assert_eq!(b.wait(secs(2)), "");
+    assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
+}
+
+#[test]
+fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
+    let (mut b, _) = bench(vec![
+        left(1, State::Queued, 0),
+        left(2, State::Running, 1),
+        left(3, State::Waiting, 1),
+    ]);
+    assert_eq!(
+        b.event(Event::Scanned),
+        "update 1 skipped skipped-deleted; record interrupted: interrupted interrupted; update 3 failed exit-1"
+    );
+    assert_eq!((b.s.queued(), b.s.next_deadline()), (0, None));
+}
+
+#[test]
+fn what_belongs_to_an_invalid_function_waits_for_it() {
+    let (mut b, _) = bench(vec![left(1, State::Queued, 0)]);
+    b.event(Event::Refused {
+        function: name("f"),
+        error: "bad".to_owned(),
+    });
+    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.event(installed("f", 1, rules())), "Invalid to Ready; spawn w1 a1 1");
+}
+
+#[test]
+fn what_a_caller_waited_for_does_not_run_again() {
+    let mut queued = left(1, State::Queued, 0);
+    queued.accepted.durable = false;
+    let mut running = left(2, State::Running, 1);
+    running.accepted.durable = false;
+    let (_, said) = bench(vec![queued, running]);
+    assert_eq!(
+        said,
+        "update 1 interrupted interrupted; record interrupted: interrupted interrupted"
+    );
+}
+
+#[test]
+fn what_expired_or_passed_its_deadline_meanwhile_ends_at_once() {
+    let mut expired = left(1, State::Queued, 0);
+    expired.accepted.expires_ms = Some(EPOCH_MS - 1);
+    let mut late = left(2, State::Waiting, 1);
+    late.accepted.deadline_ms = Some(EPOCH_MS - 1);
+    let (_, said) = bench(vec![expired, late]);
+    assert_eq!(
+        said,
+        "update 2 failed deadline Deadline; update 1 skipped skipped-expired"
+    );
+}

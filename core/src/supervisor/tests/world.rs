@@ -1,0 +1,441 @@
+//! A small world around the supervisor: a spawner that answers when it likes, a ledger that answers late, and a judge that
+//! knows what must hold whatever happens (style.md, section 8).
+
+mod judge;
+
+use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
+use crate::frame::ExitStatus;
+use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::{Class, Trigger};
+use crate::record::{Accepted, InvocationRecord, Payload};
+use crate::supervisor::{
+    Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Queue, ReplyTo, Restored, Rules, SpawnOrder, Submit,
+    Supervisor,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub(super) const FUNCTIONS: u8 = 4;
+/// The most retries any of [`variant`]'s rules allows.
+const RETRIES: u32 = 2;
+const BUDGET: NodeBudget = NodeBudget {
+    memory: 100 * MIB,
+    workers: 5,
+};
+
+/// Everything the world can do to a supervisor. Numbers choose among what there is, modulo how many there are.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Submit {
+        function: u8,
+        wait: bool,
+        timeout: bool,
+        later: bool,
+        expires: bool,
+        keyed: bool,
+    },
+    Store {
+        which: u8,
+        fine: bool,
+    },
+    Spawn {
+        which: u8,
+        fine: bool,
+    },
+    Exit {
+        which: u8,
+        code: u8,
+        oom: bool,
+        result: bool,
+    },
+    ExitAgain {
+        worker: u8,
+    },
+    Cancel {
+        which: u8,
+    },
+    Enable {
+        function: u8,
+        enabled: bool,
+    },
+    Install {
+        function: u8,
+        variant: u8,
+    },
+    Refuse {
+        function: u8,
+    },
+    Remove {
+        function: u8,
+    },
+    Wait {
+        ms: u16,
+    },
+    WaitForDeadline,
+    LoseSpawner,
+    SpawnerBack,
+    Restart,
+    Budget {
+        small: bool,
+    },
+}
+
+/// Rules as different as possible.
+pub(super) fn variant(n: u8) -> Rules {
+    let mut rules = rules();
+    rules.memory = u64::from(10 + 15 * (n % 4)) * MIB;
+    rules.max_running = 1 + u32::from(n % 3);
+    rules.timeout = (!n.is_multiple_of(5)).then(|| Duration::from_millis(u64::from(n) * 700));
+    rules.grace = secs(u64::from(n % 3));
+    rules.deadline = (n % 4 == 1).then(|| secs(20));
+    rules.retry.retries = u32::from(n % 3).min(RETRIES);
+    rules.retry.backoff.jitter = crate::backoff::Jitter::Equal;
+    if n.is_multiple_of(2) {
+        rules.retry.on.push(Class::Interrupted);
+    }
+    rules.poll = (n % 3 == 1).then_some(Poll {
+        repeat: secs(2),
+        until: secs(9),
+    });
+    rules.queue = Queue {
+        max: u32::from(n % 4),
+        overlap: [
+            Overlap::Queue,
+            Overlap::Skip,
+            Overlap::Replace,
+            Overlap::Reject,
+            Overlap::Queue,
+        ][usize::from(n % 5)],
+        rate: (n % 7 == 3).then_some((3, secs(5))),
+    };
+    rules.run_on_load = n % 3 == 2;
+    rules.enabled = n % 11 != 10;
+    rules
+}
+
+/// A worker as the spawner sees it.
+struct Process {
+    order: SpawnOrder,
+    memory: u64,
+    grace: Duration,
+    started: bool,
+    term: Option<Duration>,
+    killed: bool,
+}
+
+/// An invocation as the ledger sees it.
+struct Entry {
+    accepted: Accepted,
+    stored: bool,
+    record: Option<InvocationRecord>,
+    /// Attempts recorded as ended.
+    ended: u32,
+}
+
+pub(super) struct World {
+    s: Supervisor,
+    now: Now,
+    ids: u128,
+    replies: u64,
+    budget: NodeBudget,
+    /// Rules of what is installed.
+    installed: BTreeMap<FunctionName, (Version, Rules)>,
+    refused: BTreeSet<FunctionName>,
+    disabled: BTreeSet<FunctionName>,
+    loaded: BTreeSet<(FunctionName, Version)>,
+    ledger: BTreeMap<InvocationId, Entry>,
+    to_store: Vec<InvocationId>,
+    processes: BTreeMap<WorkerId, Process>,
+    /// Answers still owed.
+    owed: BTreeSet<ReplyTo>,
+    spawner: bool,
+    next_worker: u64,
+    draining: bool,
+    stopping: bool,
+    drained: bool,
+    /// Everything the supervisor said, to compare two runs.
+    pub(super) log: String,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let now = Now {
+            mono: secs(1),
+            unix_ms: EPOCH_MS + 1000,
+        };
+        let mut world = Self {
+            s: Supervisor::new(seed, BUDGET, WorkerId(1)),
+            now,
+            ids: 0,
+            replies: 0,
+            budget: BUDGET,
+            installed: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            disabled: BTreeSet::new(),
+            loaded: BTreeSet::new(),
+            ledger: BTreeMap::new(),
+            to_store: Vec::new(),
+            processes: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            spawner: true,
+            next_worker: 1,
+            draining: false,
+            stopping: false,
+            drained: false,
+            log: String::new(),
+        };
+        for n in 0..FUNCTIONS {
+            world.install(n, n);
+        }
+        world
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Submit { .. } => self.submit(step),
+            Step::Store { which, fine } => {
+                if let Some(at) = choose(which, self.to_store.len()) {
+                    let id = self.to_store.remove(at);
+                    self.stored(id, fine);
+                }
+            }
+            Step::Spawn { which, fine } => self.answer_spawn(which, fine),
+            Step::Exit {
+                which,
+                code,
+                oom,
+                result,
+            } => self.exit(which, code, (oom, result)),
+            Step::ExitAgain { worker } => {
+                let worker = WorkerId(u64::from(worker) % self.next_worker.max(1));
+                if !self.processes.contains_key(&worker) {
+                    self.handle(Event::Exited(Box::new(exit(worker.0, ExitStatus::Code(0)))));
+                    self.handle(Event::Spawned(worker));
+                }
+            }
+            Step::Cancel { which } => {
+                let id = id(u128::from(which) % (self.ids + 1));
+                let reply = self.reply();
+                self.handle(Event::Cancel { id, reply });
+            }
+            Step::Enable { function, enabled } => {
+                let (function, reply) = (nth(function), self.reply());
+                self.handle(Event::SetEnabled {
+                    function,
+                    enabled,
+                    reply,
+                });
+            }
+            Step::Install { function, variant } => self.install(function, variant),
+            Step::Refuse { function } => {
+                let function = nth(function);
+                if !self.installed.contains_key(&function) {
+                    self.refused.insert(function.clone());
+                }
+                let error = "bad".to_owned();
+                self.handle(Event::Refused { function, error });
+            }
+            Step::Remove { function } => {
+                self.installed.remove(&nth(function));
+                self.refused.remove(&nth(function));
+                self.handle(Event::Removed(nth(function)));
+            }
+            Step::Wait { ms } => self.pass(Duration::from_millis(ms.into())),
+            Step::WaitForDeadline => {
+                if let Some(at) = self.s.next_deadline() {
+                    self.pass(at - self.now.mono);
+                }
+            }
+            Step::LoseSpawner => {
+                self.spawner = false;
+                self.processes.clear();
+                self.handle(Event::SpawnerLost);
+            }
+            Step::SpawnerBack => {
+                self.spawner = true;
+                let next_worker = WorkerId(self.next_worker);
+                self.handle(Event::SpawnerBack { next_worker });
+            }
+            Step::Restart => self.restart(),
+            Step::Budget { small } => {
+                self.budget.memory = if small { 60 * MIB } else { BUDGET.memory };
+                self.s.set_budget(self.budget);
+                self.handle(Event::Tick);
+            }
+        }
+    }
+
+    fn submit(&mut self, step: &Step) {
+        let Step::Submit {
+            function,
+            wait,
+            timeout,
+            later,
+            expires,
+            keyed,
+        } = *step
+        else {
+            unreachable!("the caller matched it");
+        };
+        let (id, reply) = (self.id(), self.reply());
+        let ahead = |ms, wanted: bool| wanted.then(|| self.now.unix_ms + ms);
+        let submit = Submit {
+            id,
+            function: nth(function),
+            trigger: Trigger::Manual,
+            payload: Payload::default(),
+            reply: Some(reply),
+            wait,
+            timeout: timeout.then(|| secs(1)),
+            not_before_ms: ahead(1500, later),
+            expires_ms: ahead(2500, expires),
+            idempotency_key: keyed.then(|| "key".into()),
+        };
+        self.handle(Event::Submit(Box::new(submit)));
+    }
+
+    fn install(&mut self, function: u8, n: u8) {
+        let function = nth(function);
+        let version = Version([n; 32]);
+        self.refused.remove(&function);
+        self.installed.insert(function.clone(), (version, variant(n)));
+        let load_id = self.id();
+        self.handle(Event::Installed(Box::new(Installed {
+            function,
+            id: FunctionId(n.into()),
+            version,
+            load_key: version,
+            load_id,
+            rules: variant(n),
+        })));
+    }
+
+    fn stored(&mut self, id: InvocationId, fine: bool) {
+        if fine {
+            let entry = self.ledger.get_mut(&id).unwrap();
+            entry.stored = true;
+            if let Some(content) = entry.accepted.load_key {
+                let new = self.loaded.insert((entry.accepted.function.clone(), content));
+                assert!(new, "a content ran twice by itself");
+            }
+            self.handle(Event::Stored(id));
+        } else {
+            self.ledger.remove(&id);
+            self.handle(Event::StoreFailed(id));
+        }
+    }
+
+    fn answer_spawn(&mut self, which: u8, fine: bool) {
+        let starting: Vec<WorkerId> = self.some_processes(|process| !process.started);
+        let Some(at) = choose(which, starting.len()) else {
+            return;
+        };
+        let worker = starting[at];
+        if fine {
+            self.processes.get_mut(&worker).unwrap().started = true;
+            self.handle(Event::Spawned(worker));
+        } else {
+            self.processes.remove(&worker);
+            let message = "no".to_owned();
+            self.handle(Event::SpawnFailed { worker, message });
+        }
+    }
+
+    fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
+        let running: Vec<WorkerId> = self.some_processes(|process| process.started);
+        let Some(at) = choose(which, running.len()) else { return };
+        let worker = running[at];
+        self.processes.remove(&worker);
+        let status = match code {
+            9 => ExitStatus::Signal(9),
+            code => ExitStatus::Code(code),
+        };
+        self.handle(Event::Exited(Box::new(Exited {
+            oom_kills: oom.into(),
+            result: result.then(|| text("result")),
+            ..exit(worker.0, status)
+        })));
+    }
+
+    fn some_processes(&self, which: impl Fn(&Process) -> bool) -> Vec<WorkerId> {
+        let chosen = self.processes.iter().filter(|(_, process)| which(process));
+        chosen.map(|(worker, _)| *worker).collect()
+    }
+
+    /// fnd goes down, hard, and comes back; its workers are killed, its callers' connections are gone.
+    fn restart(&mut self) {
+        if self.draining {
+            return;
+        }
+        self.processes.clear();
+        self.owed.clear();
+        for id in std::mem::take(&mut self.to_store) {
+            self.ledger.remove(&id);
+        }
+        let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
+        self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
+        self.spawner = true;
+        self.handle(Event::Restored(Restored {
+            unfinished,
+            loaded: self.loaded.iter().cloned().collect(),
+            disabled: self.disabled.iter().cloned().collect(),
+            ..Restored::default()
+        }));
+        for (function, (version, rules)) in self.installed.clone() {
+            let load_id = self.id();
+            self.handle(Event::Installed(Box::new(Installed {
+                function,
+                id: FunctionId(1),
+                version,
+                load_key: version,
+                load_id,
+                rules,
+            })));
+        }
+        for function in self.refused.clone() {
+            let error = "bad".to_owned();
+            self.handle(Event::Refused { function, error });
+        }
+        self.handle(Event::Scanned);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now.mono += time;
+        self.now.unix_ms = EPOCH_MS + u64::try_from(self.now.mono.as_millis()).unwrap();
+        self.handle(Event::Tick);
+    }
+
+    fn id(&mut self) -> InvocationId {
+        self.ids += 1;
+        id(self.ids)
+    }
+
+    fn reply(&mut self) -> ReplyTo {
+        self.replies += 1;
+        self.owed.insert(ReplyTo(self.replies));
+        ReplyTo(self.replies)
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.s.handle(self.now, event, &mut out);
+        assert!(
+            self.s.next_deadline().is_none_or(|at| at > self.now.mono),
+            "a deadline in the past"
+        );
+        for action in out {
+            writeln!(self.log, "{:?} {action:?}", self.now.mono).unwrap();
+            self.perform(action);
+        }
+        assert_eq!(self.s.running(), self.processes.len());
+    }
+}
+
+fn nth(function: u8) -> FunctionName {
+    name(&format!("f{}", function % FUNCTIONS))
+}
+
+fn choose(which: u8, of: usize) -> Option<usize> {
+    usize::from(which).checked_rem(of)
+}

@@ -1,0 +1,219 @@
+//! What must hold at every action, and at the end.
+
+use super::{Entry, Process, RETRIES, Step, World};
+use crate::ids::FunctionName;
+use crate::outcome::{Class, State};
+use crate::record::{InvocationRecord, Unfinished};
+use crate::supervisor::{Action, Answer, Event, Notice, SpawnOrder};
+use std::collections::BTreeMap;
+
+impl World {
+    pub(super) fn perform(&mut self, action: Action) {
+        match action {
+            Action::Store(accepted) => {
+                let id = accepted.id;
+                if accepted.durable {
+                    self.to_store.push(id);
+                }
+                let entry = Entry {
+                    stored: !accepted.durable,
+                    accepted: *accepted,
+                    record: None,
+                    ended: 0,
+                };
+                assert!(self.ledger.insert(id, entry).is_none(), "{id} accepted twice");
+            }
+            Action::Spawn(order) => self.spawn(*order),
+            Action::Term(worker) => {
+                let process = self.processes.get_mut(&worker).expect("SIGTERM to nobody");
+                assert!(process.started && process.term.is_none());
+                process.term = Some(self.now.mono);
+            }
+            Action::Kill(worker) => {
+                let process = self.processes.get_mut(&worker).expect("SIGKILL to nobody");
+                assert!(process.started && !process.killed);
+                let grace_over = process.term.is_some_and(|at| at + process.grace <= self.now.mono);
+                assert!(self.stopping || grace_over, "killed before its grace was over");
+                process.killed = true;
+            }
+            Action::Record(attempt, stands) => {
+                let entry = self.ledger.get_mut(&attempt.invocation).expect("an attempt of nothing");
+                entry.ended += 1;
+                assert_eq!(attempt.attempt.0, entry.ended, "attempts end in order, each once");
+                // A deadline or cancel may end what was lost with an earlier fnd before anything else does.
+                let from_outside = stands
+                    .reason
+                    .is_some_and(|r| matches!(r.class(), Class::Cancelled | Class::Deadline));
+                assert!(stands.reason == Some(attempt.reason) || from_outside);
+                let never = [Class::Success, Class::Failed, Class::Cancelled, Class::Deadline];
+                assert!(!never.contains(&attempt.reason.class()) || stands.state.is_final());
+                if let (Some(next), Some(deadline)) = (stands.next_attempt_ms, entry.accepted.deadline_ms) {
+                    assert!(next <= deadline, "a retry after the deadline");
+                }
+                self.stands(*stands);
+            }
+            Action::Update(stands) => self.stands(*stands),
+            Action::Reply(to, answer) => {
+                assert!(self.owed.remove(&to), "{to:?} answered twice");
+                if let Answer::Queued(id) = *answer {
+                    assert!(self.ledger[&id].stored, "acknowledged before it was on disk");
+                }
+            }
+            Action::StoreEnabled {
+                function,
+                enabled: true,
+            } => {
+                self.disabled.remove(&function);
+            }
+            Action::StoreEnabled {
+                function,
+                enabled: false,
+            } => {
+                self.disabled.insert(function);
+            }
+            Action::Release { invocation, .. } => {
+                assert!(self.ledger[&invocation].is_final(), "released while it may run again");
+            }
+            Action::Drained => {
+                assert!(self.draining && !self.drained && self.processes.is_empty());
+                assert!(
+                    self.stopping || self.to_store.is_empty(),
+                    "an acceptance is not answered"
+                );
+                self.drained = true;
+            }
+            Action::Notice(Notice::Defect(text)) => panic!("{text}"),
+            Action::Notice(_) | Action::Status(_) => {}
+        }
+    }
+
+    fn spawn(&mut self, order: SpawnOrder) {
+        assert!(!self.draining && self.spawner, "a start after the end");
+        assert!(order.worker.0 >= self.next_worker, "a worker's number came twice");
+        self.next_worker = order.worker.0 + 1;
+        let (version, rules) = self.installed.get(&order.function).expect("nothing to start");
+        assert_eq!(order.version, *version, "the newest version starts");
+        assert!(rules.enabled && !self.disabled.contains(&order.function));
+        let entry = &self.ledger[&order.invocation];
+        assert!(entry.stored && !entry.is_final());
+        assert_eq!(order.attempt.0, entry.ended + 1, "the one before has not ended");
+        assert!(order.attempt.0 <= 1 + RETRIES + order.poll, "too many attempts");
+        let polls = entry.record.as_ref().map(|record| record.polls);
+        assert_eq!(Some(order.poll), polls);
+        if let Some(deadline) = entry.accepted.deadline_ms {
+            assert!(self.now.unix_ms <= deadline, "a start after the deadline");
+        }
+        if let Some(at) = entry.accepted.not_before_ms {
+            assert!(self.now.unix_ms >= at, "started too early");
+        }
+        let process = Process {
+            memory: rules.memory,
+            grace: rules.grace,
+            order,
+            started: false,
+            term: None,
+            killed: false,
+        };
+        let same = |other: &&Process| other.order.function == process.order.function;
+        let running = self.processes.values().filter(same).count();
+        assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
+        self.processes.insert(process.order.worker, process);
+        let mut memory: BTreeMap<&FunctionName, u64> = BTreeMap::new();
+        for process in self.processes.values() {
+            let most = memory.entry(&process.order.function).or_default();
+            *most = process.memory.max(*most);
+        }
+        assert!(
+            memory.values().sum::<u64>() <= self.budget.memory,
+            "more memory than the budget"
+        );
+        assert!(self.processes.len() <= self.budget.workers.try_into().unwrap());
+    }
+
+    fn stands(&mut self, record: InvocationRecord) {
+        let entry = self.ledger.get_mut(&record.id).expect("a record of nothing");
+        assert!(!entry.is_final(), "something after the final record of {}", record.id);
+        assert_eq!(record.state.is_final(), record.ended_ms.is_some());
+        assert_eq!(record.attempts, entry.ended + u32::from(record.state == State::Running));
+        entry.record = Some(record);
+    }
+
+    /// Lets everything come to its end and looks at what is left.
+    pub(in super::super) fn settle(&mut self) {
+        self.step(&Step::SpawnerBack);
+        self.step(&Step::Budget { small: false });
+        for function in self.refused.clone() {
+            self.handle(Event::Removed(function));
+        }
+        for _ in 0..10_000 {
+            let before = self.log.len();
+            self.step(&Step::Store { which: 0, fine: true });
+            self.answer_spawn(0, true);
+            self.exit(0, 0, (false, true));
+            self.step(&Step::WaitForDeadline);
+            if before == self.log.len() && self.s.next_deadline().is_none() && self.to_store.is_empty() {
+                break;
+            }
+        }
+        assert_eq!((self.s.running(), self.s.queued()), (0, 0), "something is stuck");
+        assert_eq!(self.s.next_deadline(), None);
+        assert!(self.ledger.values().all(Entry::is_final), "no final record");
+        assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
+    }
+
+    /// Drains or stops, lets what runs end, and looks at what is left.
+    pub(in super::super) fn shut_down(&mut self, at_once: bool) {
+        self.draining = true;
+        self.stopping = at_once;
+        self.handle(if at_once { Event::StopNow } else { Event::Drain });
+        for n in 0..10_000 {
+            self.step(&Step::Store {
+                which: 0,
+                fine: n % 3 > 0,
+            });
+            self.answer_spawn(0, n % 5 > 0);
+            self.exit(0, 75, (false, false));
+            if self.drained && self.to_store.is_empty() {
+                break;
+            }
+        }
+        assert!(self.drained, "the drain does not end");
+        assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
+        let left = self.ledger.values().filter(|entry| !entry.is_final());
+        assert!(
+            left.into_iter().all(|entry| entry.accepted.durable),
+            "a caller's work is left behind"
+        );
+    }
+}
+
+impl Entry {
+    fn is_final(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.state.is_final())
+    }
+
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+        let mut accepted = self.accepted.clone();
+        // The ledger knows it in a table of its own.
+        accepted.load_key = None;
+        let fresh = InvocationRecord {
+            id: accepted.id,
+            function: accepted.function.clone(),
+            trigger: accepted.trigger,
+            state: State::Queued,
+            accepted_ms: accepted.accepted_ms,
+            started_ms: None,
+            ended_ms: None,
+            attempts: 0,
+            polls: 0,
+            reason: None,
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: None,
+            version: None,
+            result: None,
+        };
+        let record = self.record.clone().unwrap_or(fresh);
+        (!self.is_final()).then_some(Unfinished { accepted, record })
+    }
+}

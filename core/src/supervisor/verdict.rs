@@ -1,0 +1,162 @@
+//! From a worker's end to the reason of its attempt and words for it (contract, section 4).
+
+use super::event::Exited;
+use super::rules::Rules;
+use super::words;
+use super::worker::Worker;
+use crate::frame::ExitStatus;
+use crate::outcome::Reason;
+use crate::units::print_duration;
+
+/// Why fnd ends an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The attempt's timeout.
+    Timeout,
+    /// The invocation's deadline.
+    Deadline,
+    /// Somebody asked; in words.
+    Cancelled(&'static str),
+    /// fnd stops at once.
+    Stopped,
+}
+
+impl Ending {
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Timeout => Reason::Timeout,
+            Self::Deadline => Reason::Deadline,
+            Self::Cancelled(_) => Reason::Cancelled,
+            Self::Stopped => Reason::Interrupted,
+        }
+    }
+
+    /// Returns what people read.
+    pub(super) fn words(&self, worker: &Worker) -> String {
+        let limits = &worker.serving.rules;
+        match self {
+            Self::Timeout => {
+                let limit = worker.timeout.map(print_duration).unwrap_or_default();
+                let whose = if worker.timeout == limits.timeout {
+                    "limits.timeout"
+                } else {
+                    "asked for by the caller"
+                };
+                format!("timeout: no end within {limit} ({whose})")
+            }
+            Self::Deadline => deadline_words(Some(limits)),
+            Self::Cancelled(why) => (*why).to_owned(),
+            Self::Stopped => "fnd was stopped at once".to_owned(),
+        }
+    }
+}
+
+/// Returns the words for a deadline that was reached.
+pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
+    match rules.and_then(|rules| rules.deadline) {
+        Some(limit) => format!("deadline: no end within {} (limits.deadline)", print_duration(limit)),
+        // The version that set it has been replaced by one without, or is gone.
+        None => "deadline: no end in time (limits.deadline)".to_owned(),
+    }
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) exit_code: Option<u8>,
+    pub(super) signal: Option<u8>,
+}
+
+impl Verdict {
+    /// Returns the verdict of an attempt no process ended of.
+    pub(super) fn without_exit(worker: &Worker, reason: Reason, message: String) -> Self {
+        let (reason, message) = match &worker.ending {
+            Some(ending) => (ending.reason(), ending.words(worker)),
+            None => (reason, words::bounded(message)),
+        };
+        Self {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        }
+    }
+
+    /// Returns the verdict of an exit.
+    pub(super) fn of(worker: &Worker, exited: &Exited) -> Self {
+        let (exit_code, signal) = match exited.status {
+            ExitStatus::Code(code) => (Some(code), None),
+            ExitStatus::Signal(number) => (None, Some(number)),
+        };
+        // What fnd began is the reason whatever the exit says: a process that exits 0 on SIGTERM still did not end in time.
+        let (reason, message) = match &worker.ending {
+            Some(ending) => (ending.reason(), ending.words(worker)),
+            None => judge(&worker.serving.rules, exited),
+        };
+        Self {
+            reason,
+            message: words::bounded(message),
+            exit_code,
+            signal,
+        }
+    }
+}
+
+/// Returns reason and words for an end that fnd did not bring about. The kernel's counters come before the status: a
+/// program may outlive its killed child and exit 0.
+fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
+    let succeeded = exited.status == ExitStatus::Code(0);
+    // Counters shared by all workers of the function say nothing about one that ended well.
+    if exited.oom_kills > 0 && !(exited.oom_shared && succeeded) {
+        return (Reason::Oom, oom_words(rules, exited.oom_kills));
+    }
+    let code = match exited.status {
+        ExitStatus::Signal(number) => {
+            let reason = Reason::Signal(number);
+            let text = reason.to_string();
+            let words = match text.strip_prefix("signal-") {
+                Some(name) if name.starts_with(|c: char| c.is_ascii_uppercase()) => format!("killed by SIG{name}"),
+                _ => format!("killed by signal {number}"),
+            };
+            return (reason, words);
+        }
+        ExitStatus::Code(code) => code,
+    };
+    let reason = match code {
+        0 => Reason::Ok,
+        75 => Reason::Transient,
+        65 => Reason::Failed,
+        99 if rules.poll.is_some() => Reason::ExecuteAgain,
+        other => Reason::Exit(other),
+    };
+    match (reason, exited.result_too_large) {
+        // Its result would become `previous`: a poll that silently loses its state is no poll.
+        (Reason::Ok | Reason::ExecuteAgain, Some(size)) => {
+            let limit = words::size(rules.result_max);
+            let words = format!("the result has {size} bytes, the limit is {limit} (limits.result)");
+            return (Reason::ResultTooLarge, words);
+        }
+        // What a successful run printed to standard error is log, not a message.
+        (Reason::Ok, None) => return (reason, String::new()),
+        (Reason::Exit(_), _) if exited.pids_refused > 0 => {
+            let words = format!(
+                "a fork was refused at the limit of {} processes (limits.pids)",
+                rules.pids
+            );
+            return (Reason::Pids, words);
+        }
+        _ => {}
+    }
+    let message = match &exited.last_error_line {
+        Some(line) if !line.is_empty() => line.clone(),
+        _ => format!("exit code {code}"),
+    };
+    (reason, message)
+}
+
+fn oom_words(rules: &Rules, kills: u64) -> String {
+    let processes = if kills == 1 { "process" } else { "processes" };
+    format!("oom at the limit of {}, {kills} {processes} killed", rules.memory_text)
+}

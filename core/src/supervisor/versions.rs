@@ -1,0 +1,289 @@
+//! Functions come, change and go; the run of a content by itself; disabling; crash-looping.
+
+use super::FunctionState;
+use super::Supervisor;
+use super::action::{Action, Answer, Notice, Rejection};
+use super::event::{Installed, Now, ReplyTo};
+use super::function::{FunctionKey, Presence, Serving, Trouble};
+use super::invocation::Stage;
+use super::submit::Request;
+use super::timers::Timer;
+use crate::ids::{FunctionName, InvocationId};
+use crate::outcome::{Skip, Trigger};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// So many workers that could not be started within [`LOOP_WINDOW`] are a crash loop (contract, section 4).
+const LOOP_FAILURES: usize = 5;
+const LOOP_WINDOW: Duration = Duration::from_secs(60);
+/// A crash-looping function waits at least this long between starts, whatever its back-off says.
+const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// A version serves from now on. The same version again changes nothing.
+    pub(super) fn installed(&mut self, now: Now, installed: Installed, out: &mut Vec<Action>) {
+        let key = self.functions.find_or_add(&installed.function);
+        let function = &mut self.functions[key];
+        let first = matches!(function.presence, Presence::Absent);
+        let known = function.serving().map(|serving| serving.version) == Some(installed.version);
+        let had_error = function.error.take().is_some();
+        let serving = Arc::new(Serving {
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            load_id: installed.load_id,
+            rules: installed.rules,
+        });
+        function.id = Some(serving.id);
+        function.presence = Presence::Serving(Arc::clone(&serving));
+        if !known {
+            self.forget_trouble(key);
+        }
+        self.supersede_loads(now, key, &serving, out);
+        self.resolve_lost(now, key, &serving, out);
+        self.flush_if_disabled(now, key, out);
+        self.load(now, key, out);
+        self.line_up(key);
+        if first {
+            // Its state is news to nobody: the function itself is.
+            self.functions[key].told = self.functions[key].state();
+        }
+        let told = self.announce(key, out);
+        if (first || had_error || !known) && !told {
+            out.push(Action::Status(installed.function));
+        }
+    }
+
+    /// New content is invalid.
+    pub(super) fn refused(&mut self, function: &FunctionName, error: String, out: &mut Vec<Action>) {
+        let key = self.functions.find_or_add(function);
+        let function = &mut self.functions[key];
+        if matches!(function.presence, Presence::Absent) {
+            function.presence = Presence::Invalid;
+            function.told = FunctionState::Invalid;
+        } else if function.error.as_deref() == Some(error.as_str()) {
+            return;
+        }
+        function.error = Some(error.into());
+        out.push(Action::Status(function.name.clone()));
+    }
+
+    /// The file is gone: what waits is given up, what runs goes on to its end.
+    pub(super) fn removed(&mut self, now: Now, function: &FunctionName, out: &mut Vec<Action>) {
+        let Some(key) = self.functions.find(function) else {
+            return;
+        };
+        // Otherwise said twice.
+        if !matches!(self.functions[key].presence, Presence::Absent) {
+            self.forget_trouble(key);
+            self.functions[key].presence = Presence::Absent;
+            self.flush(
+                now,
+                key,
+                (Skip::Deleted, "the function was deleted while it waited"),
+                out,
+            );
+            self.announce(key, out);
+        }
+    }
+
+    /// The first scan is over: what is not there was deleted while fnd was not running.
+    pub(super) fn scanned(&mut self, now: Now, out: &mut Vec<Action>) {
+        let keys: Vec<_> = self.functions.keys().collect();
+        for key in keys {
+            let function = &self.functions[key];
+            if matches!(function.presence, Presence::Absent) && !function.live.is_empty() {
+                self.flush(
+                    now,
+                    key,
+                    (Skip::Deleted, "the function was deleted while it waited"),
+                    out,
+                );
+            }
+        }
+    }
+
+    /// A person lets a function run, or not.
+    pub(super) fn set_enabled(
+        &mut self,
+        now: Now,
+        function: FunctionName,
+        (enabled, reply): (bool, ReplyTo),
+        out: &mut Vec<Action>,
+    ) {
+        let shown = |key: &FunctionKey| self.functions[*key].is_shown();
+        let Some(key) = self.functions.find(&function).filter(shown) else {
+            out.push(Action::Reply(reply, Box::new(Answer::NotFound)));
+            return;
+        };
+        if self.functions[key].disabled == enabled {
+            self.functions[key].disabled = !enabled;
+            out.push(Action::StoreEnabled { function, enabled });
+            self.flush_if_disabled(now, key, out);
+            self.load(now, key, out);
+            self.line_up(key);
+            self.announce(key, out);
+        }
+        let answer = if enabled && !self.functions[key].is_enabled() {
+            let error = "its manifest says `enabled = false`".to_owned();
+            Answer::Rejected(Rejection::Invalid { error })
+        } else {
+            Answer::Done
+        };
+        out.push(Action::Reply(reply, Box::new(answer)));
+    }
+
+    fn flush_if_disabled(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        if !self.functions[key].is_enabled() {
+            self.flush(
+                now,
+                key,
+                (Skip::Disabled, "the function was disabled while it waited"),
+                out,
+            );
+        }
+    }
+
+    /// Gives up everything of a function that does not run.
+    fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
+        let waiting: Vec<_> = self.functions[key].live.iter().copied().collect();
+        for id in waiting {
+            if !self.is_running(id) {
+                self.give_up(now, id, (skip, why), out);
+            }
+        }
+    }
+
+    fn is_running(&self, id: InvocationId) -> bool {
+        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
+        matches!(stage, Some(Stage::Running { .. }))
+    }
+
+    /// Gives up what waits to run a content that no longer serves: the run by itself belongs to its content, and the new
+    /// one has its own.
+    fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
+        let live: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let has_run = self.functions[key].loaded.contains(&serving.load_key);
+        for id in live {
+            let Some(invocation) = self.invocations.get_mut(&id) else {
+                continue;
+            };
+            if invocation.trigger != Trigger::Load {
+                continue;
+            }
+            // From the ledger they come without their content. One that has run is taken to be theirs.
+            if invocation.load_key.is_none() && has_run {
+                invocation.load_key = Some(serving.load_key);
+            }
+            if invocation.load_key != Some(serving.load_key) && !self.is_running(id) {
+                self.give_up(now, id, (Skip::Overlap, "newer content came before it could run"), out);
+            }
+        }
+    }
+
+    /// Runs a content by itself, if it wants to and never did.
+    fn load(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &self.functions[key];
+        let Some(serving) = function.serving().filter(|serving| serving.rules.run_on_load).cloned() else {
+            return;
+        };
+        let taken = self.invocations.contains_key(&serving.load_id);
+        let possible = self.phase.is_serving() && self.node.refusal(&serving.rules).is_none();
+        if taken || !possible || !function.is_enabled() || function.loaded.contains(&serving.load_key) {
+            return;
+        }
+        self.functions[key].loaded.push(serving.load_key);
+        let request = Request {
+            serving: Arc::clone(&serving),
+            id: serving.load_id,
+            trigger: Trigger::Load,
+            payload: serving.rules.default_payload.clone(),
+            durable: true,
+            load_key: Some(serving.load_key),
+            timeout: None,
+            not_before_ms: None,
+            expires_ms: None,
+            key: None,
+            acknowledge: None,
+            waiter: None,
+        };
+        self.accept(now, key, request, out);
+    }
+
+    /// Tells people where a function's state changed; says whether it did. Beginnings and ends of attempts tell themselves.
+    pub(super) fn announce(&mut self, key: FunctionKey, out: &mut Vec<Action>) -> bool {
+        let function = &mut self.functions[key];
+        if !function.is_shown() {
+            // The next of that name is a new one to people.
+            if function.told != FunctionState::Building {
+                function.told = FunctionState::Building;
+                function.vanish();
+                out.push(Action::Status(function.name.clone()));
+            }
+            return true;
+        }
+        let (from, to) = (function.told, function.state());
+        function.told = to;
+        let busy = |state| matches!(state, FunctionState::Ready | FunctionState::Running);
+        if from == to || (busy(from) && busy(to)) {
+            return false;
+        }
+        let name = function.name.clone();
+        let function = name.clone();
+        out.push(Action::Notice(Notice::StateChanged { function, from, to }));
+        out.push(Action::Status(name));
+        true
+    }
+
+    /// Counts a worker that could not be started and paces the next where there were too many.
+    pub(super) fn spawn_trouble(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
+        let function = &mut self.functions[key];
+        // Not of a version that has been replaced meanwhile.
+        if function
+            .serving()
+            .is_none_or(|newest| newest.version != serving.version)
+        {
+            return;
+        }
+        let trouble = function.trouble.get_or_insert_with(Box::<Trouble>::default);
+        let recent = |at: &Duration| now.mono.saturating_sub(*at) <= LOOP_WINDOW;
+        trouble.failures.retain(recent);
+        trouble.failures.push(now.mono);
+        if trouble.failures.len() > LOOP_FAILURES {
+            trouble.failures.remove(0);
+        }
+        if trouble.looping == 0 && trouble.failures.len() < LOOP_FAILURES {
+            return;
+        }
+        trouble.looping = trouble.looping.saturating_add(1);
+        let delay = serving.rules.retry.backoff.delay(trouble.looping, self.random.f64());
+        let hold = now.mono.saturating_add(delay.max(LOOP_PAUSE_MIN));
+        if let Some(before) = trouble.hold.replace(hold) {
+            self.timers.disarm(before, Timer::Hold(key));
+        }
+        self.timers.arm(hold, Timer::Hold(key));
+    }
+
+    /// A crash-looping function may try again.
+    pub(super) fn hold_over(&mut self, key: FunctionKey) {
+        if let Some(trouble) = &mut self.functions[key].trouble {
+            trouble.hold = None;
+        }
+        self.line_up(key);
+    }
+
+    /// A worker was started: whatever was wrong is over.
+    pub(super) fn spawn_worked(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+        if self.functions[key].trouble.is_some() {
+            self.forget_trouble(key);
+            self.announce(key, out);
+            self.line_up(key);
+        }
+    }
+
+    fn forget_trouble(&mut self, key: FunctionKey) {
+        if let Some(hold) = self.functions[key].trouble.take().and_then(|trouble| trouble.hold) {
+            self.timers.disarm(hold, Timer::Hold(key));
+        }
+    }
+}

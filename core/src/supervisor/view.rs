@@ -1,0 +1,124 @@
+//! What the API shows: snapshots that change nothing.
+
+use super::event::LastAttempt;
+use super::function::{Function, FunctionKey};
+use super::invocation::Stage;
+use super::{FunctionState, Supervisor};
+use crate::ids::{FunctionId, FunctionName, InvocationId, Version};
+use crate::record::InvocationRecord;
+use std::borrow::Cow;
+
+/// A function as it stands.
+#[derive(Debug)]
+pub struct FunctionView<'a> {
+    /// Its name.
+    pub name: &'a FunctionName,
+    /// Its number at the spawner, once a version was installed.
+    pub id: Option<FunctionId>,
+    /// Its public state.
+    pub state: FunctionState,
+    /// Whether neither its manifest nor a person disabled it.
+    pub enabled: bool,
+    /// The version that serves.
+    pub version: Option<Version>,
+    /// Why the newest content does not serve, or why it can't run here.
+    pub error: Option<Cow<'a, str>>,
+    /// Ended attempts, ever.
+    pub runs: u64,
+    /// Those that did not succeed.
+    pub failures: u64,
+    /// Attempts running or being started.
+    pub running: usize,
+    /// Invocations accepted that are not running: queued, delayed, waiting for a retry or a poll.
+    pub queued: usize,
+    /// When the earliest retry or poll is due, Unix milliseconds.
+    pub next_attempt_ms: Option<u64>,
+    /// The last attempt.
+    pub last: Option<&'a LastAttempt>,
+    durations_us: &'a [u64],
+}
+
+impl FunctionView<'_> {
+    /// Returns a quantile (`0.5`, `0.99`) of the durations of the last hundred attempts since fnd's start, in
+    /// microseconds, by the nearest rank; absent before the first.
+    #[must_use]
+    pub fn duration_us(&self, quantile: f64) -> Option<u64> {
+        let mut sorted = self.durations_us.to_vec();
+        sorted.sort_unstable();
+        let last = sorted.len().checked_sub(1)?;
+        // At most a hundred: every rank is exact in both directions.
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0..=100"
+        )]
+        let rank = (quantile.clamp(0.0, 1.0) * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.saturating_sub(1).min(last)).copied()
+    }
+}
+
+impl Supervisor {
+    /// Returns a function; absent when it is unknown or deleted and nothing of it runs any more.
+    #[must_use]
+    pub fn function(&self, name: &FunctionName) -> Option<FunctionView<'_>> {
+        let key = self.functions.find(name)?;
+        self.functions[key].is_shown().then(|| self.view(key))
+    }
+
+    /// Returns every function, by name.
+    pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
+        let shown = self.functions.keys().filter(|key| self.functions[*key].is_shown());
+        shown.map(|key| self.view(key))
+    }
+
+    /// Returns where a live invocation stands; absent once it has ended (the ledger knows it then).
+    #[must_use]
+    pub fn invocation(&self, id: InvocationId) -> Option<InvocationRecord> {
+        let invocation = self.invocations.get(&id)?;
+        Some(invocation.record(&self.functions[invocation.function].name))
+    }
+
+    /// Returns how many attempts run or are being started.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Returns how many accepted invocations are not running.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.invocations.len().saturating_sub(self.workers.len())
+    }
+
+    /// Says whether nothing new is accepted any more.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        !self.phase.is_serving()
+    }
+
+    fn view(&self, key: FunctionKey) -> FunctionView<'_> {
+        let function: &Function = &self.functions[key];
+        let serving = function.serving();
+        let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
+        let due = |id: &InvocationId| match self.invocations.get(id)?.stage {
+            Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
+            Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::Running { .. } | Stage::Lost => None,
+        };
+        FunctionView {
+            name: &function.name,
+            id: function.id,
+            state: function.state(),
+            enabled: function.is_enabled(),
+            version: serving.map(|serving| serving.version),
+            error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
+            runs: function.runs,
+            failures: function.failures,
+            running: function.running.len(),
+            queued: function.live.len().saturating_sub(function.running.len()),
+            next_attempt_ms: function.live.iter().filter_map(due).min(),
+            last: function.last.as_deref(),
+            durations_us: function.durations.as_slice(),
+        }
+    }
+}

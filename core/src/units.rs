@@ -1,0 +1,469 @@
+//! Durations, sizes, CPU shares, rates and permission bits as people write them; the only place that knows suffixes.
+//!
+//! Every form that is parsed is printed in one canonical form that parses to the same value.
+
+use std::time::Duration;
+
+/// Longest duration anything may have: a hundred years. Keeps sums of milliseconds far from overflow.
+pub const DURATION_MAX: Duration = Duration::from_secs(36_500 * 86_400);
+
+/// Why a text is not what it should be. The message says what was expected, not what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// Not a duration.
+    #[error("expected a duration such as `500ms`, `30s`, `5m`, `1h30m` or `30d`")]
+    Duration,
+    /// A duration without unit.
+    #[error("expected a duration with its unit, `ms`, `s`, `m`, `h` or `d`, such as `30s`")]
+    DurationUnit,
+    /// A duration above [`DURATION_MAX`].
+    #[error("expected a duration of at most `36500d`")]
+    DurationRange,
+    /// Not a size.
+    #[error("expected a size in bytes with an optional unit `K`, `M`, `G` or `T` (powers of 1024), such as `256M`")]
+    Size,
+    /// A size above what fits.
+    #[error("expected a size below `8388608T`")]
+    SizeRange,
+    /// Not a share of the CPU.
+    #[error("expected a number of cores such as `500m`, `0.5` or `50%`")]
+    Cpu,
+    /// Not a number of bytes per second.
+    #[error("expected a size per second such as `10M/s`")]
+    ByteRate,
+    /// Not a number per time.
+    #[error("expected a whole number from 1 per `s`, `m`, `h` or `d`, such as `10/s`")]
+    Rate,
+    /// Not permission bits.
+    #[error("expected permission bits as three or four octal digits, such as `0640`")]
+    Mode,
+}
+
+const MILLISECOND: u64 = 1;
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Suffixes of durations in milliseconds, largest first.
+const DURATION_UNITS: [(&str, u64); 5] = [
+    ("d", DAY),
+    ("h", HOUR),
+    ("m", MINUTE),
+    ("s", SECOND),
+    ("ms", MILLISECOND),
+];
+
+/// Returns the duration of a text: whole numbers with units, largest first, `1h30m`; `0` needs no unit.
+///
+/// # Errors
+/// [`UnitError::Duration`], [`UnitError::DurationUnit`] for a bare number, [`UnitError::DurationRange`].
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total: u64 = 0;
+    let mut below = u64::MAX;
+    if rest.is_empty() {
+        return Err(UnitError::Duration);
+    }
+    while !rest.is_empty() {
+        let (digits, after) = split_digits(rest);
+        let letters = after.len() - after.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let (unit, after) = after.split_at(letters);
+        if digits.is_empty() {
+            return Err(UnitError::Duration);
+        }
+        if unit.is_empty() && after.is_empty() {
+            return Err(UnitError::DurationUnit);
+        }
+        let &(_, unit) = DURATION_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or(UnitError::Duration)?;
+        // `30m1h` is more often a slip than meant.
+        if unit >= below {
+            return Err(UnitError::Duration);
+        }
+        below = unit;
+        let number: u64 = digits.parse().map_err(|_| UnitError::DurationRange)?;
+        total = number
+            .checked_mul(unit)
+            .and_then(|part| total.checked_add(part))
+            .ok_or(UnitError::DurationRange)?;
+        rest = after;
+    }
+    let total = Duration::from_millis(total);
+    if total > DURATION_MAX {
+        Err(UnitError::DurationRange)
+    } else {
+        Ok(total)
+    }
+}
+
+/// Returns the canonical text of a duration, rounded down to milliseconds: `90s` stays `90s`, `1h30m` becomes `90m`.
+#[must_use]
+pub fn print_duration(duration: Duration) -> String {
+    let total = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    if total == 0 {
+        return "0".to_owned();
+    }
+    let (name, unit) = DURATION_UNITS
+        .into_iter()
+        .find(|(_, unit)| total.is_multiple_of(*unit))
+        .expect("one millisecond divides every number of milliseconds");
+    // 180s reads better than 3m to whoever wrote it; days and hours do not.
+    if unit == MINUTE && total < 10 * MINUTE && !total.is_multiple_of(5 * MINUTE) {
+        return format!("{}s", total / SECOND);
+    }
+    format!("{}{name}", total / unit)
+}
+
+/// Suffixes of sizes as powers of 1024, largest first.
+const SIZE_UNITS: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), ("", 0)];
+
+/// Returns the bytes of a text: a number, `256M`, `256Mi`, `1.5G`; powers of 1024 as in systemd.
+///
+/// # Errors
+/// [`UnitError::Size`] and [`UnitError::SizeRange`].
+pub fn parse_size(text: &str) -> Result<u64, UnitError> {
+    let (whole, rest) = split_digits(text);
+    let (fraction, unit) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("0", rest),
+    };
+    let plain = unit.strip_suffix('i').filter(|plain| !plain.is_empty()).unwrap_or(unit);
+    let &(_, shift) = SIZE_UNITS
+        .iter()
+        .find(|(name, _)| *name == plain)
+        .ok_or(UnitError::Size)?;
+    // More digits than that are no precision a size has.
+    if whole.is_empty() || fraction.is_empty() || fraction.len() > 6 || (shift == 0 && rest.starts_with('.')) {
+        return Err(UnitError::Size);
+    }
+    let whole: u128 = whole.parse().map_err(|_| UnitError::SizeRange)?;
+    let scale = 10u128.pow(u32::try_from(fraction.len()).map_err(|_| UnitError::Size)?);
+    let fraction: u128 = fraction.parse().map_err(|_| UnitError::Size)?;
+    let whole = whole.checked_mul(1 << shift).ok_or(UnitError::SizeRange)?;
+    let bytes = whole
+        .checked_add((fraction << shift) / scale)
+        .ok_or(UnitError::SizeRange)?;
+    // The kernel counts bytes in signed 64-bit numbers.
+    i64::try_from(bytes)
+        .map(i64::unsigned_abs)
+        .map_err(|_| UnitError::SizeRange)
+}
+
+/// Returns the canonical text of a size: `256M`; `1000` where no unit divides it.
+#[must_use]
+pub fn print_size(bytes: u64) -> String {
+    let (name, shift) = SIZE_UNITS
+        .into_iter()
+        .find(|(_, shift)| bytes.trailing_zeros() >= *shift && bytes != 0)
+        .unwrap_or(("", 0));
+    format!("{}{name}", bytes >> shift)
+}
+
+/// Returns the thousandths of a core of a text: `500m`, `0.5` or `50%`.
+///
+/// # Errors
+/// [`UnitError::Cpu`], also for zero and for more than 10,000 cores.
+pub fn parse_cpu(text: &str) -> Result<u32, UnitError> {
+    // The number, and the thousandths one of it is worth.
+    let (number, worth) = match (text.strip_suffix('m'), text.strip_suffix('%')) {
+        (Some(number), _) => (number, 1),
+        (_, Some(number)) => (number, 10),
+        _ => (text, 1000),
+    };
+    let (whole, rest) = split_digits(number);
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("0", rest),
+    };
+    if whole.is_empty() || fraction.is_empty() || fraction.len() > 3 || !rest.is_empty() {
+        return Err(UnitError::Cpu);
+    }
+    let whole: u64 = whole.parse().map_err(|_| UnitError::Cpu)?;
+    let part: u64 = format!("{fraction:0<3}").parse().map_err(|_| UnitError::Cpu)?;
+    let thousandths = whole
+        .checked_mul(1000)
+        .and_then(|n| n.checked_add(part))
+        .ok_or(UnitError::Cpu)?;
+    let milli = thousandths.checked_mul(worth).ok_or(UnitError::Cpu)?;
+    // Half a thousandth of a core is not a share anybody can be given.
+    if milli == 0 || !milli.is_multiple_of(1000) || milli > 10_000_000_000 {
+        return Err(UnitError::Cpu);
+    }
+    u32::try_from(milli / 1000).map_err(|_| UnitError::Cpu)
+}
+
+/// Returns the canonical text of thousandths of a core: `500m`, `2`.
+#[must_use]
+pub fn print_cpu(milli: u32) -> String {
+    if milli.is_multiple_of(1000) {
+        (milli / 1000).to_string()
+    } else {
+        format!("{milli}m")
+    }
+}
+
+/// Returns the bytes per second of a text such as `10M/s`.
+///
+/// # Errors
+/// [`UnitError::ByteRate`], also for zero.
+pub fn parse_byte_rate(text: &str) -> Result<u64, UnitError> {
+    let size = text.strip_suffix("/s").ok_or(UnitError::ByteRate)?;
+    parse_size(size)
+        .ok()
+        .filter(|bytes| *bytes > 0)
+        .ok_or(UnitError::ByteRate)
+}
+
+/// Returns the canonical text of bytes per second.
+#[must_use]
+pub fn print_byte_rate(bytes: u64) -> String {
+    format!("{}/s", print_size(bytes))
+}
+
+/// Returns the count and the time of a text such as `10/s`.
+///
+/// # Errors
+/// [`UnitError::Rate`], also for a count of zero.
+pub fn parse_rate(text: &str) -> Result<(u32, Duration), UnitError> {
+    let (count, unit) = text.split_once('/').ok_or(UnitError::Rate)?;
+    let &(_, unit) = DURATION_UNITS
+        .iter()
+        .find(|(name, _)| *name == unit && *name != "ms")
+        .ok_or(UnitError::Rate)?;
+    if !split_digits(count).1.is_empty() {
+        return Err(UnitError::Rate);
+    }
+    let count: u32 = count.parse().map_err(|_| UnitError::Rate)?;
+    if count == 0 {
+        Err(UnitError::Rate)
+    } else {
+        Ok((count, Duration::from_millis(unit)))
+    }
+}
+
+/// Returns the canonical text of a rate: `10/s`; `10/7s` where the time is no unit, which no parsed rate has.
+#[must_use]
+pub fn print_rate(count: u32, per: Duration) -> String {
+    let unit = DURATION_UNITS
+        .iter()
+        .find(|(_, unit)| u128::from(*unit) == per.as_millis());
+    match unit {
+        Some((name, _)) => format!("{count}/{name}"),
+        None => format!("{count}/{}", print_duration(per)),
+    }
+}
+
+/// Returns the permission bits of octal text: `0640` or `640`.
+///
+/// # Errors
+/// [`UnitError::Mode`].
+pub fn parse_mode(text: &str) -> Result<u32, UnitError> {
+    let octal = text.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    if !octal || !(3..=4).contains(&text.len()) {
+        return Err(UnitError::Mode);
+    }
+    u32::from_str_radix(text, 8).map_err(|_| UnitError::Mode)
+}
+
+/// Returns the canonical text of permission bits: four octal digits.
+#[must_use]
+pub fn print_mode(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.split_at(text.len() - rest.len())
+}
+
+/// Serde forms: the same texts, and `"none"` for what is absent. For `#[serde(with = "...")]`.
+#[cfg(feature = "full")]
+pub mod text {
+    macro_rules! forms {
+        ($($(#[$meta:meta])* $name:ident, $or_none:ident: $type:ty, $parse:path, $print:path;)*) => {$(
+            $(#[$meta])*
+            pub mod $name {
+                use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+                use std::borrow::Cow;
+
+                /// Writes the value as its text.
+                ///
+                /// # Errors
+                /// Those of the serializer.
+                pub fn serialize<S: Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+                    to.serialize_str(&$print(*value))
+                }
+
+                /// Reads the value from its text.
+                ///
+                /// # Errors
+                /// Where the text is not of this form.
+                pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
+                    $parse(&Cow::<str>::deserialize(from)?).map_err(D::Error::custom)
+                }
+            }
+
+            $(#[$meta])*
+            ///
+            /// Absent is `"none"`.
+            pub mod $or_none {
+                use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+                use std::borrow::Cow;
+
+                /// Writes the value as its text.
+                ///
+                /// # Errors
+                /// Those of the serializer.
+                pub fn serialize<S: Serializer>(value: &Option<$type>, to: S) -> Result<S::Ok, S::Error> {
+                    match *value {
+                        Some(value) => to.serialize_str(&$print(value)),
+                        None => to.serialize_str("none"),
+                    }
+                }
+
+                /// Reads the value from its text.
+                ///
+                /// # Errors
+                /// Where the text is not of this form.
+                pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$type>, D::Error> {
+                    let text = Cow::<str>::deserialize(from)?;
+                    if text == "none" { Ok(None) } else { $parse(&text).map(Some).map_err(D::Error::custom) }
+                }
+            }
+        )*};
+    }
+    forms! {
+        /// Durations, `"180s"`.
+        duration, duration_or_none: std::time::Duration, crate::units::parse_duration, crate::units::print_duration;
+        /// Sizes, `"256M"`.
+        size, size_or_none: u64, crate::units::parse_size, crate::units::print_size;
+        /// Parts of CPUs, `"500m"`.
+        cpu, cpu_or_none: u32, crate::units::parse_cpu, crate::units::print_cpu;
+        /// Bytes per second, `"10M/s"`.
+        byte_rate, byte_rate_or_none: u64, crate::units::parse_byte_rate, crate::units::print_byte_rate;
+        /// Permission bits, `"0640"`.
+        mode, mode_or_none: u32, crate::units::parse_mode, crate::units::print_mode;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let ms = |text| parse_duration(text).map(|d| d.as_millis());
+        for (text, expected, printed) in [
+            ("500ms", 500, "500ms"),
+            ("30s", 30_000, "30s"),
+            ("180s", 180_000, "180s"),
+            ("5m", 300_000, "5m"),
+            ("1h30m", 5_400_000, "90m"),
+            ("24h", 86_400_000, "1d"),
+            ("30d", 2_592_000_000, "30d"),
+            ("1s500ms", 1500, "1500ms"),
+            ("0", 0, "0"),
+            ("0s", 0, "0"),
+        ] {
+            assert_eq!(ms(text), Ok(expected), "{text}");
+            assert_eq!(print_duration(parse_duration(text).unwrap()), printed);
+        }
+        for text in [
+            "", "s", "-1s", "1.5s", "30m1h", "1s1s", "1 s", "1w", "30S", "none", "½s", "1h 30m",
+        ] {
+            assert_eq!(ms(text), Err(UnitError::Duration), "{text}");
+        }
+        assert_eq!(ms("30"), Err(UnitError::DurationUnit));
+        assert_eq!(ms("36501d"), Err(UnitError::DurationRange));
+        assert_eq!(ms("99999999999999999999999s"), Err(UnitError::DurationRange));
+        assert_eq!(ms("18446744073709551615d"), Err(UnitError::DurationRange));
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, expected, printed) in [
+            ("0", 0, "0"),
+            ("1", 1, "1"),
+            ("1000", 1000, "1000"),
+            ("1K", 1024, "1K"),
+            ("256M", 256 << 20, "256M"),
+            ("256Mi", 256 << 20, "256M"),
+            ("1024M", 1 << 30, "1G"),
+            ("1.5G", 3 << 29, "1536M"),
+            ("2T", 2 << 40, "2T"),
+        ] {
+            assert_eq!(parse_size(text), Ok(expected), "{text}");
+            assert_eq!(print_size(expected), printed);
+        }
+        for text in [
+            "",
+            "M",
+            "i",
+            "1i",
+            "1.5",
+            "1.M",
+            "-1",
+            "256m",
+            "256MB",
+            "1 M",
+            "1.1234567M",
+            "none",
+            "1e3",
+        ] {
+            assert_eq!(parse_size(text), Err(UnitError::Size), "{text}");
+        }
+        assert_eq!(parse_size("9223372036854775808"), Err(UnitError::SizeRange));
+        assert_eq!(
+            parse_size("99999999999999999999999999999999999999999999G"),
+            Err(UnitError::SizeRange)
+        );
+    }
+
+    #[test]
+    fn shares_of_the_cpu() {
+        for (text, expected, printed) in [
+            ("500m", 500, "500m"),
+            ("0.5", 500, "500m"),
+            ("50%", 500, "500m"),
+            ("2", 2000, "2"),
+            ("1.25", 1250, "1250m"),
+            ("0.5%", 5, "5m"),
+            ("150%", 1500, "1500m"),
+        ] {
+            assert_eq!(parse_cpu(text), Ok(expected), "{text}");
+            assert_eq!(print_cpu(expected), printed);
+        }
+        for text in [
+            "", "0", "0m", "m", "%", "-1", "0.5m", "1.2345", "1e3", "10001", ".5", "5.", "½",
+        ] {
+            assert_eq!(parse_cpu(text), Err(UnitError::Cpu), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_permission_bits() {
+        assert_eq!(parse_byte_rate("10M/s"), Ok(10 << 20));
+        assert_eq!(print_byte_rate(10 << 20), "10M/s");
+        for text in ["", "10M", "10M/m", "0/s", "/s"] {
+            assert_eq!(parse_byte_rate(text), Err(UnitError::ByteRate), "{text}");
+        }
+        assert_eq!(parse_rate("10/s"), Ok((10, Duration::from_secs(1))));
+        assert_eq!(parse_rate("1/d"), Ok((1, Duration::from_secs(86_400))));
+        assert_eq!(print_rate(100, Duration::from_secs(60)), "100/m");
+        for text in ["", "10", "0/s", "10/ms", "10/", "+1/s", "1.5/s", "-1/s"] {
+            assert_eq!(parse_rate(text), Err(UnitError::Rate), "{text}");
+        }
+        assert_eq!(parse_mode("0640"), Ok(0o640));
+        assert_eq!(parse_mode("640"), Ok(0o640));
+        assert_eq!(print_mode(0o640), "0640");
+        for text in ["", "64", "0o640", "0680", "00640", "rw-"] {
+            assert_eq!(parse_mode(text), Err(UnitError::Mode), "{text}");
+        }
+    }
+}
