@@ -1,0 +1,99 @@
+//! A judge for the spawner's tests: answers in the wire form, with plans made of `KEY=VALUE` lines in the sidecar.
+#![expect(clippy::unwrap_used, reason = "a test program: it may die, and dying is one of the things tested")]
+
+use fnd_core::plan::{
+    FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy, RunMode, SettingsVerdict, Text,
+    User,
+};
+use fnd_core::wire::{Bytes, Wire as _};
+use std::io::{Read as _, Write as _};
+use std::os::fd::FromRawFd as _;
+
+fn main() {
+    #[expect(unsafe_code, reason = "descriptor 0 is the socket")]
+    // SAFETY: the spawner passes it as standard input, and nothing else here uses that.
+    let mut socket = unsafe { std::fs::File::from_raw_fd(0) };
+    loop {
+        let mut length = [0; 4];
+        if socket.read_exact(&mut length).is_err() {
+            return;
+        }
+        let mut body = vec![0; usize::try_from(u32::from_le_bytes(length)).unwrap()];
+        socket.read_exact(&mut body).unwrap();
+        let reply = match JudgeRequest::from_wire(&body).unwrap() {
+            JudgeRequest::Settings(settings) => {
+                let text: String = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
+                let policy = Policy {
+                    uid_range: (70_000, 99_999),
+                    allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
+                    allow_root: text.contains("allow_root"),
+                    best_effort_limits: false,
+                };
+                JudgeReply::Settings(SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) })
+            }
+            JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function))),
+        };
+        let bytes = reply.to_wire();
+        socket.write_all(&u32::try_from(bytes.len()).unwrap().to_le_bytes()).unwrap();
+        socket.write_all(&bytes).unwrap();
+    }
+}
+
+fn judge(function: &JudgeFunction) -> FunctionVerdict {
+    let manifest =
+        function.manifest.as_ref().map(|file| String::from_utf8(file.bytes.0.clone()).unwrap()).unwrap_or_default();
+    let value = |key: &str| manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let number = |key: &str| value(key).map(|text| text.parse::<u64>().unwrap());
+    assert!(value("crash").is_none(), "told to");
+    if value("refuse").is_some() {
+        return FunctionVerdict { plan: None, document: Bytes(b"{\"refused\":true}".to_vec()) };
+    }
+    let entry =
+        value("entry").map_or_else(|| function.files[0].path.rsplit('/').next().unwrap().to_owned(), str::to_owned);
+    let list =
+        |key: &str| value(key).map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default();
+    let interpreters = if value("exec").is_some() {
+        Vec::new()
+    } else {
+        value("interpreters").map_or_else(|| vec!["/bin/bash".to_owned()], |_| list("interpreters"))
+    };
+    let exec = interpreters.is_empty();
+    let plan = Plan {
+        function: function.name.clone(),
+        mode: RunMode::Script,
+        runtime: "bash".to_owned(),
+        interpreters,
+        asked_interpreters: u32::try_from(number("asked").unwrap_or(0)).unwrap(),
+        argv: if exec { Vec::new() } else { vec![Text { text: "{entry}".to_owned(), template: true }] },
+        environment: vec![
+            ("SHOWN".to_owned(), Text { text: function.files.len().to_string(), template: false }),
+            ("FROM_PLAN".to_owned(), Text { text: "{state}".to_owned(), template: false }),
+            ("CODE".to_owned(), Text { text: "{code}".to_owned(), template: true }),
+        ],
+        entry,
+        unix_text: true,
+        user: value("user").map_or(User::Own, |user| User::Named(user.to_owned())),
+        groups: Vec::new(),
+        limits: Limits {
+            timeout_ms: None,
+            grace_ms: 500,
+            memory: number("memory").unwrap_or(256 << 20),
+            memory_high: None,
+            swap: 0,
+            cpu_milli: number("cpu").map(|milli| u32::try_from(milli).unwrap()),
+            cpu_weight: 100,
+            pids: u32::try_from(number("pids").unwrap_or(64)).unwrap(),
+            open_files: 1024,
+            file_size: number("file_size"),
+            io_weight: 100,
+            io_read: None,
+            io_write: None,
+            result: 6 << 20,
+            asked: list("asked_limits"),
+        },
+    };
+    FunctionVerdict {
+        plan: Some(plan),
+        document: Bytes(vec![b'x'; usize::try_from(number("document").unwrap_or(2)).unwrap()]),
+    }
+}

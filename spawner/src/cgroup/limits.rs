@@ -1,0 +1,155 @@
+//! Limits as the kernel names them, written and read back: the kernel rounds and clamps, and a limit that is not in force
+//! must not be claimed.
+
+use super::Home;
+use fnd_core::plan::Limits;
+use std::fs;
+use std::path::Path;
+
+/// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 can't do it).
+type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);
+
+/// All of them.
+pub(super) const LIMITS: [Limit; 9] = [
+    ("memory", "memory", "memory.max", Some("memory.limit_in_bytes")),
+    ("memory_high", "memory", "memory.high", None),
+    ("swap", "memory", "memory.swap.max", Some("memory.memsw.limit_in_bytes")),
+    ("cpu", "cpu", "cpu.max", Some("cpu.cfs_quota_us")),
+    ("cpu_weight", "cpu", "cpu.weight", Some("cpu.shares")),
+    // The root directory of v1 `pids` has no `pids.max`, but ours is below it.
+    ("pids", "pids", "pids.max", Some("pids.max")),
+    ("io_weight", "io", "io.weight", None),
+    ("io_read", "io", "io.max", None),
+    ("io_write", "io", "io.max", None),
+];
+
+/// One value for one file. Without a limit's name it is only a step on the way.
+type Setting = (&'static str, &'static str, String);
+
+/// Returns what is written for a function's limits of one controller, in this order.
+fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> {
+    let or = |none: &str, value: Option<u64>| value.map_or_else(|| none.to_owned(), |value| value.to_string());
+    let (quota, period) = quota(limits.cpu_milli);
+    match (home.controller, home.v1) {
+        ("memory", false) => vec![
+            ("memory", "memory.max", limits.memory.to_string()),
+            ("memory_high", "memory.high", or("max", limits.memory_high)),
+            ("swap", "memory.swap.max", limits.swap.to_string()),
+        ],
+        ("memory", true) => vec![
+            // Memory and swap together may never be below memory alone, so it is lifted first.
+            ("", "memory.memsw.limit_in_bytes", "-1".to_owned()),
+            ("memory", "memory.limit_in_bytes", limits.memory.to_string()),
+            ("swap", "memory.memsw.limit_in_bytes", limits.memory.saturating_add(limits.swap).to_string()),
+        ],
+        ("cpu", false) => vec![
+            ("cpu_weight", "cpu.weight", limits.cpu_weight.to_string()),
+            ("cpu", "cpu.max", format!("{} {period}", or("max", quota))),
+        ],
+        ("cpu", true) => vec![
+            // 1 to 10000 with 100 as the default becomes 2 to 262144 with 1024 as the default.
+            ("cpu_weight", "cpu.shares", (u64::from(limits.cpu_weight) * 1024 / 100).clamp(2, 262_144).to_string()),
+            ("", "cpu.cfs_quota_us", "-1".to_owned()),
+            ("cpu", "cpu.cfs_period_us", period.to_string()),
+            ("cpu", "cpu.cfs_quota_us", or("-1", quota)),
+        ],
+        // The launcher is one process more.
+        ("pids", _) => vec![("pids", "pids.max", (u64::from(limits.pids) + 1).to_string())],
+        ("io", false) => {
+            let mut settings = vec![("io_weight", "io.weight", format!("default {}", limits.io_weight))];
+            if let Some(device) = device.filter(|_| limits.io_read.is_some() || limits.io_write.is_some()) {
+                let limit = if limits.io_read.is_some() { "io_read" } else { "io_write" };
+                let value = format!("{device} rbps={} wbps={}", or("max", limits.io_read), or("max", limits.io_write));
+                settings.push((limit, "io.max", value));
+            }
+            settings
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Writes the limits of one controller and reads each back; `failed` gets those that are not in force, with the reason.
+pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<(String, String)>) {
+    for (limit, file, value) in settings(home, limits, device) {
+        let path = home.dir.join(file);
+        let written = fs::write(&path, &value);
+        // Swap and weights are skipped where the kernel has no such file: found at start, in `missing`.
+        if limit.is_empty() || (matches!(limit, "swap" | "io_weight") && !path.exists()) {
+            continue;
+        }
+        let why = match written.and_then(|()| fs::read_to_string(&path)) {
+            Ok(text) if agrees(&value, &text) => continue,
+            Ok(text) => format!("wrote `{value}` to `{}`, it holds `{}`", path.display(), text.trim()),
+            Err(error) => format!("failed to write `{value}` to `{}`: {error}", path.display()),
+        };
+        failed.push((limit.to_owned(), why));
+    }
+}
+
+/// Returns the name of a limit.
+pub(super) fn name(limit: &Limit) -> String {
+    limit.0.to_owned()
+}
+
+/// Says why a limit can't be enforced, if so.
+pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option<&str>) -> Option<String> {
+    let (limit, controller, file, v1_file) = *limit;
+    let Some(home) = homes.iter().find(|home| home.controller == controller) else {
+        let base = base.display();
+        return Some(format!("the cgroup controller `{controller}` is not available in `{base}`"));
+    };
+    let Some(file) = (if home.v1 { v1_file } else { Some(file) }) else {
+        return Some(format!("`{limit}` needs the controller `{controller}` in cgroup2, it is mounted as v1"));
+    };
+    if !home.dir.join(file).exists() {
+        return Some(format!("the kernel has no `{file}` here"));
+    }
+    let no_device = matches!(limit, "io_read" | "io_write") && device.is_none();
+    no_device.then(|| "the state directory is not on a block device".to_owned())
+}
+
+/// Says whether what was read back is what was written: the same, or a size rounded down to a page (at most 64 KiB).
+fn agrees(written: &str, read: &str) -> bool {
+    let read = read.trim();
+    if written == read {
+        return true;
+    }
+    if let (Ok(written), Ok(read)) = (written.parse::<u64>(), read.parse::<u64>()) {
+        return read <= written && written - read < 65_536;
+    }
+    // `io.max` and `io.weight` list several devices; every word written must stand in one line.
+    read.lines().any(|line| written.split(' ').all(|word| line.split(' ').any(|found| found == word)))
+}
+
+/// Returns quota (none: unlimited) and period in microseconds for thousandths of a core.
+///
+/// The kernel takes no quota below 1 ms, so the smallest ones get the longest period.
+pub(super) fn quota(cpu_milli: Option<u32>) -> (Option<u64>, u64) {
+    let period = if cpu_milli.is_some_and(|milli| milli < 10) { 1_000_000 } else { 100_000 };
+    (cpu_milli.map(|milli| (u64::from(milli) * period / 1000).max(1000)), period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_back_may_be_rounded_down_to_a_page_only() {
+        assert!(agrees("1000000", "999424\n"));
+        assert!(!agrees("1000000", "1003520\n"));
+        assert!(!agrees("268435456", "9223372036854771712\n"));
+        assert!(agrees("max 100000", "max 100000\n"));
+        assert!(agrees(
+            "8:0 rbps=1048576 wbps=max",
+            "8:16 rbps=1 wbps=2\n8:0 rbps=1048576 wbps=max riops=max wiops=max\n"
+        ));
+        assert!(!agrees("8:0 rbps=1048576 wbps=max", "8:0 rbps=max wbps=max riops=max wiops=max\n"));
+    }
+
+    #[test]
+    fn a_quota_is_never_below_a_millisecond() {
+        assert_eq!(quota(Some(500)), (Some(50_000), 100_000));
+        assert_eq!(quota(Some(1)), (Some(1000), 1_000_000));
+        assert_eq!(quota(None), (None, 100_000));
+    }
+}

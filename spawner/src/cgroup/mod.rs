@@ -1,0 +1,258 @@
+//! Where functions live: which cgroup hierarchies there are, what may be used of them, and the tree made below.
+//!
+//! ```text
+//! cgroup2   BASE/hold  (the spawner, in a delegated unit only)
+//!           BASE/f/GROUP.NAME/{l, w1, w2 ...}     launcher and one leaf per attempt: containment and kill
+//! v1        BASE/f.GROUP.NAME                     limits, where a controller is mounted as v1 (hybrid)
+//! ```
+//! BASE is the delegated systemd unit the spawner runs in, else (as root) a top-level `fnd-INSTANCE` in each hierarchy.
+//! Other programs' groups are never touched. Source: cgroups(7), kernel `admin-guide/cgroup-v2.rst`, systemd
+//! `CGROUP_DELEGATION.md`.
+
+pub mod detect;
+pub mod leaf;
+pub mod limits;
+
+use fnd_core::plan::Limits;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use detect::{Hierarchy, hierarchies};
+pub use leaf::{Leaf, Usage};
+
+/// The kernel's names of the controllers whose limits are used; `io` on cgroup2 only.
+pub const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "io"];
+
+/// Where a controller's files are: in the cgroup2 tree, or in a v1 hierarchy of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Home {
+    controller: &'static str,
+    v1: bool,
+    dir: PathBuf,
+}
+
+/// The spawner's part of the cgroup hierarchies.
+#[derive(Debug)]
+pub struct Tree {
+    base: PathBuf,
+    homes: Vec<Home>,
+    device: Option<String>,
+    /// The limits that can't be enforced, with the reason.
+    pub missing: Vec<(String, String)>,
+}
+
+/// Returns what can't be limited where there are no cgroups at all, and why.
+pub fn nothing(why: &str) -> Vec<(String, String)> {
+    limits::LIMITS.iter().map(|limit| (limits::name(limit), why.to_owned())).collect()
+}
+
+impl Tree {
+    /// Makes the spawner's directories in the given hierarchies.
+    ///
+    /// `name` is the top-level directory used outside a delegated unit, `device` the `MAJOR:MINOR` whose input and output is
+    /// limited.
+    ///
+    /// # Errors
+    /// Why cgroups can't be used at all, for people.
+    pub fn open(hierarchies: &[Hierarchy], name: &str, device: Option<String>) -> Result<Self, String> {
+        let unified = hierarchies
+            .iter()
+            .find(|hierarchy| hierarchy.controllers.is_empty() && hierarchy.mount.join("cgroup.procs").exists())
+            .filter(|hierarchy| hierarchy.mount.join("cgroup.controllers").exists())
+            .ok_or("no cgroup2 file system is mounted")?;
+        let unit = unified.own.as_deref().and_then(detect::delegated);
+        let base = unit.clone().unwrap_or_else(|| unified.mount.join(name));
+        let hold = base.join("hold");
+        let failed = |error: io::Error| format!("failed to use cgroup `{}`: {error}", base.display());
+        make(&base).map_err(failed)?;
+        if unit.is_some() {
+            make(&hold).and_then(|()| fs::write(hold.join("cgroup.procs"), "0")).map_err(failed)?;
+        }
+        let functions = base.join("f");
+        make(&functions).map_err(failed)?;
+        let mut homes = Vec::new();
+        for controller in CONTROLLERS {
+            let v1 = hierarchies.iter().find(|hierarchy| hierarchy.controllers.iter().any(|found| found == controller));
+            // In a unit the own v1 directory is the unit's; at the top of the hierarchy it is everybody's.
+            let v1 = v1.map(|hierarchy| match &hierarchy.own {
+                Some(own) if unit.is_some() && *own != hierarchy.mount => own.join("fnd"),
+                _ => hierarchy.mount.join(name),
+            });
+            if let Some(dir) = v1.filter(|dir| make(dir).is_ok()) {
+                homes.push(Home { controller, v1: true, dir });
+            } else if detect::enable(controller, &base, &functions) {
+                homes.push(Home { controller, v1: false, dir: functions.clone() });
+            }
+        }
+        let lacking = |limit| Some((limits::name(limit), limits::lacking(limit, &homes, &base, device.as_deref())?));
+        let missing = limits::LIMITS.iter().filter_map(lacking).collect();
+        Ok(Self { base, homes, device, missing })
+    }
+
+    /// Returns the layout in a word: `v2` or `hybrid`.
+    pub fn layout(&self) -> &'static str {
+        if self.homes.iter().any(|home| home.v1) { "hybrid" } else { "v2" }
+    }
+
+    fn functions(&self) -> PathBuf {
+        self.base.join("f")
+    }
+
+    /// Makes the groups of a function, or finds them; `name` is the file form.
+    ///
+    /// # Errors
+    /// From making the directories.
+    pub fn group(&self, name: &str) -> io::Result<Group> {
+        let dir = self.functions().join(name);
+        make(&dir)?;
+        let mut homes = self.homes.clone();
+        for home in &mut homes {
+            home.dir = if home.v1 { home.dir.join(format!("f.{name}")) } else { dir.clone() };
+            make(&home.dir)?;
+            if (home.controller, home.v1) == ("memory", false) {
+                // Leaves need only `memory` (oom.group, peak, events.local); pids and cpu hold for the function as a whole.
+                fs::write(dir.join("cgroup.subtree_control"), "+memory")?;
+            }
+        }
+        make(&dir.join("l"))?;
+        Ok(Group { dir, homes, device: self.device.clone() })
+    }
+
+    /// Kills everything in every function, and waits until it is gone; at most `patience`.
+    fn kill_all(&self, patience: Duration) {
+        // A missing file means a kernel before 5.14, where `open` was followed by the launchers' own end at EOF.
+        let _ = fs::write(self.functions().join("cgroup.kill"), "1");
+        leaf::wait_empty(&self.functions(), patience);
+    }
+
+    /// Kills what an earlier spawner with the same base left, and removes its groups.
+    pub fn kill_left(&self, patience: Duration) {
+        self.kill_all(patience);
+        remove_below(&self.functions());
+    }
+
+    /// Kills everything, waits until it is gone (at most `patience`) and removes what is below the base; outside a unit the
+    /// base too.
+    pub fn clear(&self, patience: Duration) {
+        self.kill_all(patience);
+        remove(&self.functions());
+        for home in self.homes.iter().filter(|home| home.v1) {
+            remove(&home.dir);
+        }
+        if !self.base.join("hold").exists() {
+            remove(&self.base);
+        }
+    }
+}
+
+/// The groups of one function.
+#[derive(Debug)]
+pub struct Group {
+    /// The directory that holds the leaves.
+    pub dir: PathBuf,
+    homes: Vec<Home>,
+    device: Option<String>,
+}
+
+/// Counters of a function as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Processes killed because memory ran out; v1 only, on cgroup2 the leaf tells.
+    pub oom_kills: u64,
+    /// Forks refused.
+    pub pids_refused: u64,
+    /// Microseconds held back by the quota.
+    pub throttled_us: u64,
+}
+
+impl Group {
+    /// Returns the v1 directories a process has to enter itself.
+    pub fn v1_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<PathBuf> = self.homes.iter().filter(|home| home.v1).map(|home| home.dir.clone()).collect();
+        dirs.sort();
+        dirs.dedup(); // `cpu,cpuacct` and the like are one mount
+        dirs
+    }
+
+    /// Returns the v1 memory group, if memory is limited there.
+    pub fn v1_memory(&self) -> Option<&Path> {
+        self.homes.iter().find(|home| home.v1 && home.controller == "memory").map(|home| home.dir.as_path())
+    }
+
+    /// Writes the limits and reads them back.
+    ///
+    /// # Errors
+    /// The limits that are not in force, with the reason.
+    pub fn apply(&self, limits: &Limits) -> Result<(), Vec<(String, String)>> {
+        let mut failed = Vec::new();
+        for home in &self.homes {
+            limits::apply(home, limits, self.device.as_deref(), &mut failed);
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed) }
+    }
+
+    /// Returns the function's counters; those that can't be read are 0.
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        for home in &self.homes {
+            let read = |file: &str, name| leaf::number(&home.dir.join(file), name).unwrap_or(0);
+            match (home.controller, home.v1) {
+                ("memory", true) => counters.oom_kills = read("memory.oom_control", "oom_kill"),
+                ("pids", _) => counters.pids_refused = read("pids.events", "max"),
+                ("cpu", false) => counters.throttled_us = read("cpu.stat", "throttled_usec"),
+                ("cpu", true) => counters.throttled_us = read("cpu.stat", "throttled_time") / 1000,
+                _ => {}
+            }
+        }
+        counters
+    }
+
+    /// Removes the function's groups; those still in use stay.
+    pub fn remove(&self) {
+        remove(&self.dir);
+        for home in self.homes.iter().filter(|home| home.v1) {
+            remove(&home.dir);
+        }
+    }
+}
+
+/// Removes top-level trees of spawners that are no more; `rmdir` itself refuses one with processes.
+pub fn remove_stale(hierarchies: &[Hierarchy], alive: impl Fn(&str) -> bool) {
+    for hierarchy in hierarchies {
+        for entry in fs::read_dir(&hierarchy.mount).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.strip_prefix("fnd-")) else {
+                continue;
+            };
+            if pid.bytes().all(|b| b.is_ascii_digit()) && !alive(pid) {
+                remove(&entry.path());
+            }
+        }
+    }
+}
+
+fn make(dir: &Path) -> io::Result<()> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes a directory of cgroups, leaves first. Files in it are the kernel's and go with it.
+fn remove(dir: &Path) {
+    remove_below(dir);
+    let _ = fs::remove_dir(dir); // still in use, or gone already: the next start looks again
+}
+
+fn remove_below(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! The only part of fnd that runs as root: it installs, starts, limits and kills what fnd names.
+//!
+//! It does not parse TOML, JSON or HTTP (the judge, a child without privileges, reads what people wrote), has no threads and
+//! no async runtime, and its loop never waits for anything but the next event.
+//!
+//! ```text
+//! fnd ──frames──▶ spawner ──▶ installer ──▶ judge
+//!                    └──────▶ workers ──orders──▶ launcher (one a function version) ──clone3──▶ worker
+//! ```
+
+pub mod args;
+pub mod cgroup;
+pub mod clock;
+pub mod clone;
+pub mod contain;
+pub mod environment;
+pub mod install;
+pub mod judge;
+pub mod launcher;
+pub mod log;
+pub mod meeting;
+pub mod places;
+pub mod policy;
+pub mod poller;
+pub mod protocol;
+pub mod reap;
+pub mod sandbox;
+pub mod settings;
+pub mod source;
+pub mod spawner;
+pub mod uids;
+pub mod workers;

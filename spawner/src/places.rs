@@ -1,0 +1,222 @@
+//! The directories below the state and run directories: who owns them, and making them.
+//!
+//! Root makes and removes things only in directories that are root's; what a function owns it enters never, except as that
+//! function (see [`empty_as`]).
+
+use crate::clone::{self, Child};
+use crate::sandbox::identity::Identity;
+use fnd_core::ids::{InvocationId, Version};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// State and run directory.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// State directory.
+    pub state: PathBuf,
+    run: PathBuf,
+}
+
+/// The directories of a function.
+#[derive(Debug, Clone)]
+pub struct FunctionPlaces {
+    /// Installed versions.
+    pub versions: PathBuf,
+    /// State directory, its `HOME`.
+    pub home: PathBuf,
+    /// Cache directory.
+    pub cache: PathBuf,
+    /// Secrets.
+    pub credentials: PathBuf,
+    /// Service bindings.
+    pub bindings: PathBuf,
+    tmp: PathBuf,
+}
+
+/// What an attempt got for itself.
+#[derive(Debug)]
+pub struct AttemptFiles {
+    /// `TMPDIR`.
+    pub tmp: PathBuf,
+    /// `FND_RESULT`.
+    pub result: PathBuf,
+    /// The same, open for reading.
+    pub result_file: File,
+    /// `FND_PREVIOUS`, if there is one: the path it is to be written to.
+    pub previous: PathBuf,
+}
+
+impl Places {
+    /// Makes the fixed directories.
+    ///
+    /// # Errors
+    /// From making them; where functions have users of their own (`root`), also a directory above that those can't pass.
+    pub fn prepare(state: &Path, run: &Path, root: bool) -> io::Result<Self> {
+        for dir in [state, run] {
+            DirBuilder::new().recursive(true).mode(0o711).create(dir)?;
+        }
+        let places = Self { state: fs::canonicalize(state)?, run: fs::canonicalize(run)? };
+        for name in ["versions", "home", "cache", "tmp"] {
+            make(&places.state.join(name), 0o711)?;
+        }
+        make(&places.state.join("spawner"), 0o700)?;
+        for name in ["creds", "bindings"] {
+            make(&places.run.join(name), 0o711)?;
+        }
+        if root {
+            for dir in [&places.state, &places.run] {
+                let meta = fs::metadata(dir)?;
+                if meta.uid() == 0 && meta.mode() & 0o001 == 0 {
+                    fs::set_permissions(dir, Permissions::from_mode(meta.mode() & 0o777 | 0o111))?;
+                }
+                for above in dir.ancestors() {
+                    if fs::metadata(above)?.mode() & 0o001 == 0 {
+                        let above = above.display();
+                        return Err(io::Error::other(format!(
+                            "functions' users can't pass `{above}`; run `chmod o+x {above}` or use another directory"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Returns the directories of a function, named by its file form.
+    pub fn of(&self, function: &str) -> FunctionPlaces {
+        let (state, run) = (|name| self.state.join(name).join(function), |name| self.run.join(name).join(function));
+        FunctionPlaces {
+            versions: state("versions"),
+            home: state("home"),
+            cache: state("cache"),
+            tmp: state("tmp"),
+            credentials: run("creds"),
+            bindings: run("bindings"),
+        }
+    }
+}
+
+impl FunctionPlaces {
+    /// Returns the directory of a version.
+    pub fn version(&self, version: &Version) -> PathBuf {
+        self.versions.join(version.hex())
+    }
+
+    /// Returns the directory of an invocation: root's, holding `tmp`, `result.N` and `previous`.
+    pub fn invocation(&self, invocation: InvocationId) -> PathBuf {
+        self.tmp.join(invocation.to_string())
+    }
+
+    /// Makes what a function owns beyond its invocations.
+    ///
+    /// # Errors
+    /// From making them.
+    pub fn prepare(&self, owner: Option<&Identity>) -> io::Result<()> {
+        for dir in [&self.home, &self.cache] {
+            make(dir, 0o700)?;
+            own(dir, owner)?;
+        }
+        for dir in [&self.credentials, &self.bindings, &self.tmp] {
+            make(dir, 0o711)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what one attempt needs; `worker` tells results of attempts apart.
+    ///
+    /// # Errors
+    /// From making it.
+    pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
+        let dir = self.invocation(id);
+        make(&dir, 0o711)?;
+        let tmp = dir.join("tmp");
+        make(&tmp, 0o700)?;
+        own(&tmp, owner)?;
+        let result = dir.join(format!("result.{worker}"));
+        // Workers are numbered from the start of a spawner: one before this may have left a file of the same number.
+        match fs::remove_file(&result) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Two descriptions: fnd's is for reading only. New in a directory that is root's, so it is nobody else's.
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
+        let result_file = File::open(&result)?;
+        own(&result, owner)?;
+        Ok(AttemptFiles { tmp, result, result_file, previous: dir.join("previous") })
+    }
+
+    /// Removes an invocation's directory where nothing is left in its `tmp`; says whether it did.
+    #[must_use]
+    pub fn remove_invocation(&self, id: InvocationId) -> bool {
+        let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound);
+        let dir = self.invocation(id);
+        if !gone(fs::remove_dir(dir.join("tmp"))) {
+            return false;
+        }
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path()); // what can't go keeps the directory, reported below
+        }
+        gone(fs::remove_dir(&dir))
+    }
+}
+
+/// Makes a directory with this mode whatever the umask, or leaves the one that is there.
+///
+/// # Errors
+/// From making it; `AlreadyExists` where something else has its name.
+pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(dir) {
+        Ok(()) => fs::set_permissions(dir, Permissions::from_mode(mode)),
+        Err(_) if fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives something in a directory of root's to a function.
+///
+/// # Errors
+/// From `lchown`.
+pub fn own(path: &Path, owner: Option<&Identity>) -> io::Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    let meta = fs::symlink_metadata(path)?;
+    if (meta.uid(), meta.gid()) == (owner.uid, owner.gid) {
+        return Ok(());
+    }
+    std::os::unix::fs::lchown(path, Some(owner.uid), Some(owner.gid))
+}
+
+/// Empties a directory in a child that has become its owner, so that a link planted there leads root nowhere.
+///
+/// # Errors
+/// From starting the child.
+pub fn empty_as(owner: Option<Identity>, dir: PathBuf) -> io::Result<Child> {
+    apart(move || {
+        if owner.is_some_and(|owner| owner.take().is_err()) {
+            return 1;
+        }
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = fs::set_permissions(&path, Permissions::from_mode(0o700)); // an unreadable directory of its own
+                let _ = fs::remove_dir_all(&path);
+            } else {
+                let _ = fs::remove_file(&path);
+            }
+        }
+        0
+    })
+}
+
+/// Does something that may take long in a copy of this process, which holds none of its descriptors.
+///
+/// # Errors
+/// From copying.
+pub fn apart(body: impl FnOnce() -> i32) -> io::Result<Child> {
+    clone::fork(None, false, 0, || {
+        crate::contain::close_all_but(2);
+        crate::launcher::settle();
+        body()
+    })
+}

@@ -1,0 +1,197 @@
+//! What a plan may be granted, judged by facts that root owns: users, interpreters, limits. The judge's word counts for
+//! nothing here.
+
+use crate::sandbox::identity::Identity;
+use fnd_core::frame::Problem;
+use fnd_core::ids::FunctionName;
+use fnd_core::plan::{Plan, Policy, User};
+use nix::unistd::{Group, Uid, User as Account};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Who the spawner is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Myself {
+    /// Effective uid; 0 is root.
+    pub uid: u32,
+    /// Effective gid.
+    pub gid: u32,
+    /// User name, where it has one.
+    pub name: Option<String>,
+}
+
+impl Myself {
+    /// Returns who this process is.
+    pub fn look() -> Self {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let name = Account::from_uid(Uid::from_raw(uid)).ok().flatten().map(|account| account.name);
+        Self { uid, gid, name }
+    }
+
+    /// Says whether it is root, so that functions can have users of their own.
+    pub fn root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// A problem with a file.
+pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> Problem {
+    Problem { file: file.to_owned(), message: message.into(), help: help.into() }
+}
+
+/// Says whether a file or directory can be changed by its owner alone, or is a sticky directory of root's.
+pub fn secure(meta: &Metadata) -> bool {
+    meta.mode() & 0o022 == 0 || (meta.is_dir() && meta.mode() & 0o1000 != 0 && meta.uid() == 0)
+}
+
+/// Returns the first of a file or directory (a real path) and those above that somebody besides these owners can write.
+pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
+    dir.ancestors()
+        .find(|above| !fs::metadata(above).is_ok_and(|meta| secure(&meta) && owners.contains(&meta.uid())))
+        .map(Path::to_owned)
+}
+
+/// Returns as whom a plan runs (absent: as the spawner itself, which is not root) and the user name to tell it.
+///
+/// # Errors
+/// Why it may not.
+pub fn identity(
+    plan: &Plan,
+    uid: u32,
+    policy: &Policy,
+    trusted: bool,
+    myself: &Myself,
+) -> Result<(Option<Identity>, String), String> {
+    let name = plan.function.file_form();
+    let listed = |name: &str| policy.allow_users.iter().any(|allowed| allowed == name);
+    if !myself.root() {
+        let own = myself.name.clone().unwrap_or(name);
+        let other = matches!(&plan.user, User::Named(user) if *user != own);
+        if other || !plan.groups.is_empty() {
+            return Err("fnd does not run as root, so functions have no other user than its own".to_owned());
+        }
+        return Ok((None, own));
+    }
+    let (uid, gid, name) = match &plan.user {
+        User::Own => (uid, uid, name),
+        User::Named(user) => {
+            let account =
+                Account::from_name(user).ok().flatten().ok_or_else(|| format!("there is no user `{user}`"))?;
+            let root = account.uid.is_root();
+            if root && !(policy.allow_root && trusted) {
+                return Err("running as root needs `allow_root = true` in `[users]` of fnd.toml, and code and manifest owned by root".to_owned());
+            }
+            if !root && !listed(user) {
+                return Err(format!("user `{user}` is not in `[users] allow` of fnd.toml"));
+            }
+            (account.uid.as_raw(), account.gid.as_raw(), user.clone())
+        }
+    };
+    let mut groups = Vec::new();
+    for group in &plan.groups {
+        if !listed(group) {
+            return Err(format!("group `{group}` is not in `[users] allow` of fnd.toml"));
+        }
+        let found = Group::from_name(group).ok().flatten().ok_or_else(|| format!("there is no group `{group}`"))?;
+        groups.push(found.gid.as_raw());
+    }
+    // The overflow ids belong to everybody and nobody; half of the range above would be negative somewhere.
+    if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| matches!(**id, 65534 | 65535) || **id >= 1 << 31) {
+        return Err(format!("the id {bad} is never given to a function"));
+    }
+    Ok((Some(Identity { uid, gid, groups }), name))
+}
+
+/// The interpreter chosen: as given (that is executed: a virtual environment goes by its own name) and its real path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interpreter {
+    /// As given.
+    pub given: String,
+    /// Resolved.
+    pub real: String,
+}
+
+/// Chooses the first interpreter that is there and safe. `owner` is the owner of the file whose `#!` asked for some.
+///
+/// # Errors
+/// What was looked for, and what to do.
+pub fn interpreter(
+    plan: &Plan,
+    file: &str,
+    owner: u32,
+    myself: &Myself,
+) -> Result<(Interpreter, Vec<Problem>), Problem> {
+    let mut passed = Vec::new();
+    let mut why_not = Vec::new();
+    for (index, candidate) in plan.interpreters.iter().enumerate() {
+        let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
+        let owners = [0, if asked { owner } else { myself.uid }];
+        match usable(candidate, &owners) {
+            Ok(real) => return Ok((Interpreter { given: candidate.clone(), real }, passed)),
+            Err(why) => {
+                why_not.push(format!("`{candidate}` {why}"));
+                let message = format!("the interpreter `{candidate}` of the `#!` line is passed over: {why}");
+                passed.extend(asked.then(|| problem(file, message, "correct the `#!` line, or remove it")));
+            }
+        }
+    }
+    if plan.interpreters.is_empty() {
+        return Ok((Interpreter::default(), passed));
+    }
+    let program = plan.interpreters.last().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    let package = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let help = match package {
+        "python" => "install one: `apt install python3`",
+        "deno" => "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml",
+        package => &format!("install one: `apt install {package}`"),
+    };
+    Err(problem(file, format!("no interpreter for runtime `{}`: {}", plan.runtime, why_not.join("; ")), help))
+}
+
+fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
+    let path = Path::new(candidate);
+    if !path.is_absolute() {
+        return Err("is not an absolute path".to_owned());
+    }
+    let real = fs::canonicalize(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "is not there".to_owned(),
+        _ => format!("can't be found: {error}"),
+    })?;
+    // A version manager's shim picks another program by the working directory, and takes 100 ms for it.
+    if [path, &real].iter().any(|path| path.components().any(|part| part == Component::Normal("shims".as_ref()))) {
+        return Err("is a version manager's shim; name the real interpreter".to_owned());
+    }
+    let meta = fs::metadata(&real).map_err(|error| format!("can't be read: {error}"))?;
+    if !meta.is_file() || meta.mode() & 0o111 == 0 {
+        return Err("is not an executable file".to_owned());
+    }
+    let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
+    match insecure_above(&real, owners).or_else(|| insecure_above(&given_in, owners)) {
+        Some(insecure) => Err(format!("is not safe: others than root can write `{}`", insecure.display())),
+        None => real.into_os_string().into_string().map_err(|_| "has a path that is not UTF-8".to_owned()),
+    }
+}
+
+/// Says why a plan is not sane in itself.
+pub fn insane(plan: &Plan, asked_for: &FunctionName, files: &[String]) -> Option<String> {
+    let limits = &plan.limits;
+    let texts = || plan.argv.iter().map(|text| &text.text).chain(plan.environment.iter().map(|(_, text)| &text.text));
+    let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
+    let checks = [
+        (plan.function == *asked_for, "it is for another function"),
+        (files.contains(&plan.entry), "its entry is not among the files"),
+        (plan.interpreters.len() <= 64 && plan.groups.len() <= 32, "it lists too many interpreters or groups"),
+        (plan.argv.len() <= 1024 && plan.environment.len() <= 1024, "it has too many arguments or variables"),
+        (texts().map(String::len).sum::<usize>() <= 256 * 1024, "arguments and variables are longer than 256 KiB"),
+        (plan.environment.iter().all(|(name, _)| name_ok(name)), "a variable has an impossible name"),
+        (texts().all(|text| !text.contains('\0')), "a text has a NUL byte"),
+        ((1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62, "memory or swap is out of bounds"),
+        ((1..=4_000_000).contains(&limits.pids), "pids is out of bounds"),
+        (limits.open_files >= 8 && limits.open_files <= 1 << 30, "open_files is out of bounds"),
+        ([limits.cpu_weight, limits.io_weight].iter().all(|w| (1..=10_000).contains(w)), "a weight is out of bounds"),
+        (limits.cpu_milli.is_none_or(|milli| (1..=1_000_000).contains(&milli)), "cpu is out of bounds"),
+        (limits.grace_ms <= 86_400_000, "grace is longer than a day"),
+    ];
+    checks.iter().find(|(fine, _)| !fine).map(|(_, why)| format!("the plan can't be used: {why}"))
+}

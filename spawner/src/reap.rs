@@ -1,0 +1,57 @@
+//! Waiting for children: the only place that does.
+
+use crate::clone::Child;
+use fnd_core::frame::ExitStatus;
+use std::os::fd::AsRawFd as _;
+
+/// How a child ended, with what the kernel counted for it and the children it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit code or signal.
+    pub status: ExitStatus,
+    /// CPU time in microseconds.
+    pub cpu_us: u64,
+    /// Peak resident memory of the largest process, in bytes.
+    pub largest: u64,
+}
+
+/// Returns how a child ended; none while it runs (or where it is not our child).
+///
+/// Goes by descriptor: a process id may be somebody else's by now. waitid(2), the raw call for `rusage`.
+pub fn ended(child: &Child) -> Option<Ended> {
+    waitid(child, libc::WNOHANG)
+}
+
+/// Waits for a child that is about to end, and returns how it did.
+pub fn wait(child: &Child) -> Option<Ended> {
+    waitid(child, 0)
+}
+
+#[expect(unsafe_code, reason = "waitid with usage has no wrapper")]
+fn waitid(child: &Child, flags: i32) -> Option<Ended> {
+    // SAFETY: both are structures of numbers, for which zero is valid.
+    let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: pointers to structures of the kernel's layout that outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_waitid,
+            libc::P_PIDFD,
+            child.pidfd.as_raw_fd(),
+            std::ptr::from_mut(&mut info),
+            libc::WEXITED | flags,
+            std::ptr::from_mut(&mut usage),
+        )
+    };
+    // SAFETY: after success these fields are set; with WNOHANG and nothing to report the pid is 0.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if result != 0 || pid == 0 {
+        return None;
+    }
+    let number = u8::try_from(status & 0xff).unwrap_or(0);
+    let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
+    Some(Ended {
+        status: if info.si_code == libc::CLD_EXITED { ExitStatus::Code(number) } else { ExitStatus::Signal(number) },
+        cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
+        largest: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    })
+}

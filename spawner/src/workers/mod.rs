@@ -1,0 +1,232 @@
+//! Launchers and workers: starting, ending, and what is told about it.
+//!
+//! ```text
+//! Starting ──launcher answers──▶ Running ──pidfd──▶ Draining ──leaf empty──▶ Ended ──acknowledged──▶ gone
+//!     └────────failed──▶ gone                        (what is left is killed)
+//! ```
+
+mod end;
+mod signals;
+mod start;
+
+use crate::cgroup::{self, Counters, Group, Leaf, Tree};
+use crate::clone::{self, Child, CloneError, Exec};
+use crate::environment::{self, Attempt};
+use crate::launcher::{self, ARGUMENTS_MAX, Answer, Lines, Spec};
+use crate::log::Failed as _;
+use crate::places::{self, Places};
+use crate::policy::{self, Myself};
+use crate::poller::{NUMBER_MAX, Poller, Token};
+use crate::protocol::{self, Channel, Frame};
+use crate::reap::{self, Ended};
+use crate::sandbox::identity::Identity;
+use crate::sandbox::rlimits;
+use crate::uids::Uids;
+use fnd_core::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
+use fnd_core::ids::{FunctionId, FunctionName, Version, WorkerId};
+use fnd_core::plan::{Plan, Policy};
+use fnd_core::wire::{Bytes, Wire as _};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a launcher stays after its last worker.
+const IDLE: Duration = Duration::from_secs(10);
+/// How soon the v1 OOM counter is looked at again: the kernel tells before it kills, and counts when it kills.
+const OOM_AGAIN: Duration = Duration::from_millis(5);
+
+/// Answers and reports on their way to fnd: the request answered (0: none), the reply, its descriptors.
+pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
+
+/// What starting needs from outside.
+#[derive(Debug)]
+pub struct Host {
+    /// Directories.
+    pub places: Places,
+    /// cgroups, where they can be used.
+    pub tree: Option<Tree>,
+    /// How trees are held together.
+    pub containment: Containment,
+    /// Who the spawner is.
+    pub myself: Myself,
+    /// Time zone.
+    pub zone: String,
+    /// Goes on where a limit can't be enforced.
+    pub best_effort: bool,
+}
+
+impl Host {
+    /// Returns the limits that can't be enforced here, with the reason.
+    pub fn missing(&self) -> Vec<(String, String)> {
+        let nothing = || cgroup::nothing("there is no cgroup fnd-spawner may use");
+        self.tree.as_ref().map_or_else(nothing, |tree| tree.missing.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Launcher {
+    function: FunctionId,
+    version: Version,
+    plan: Plan,
+    identity: Option<Identity>,
+    user: String,
+    channel: Channel,
+    child: Child,
+    live: usize,
+    idle_since: Duration,
+    retired: bool,
+    /// Whether it was told to end.
+    stopping: bool,
+}
+
+#[derive(Debug, Default)]
+struct Active {
+    group: Option<Group>,
+    oom: Option<OwnedFd>,
+    oom_seen: u64,
+    look_again: Option<(Duration, u8)>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    function: FunctionId,
+    launcher: u64,
+    leaf: Option<Leaf>,
+    before: Counters,
+    shared: bool,
+    /// Signals that came before the process did.
+    early: Vec<Signal>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Starting { request: u32, ends: Vec<OwnedFd> },
+    Running { child: Child, report: Option<OwnedFd> },
+    Draining { ended: Ended, stragglers: bool },
+    Ended(Exited),
+}
+
+/// All launchers and workers.
+#[derive(Debug)]
+pub struct Workers {
+    host: Host,
+    launchers: BTreeMap<u64, Launcher>,
+    workers: BTreeMap<u64, Worker>,
+    active: HashMap<FunctionId, Active>,
+    launcher_count: u64,
+    next: u64,
+}
+
+impl Workers {
+    /// Begins with none.
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            launchers: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            active: HashMap::new(),
+            launcher_count: 0,
+            next: 1,
+        }
+    }
+
+    /// Returns what starting needs from outside.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Returns the number below which all are used.
+    pub fn next_worker(&self) -> WorkerId {
+        WorkerId(self.next)
+    }
+
+    /// Says whether a process of a worker may still run.
+    pub fn any_running(&self) -> bool {
+        self.workers.values().any(|worker| !worker.is_over())
+    }
+
+    /// Returns the workers that run, each with its grace.
+    pub fn running(&self) -> Vec<(WorkerId, Duration)> {
+        let running = self.workers.iter().filter(|(_, worker)| !worker.is_over());
+        let grace =
+            |worker: &Worker| self.launchers.get(&worker.launcher).map_or(0, |launcher| launcher.plan.limits.grace_ms);
+        running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(worker)))).collect()
+    }
+
+    /// Returns the exits nobody acknowledged.
+    pub fn exits(&self) -> Vec<Exited> {
+        let exit = |worker: &Worker| {
+            if let Stage::Ended(exited) = &worker.stage { Some(exited.clone()) } else { None }
+        };
+        self.workers.values().filter_map(exit).collect()
+    }
+
+    /// Forgets an exit.
+    pub fn acknowledge(&mut self, id: WorkerId) {
+        if self.workers.get(&id.0).is_some_and(Worker::is_over) {
+            self.workers.remove(&id.0);
+        }
+    }
+
+    /// Lets launchers of other versions of a function (all, without `keep`) end once they are idle.
+    pub fn retire(&mut self, function: FunctionId, keep: Option<Version>) {
+        for launcher in self.launchers.values_mut() {
+            launcher.retired |= launcher.function == function && Some(launcher.version) != keep;
+        }
+    }
+
+    /// Says whether something of a version is active.
+    pub fn uses(&self, version: &Version) -> bool {
+        self.launchers.values().any(|launcher| launcher.version == *version)
+    }
+
+    /// Ends launchers that were idle long enough, and looks again where that is due.
+    pub fn tick(&mut self, now: Duration) {
+        self.look_for_oom();
+        for launcher in self.launchers.values_mut() {
+            if launcher.live == 0 && now >= launcher.ends_at() && !launcher.stopping {
+                // Its own end, not the end of its socket: that would kill a newer version's workers.
+                let stop = (0u64, fnd_core::frame::Document::Inline(Bytes(Vec::new())));
+                if launcher.channel.send(stop.to_wire(), Vec::new()).is_err() {
+                    launcher.child.signal(Signal::KILL);
+                }
+                (launcher.retired, launcher.stopping) = (true, true);
+            }
+        }
+    }
+
+    /// Returns when [`tick`](Self::tick) is due.
+    pub fn deadline(&self) -> Option<Duration> {
+        let idle = self.launchers.values().filter(|launcher| launcher.live == 0 && !launcher.stopping);
+        let looks = self.active.values().filter_map(|active| active.look_again.map(|(at, _)| at));
+        idle.map(Launcher::ends_at).chain(looks).min()
+    }
+
+    /// Kills every worker.
+    pub fn kill_all(&mut self) {
+        for (id, _) in self.running() {
+            self.kill(id);
+        }
+    }
+}
+
+impl Worker {
+    /// Says whether its end was told.
+    fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Ended(_))
+    }
+}
+
+impl Launcher {
+    fn ends_at(&self) -> Duration {
+        if self.retired { self.idle_since } else { self.idle_since + IDLE }
+    }
+}

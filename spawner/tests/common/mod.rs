@@ -1,0 +1,391 @@
+//! A spawner with a state of its own, driven as fnd drives it.
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::needless_pass_by_value,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "each test program uses its part of this, and a panic is how a test says no"
+)]
+
+use fnd_core::frame::{
+    Document, Exited, Hello, Install, Installed, Problem, Reply, Request, Spawn, Spawned, Welcome, decode, encode,
+};
+use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_core::wire::{Bytes, Wire as _};
+use fnd_spawner::clock::now;
+use fnd_spawner::protocol;
+use std::collections::VecDeque;
+use std::fs::{self, File, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+pub struct Harness {
+    pub dir: tempfile::TempDir,
+    pub child: Child,
+    socket: Option<OwnedFd>,
+    pub welcome: Welcome,
+    requests: u32,
+    worker: u64,
+    pending: VecDeque<(u32, Reply, VecDeque<OwnedFd>)>,
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says why a privileged test is left out; `FND_REQUIRE=root,cgroup` makes that a failure.
+pub fn privileged() -> bool {
+    let missing = if !is_root() {
+        "root"
+    } else if fs::create_dir("/sys/fs/cgroup/unified/fnd-probe")
+        .or_else(|_| fs::create_dir("/sys/fs/cgroup/fnd-probe"))
+        .is_err()
+    {
+        "cgroup"
+    } else {
+        let _ = fs::remove_dir("/sys/fs/cgroup/unified/fnd-probe");
+        let _ = fs::remove_dir("/sys/fs/cgroup/fnd-probe");
+        return true;
+    };
+    let required = std::env::var("FND_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|word| word == missing), "FND_REQUIRE asks for {missing}");
+    eprintln!("skipped: needs {missing}");
+    false
+}
+
+fn fake_judge() -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    exe.parent().unwrap().parent().unwrap().join("examples/fake_judge")
+}
+
+#[derive(Default)]
+pub struct Options {
+    /// Run as this uid, without cgroups.
+    pub uid: Option<u32>,
+    pub best_effort: bool,
+    pub config: &'static str,
+    /// Listen on a socket instead of being a child with an inherited one.
+    pub listen: bool,
+}
+
+pub enum Outcome {
+    Installed(Installed),
+    Refused(Vec<Problem>, Option<Document>),
+}
+
+impl Harness {
+    pub fn start() -> Self {
+        Self::with(&Options::default())
+    }
+
+    pub fn with(options: &Options) -> Self {
+        let dir = tempfile::Builder::new().prefix("fnd-spawner-test").tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        for name in ["functions", "etc"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("etc/fnd.toml"), options.config).unwrap();
+        let (ours, theirs) = protocol::pair().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fnd-spawner"));
+        let path = |name: &str| dir.path().join(name);
+        if let Some(uid) = options.uid {
+            for name in ["", "functions", "etc", "etc/fnd.toml"] {
+                std::os::unix::fs::chown(path(name), Some(uid), Some(uid)).unwrap();
+            }
+            // Copies, because the build directory need not be open to that user.
+            fs::copy(env!("CARGO_BIN_EXE_fnd-spawner"), path("fnd-spawner")).unwrap();
+            fs::copy(fake_judge(), path("fake_judge")).unwrap();
+            command = Command::new(path("fnd-spawner"));
+            command.uid(uid).gid(uid).arg("--fnd").arg(path("fake_judge"));
+        } else {
+            command.arg("--fnd").arg(fake_judge());
+        }
+        command.arg("--functions").arg(path("functions")).arg("--config").arg(path("etc/fnd.toml"));
+        command.arg("--state").arg(path("state")).arg("--run-dir").arg(path("run"));
+        if options.best_effort {
+            command.arg("--best-effort-limits");
+        }
+        // A copy without close-on-exec, at a number the child is told.
+        let passed = rustix::io::dup(&theirs).unwrap();
+        if options.listen {
+            command.arg("--socket").arg(path("spawner.sock"));
+        } else {
+            command.arg("--socket-fd").arg(passed.as_raw_fd().to_string());
+        }
+        let child = command.spawn().unwrap();
+        drop((theirs, passed));
+        let ours = if options.listen { connect(&path("spawner.sock")) } else { ours };
+        let mut harness = Self {
+            dir,
+            child,
+            socket: Some(ours),
+            welcome: Welcome {
+                protocol: 0,
+                version: String::new(),
+                containment: fnd_core::frame::Containment::Cgroup,
+                layout: String::new(),
+                missing: Vec::new(),
+                next_worker: WorkerId(1),
+                functions_dirs: Vec::new(),
+            },
+            requests: 0,
+            worker: 0,
+            pending: VecDeque::new(),
+        };
+        let number = harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
+        let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!("no welcome") };
+        harness.welcome = welcome;
+        let Reply::Settings(settings) = harness.wait(|_, reply| matches!(reply, Reply::Settings(_))).0 else {
+            panic!()
+        };
+        assert!(settings.applied, "{:?}", settings.problems);
+        harness
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path("functions").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> u32 {
+        self.requests += 1;
+        protocol::send(self.socket.as_ref().unwrap().as_fd(), &encode(self.requests, request), &descriptors).unwrap();
+        self.requests
+    }
+
+    /// Returns the first reply that fits, with its descriptors; others wait.
+    pub fn wait(&mut self, fits: impl Fn(u32, &Reply) -> bool) -> (Reply, VecDeque<OwnedFd>) {
+        let deadline = now() + Duration::from_secs(20);
+        loop {
+            if let Some(index) = self.pending.iter().position(|(number, reply, _)| fits(*number, reply)) {
+                let (_, reply, descriptors) = self.pending.remove(index).unwrap();
+                return (reply, descriptors);
+            }
+            let left = deadline.saturating_sub(now());
+            assert!(!left.is_zero(), "no such reply within 20 s; got {:?}", self.pending);
+            let socket = self.socket.as_ref().unwrap();
+            let timeout = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+            let mut polled = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
+            if rustix::event::poll(&mut polled, Some(&timeout)).unwrap() == 0 {
+                continue;
+            }
+            let frame = protocol::receive(socket.as_fd()).unwrap();
+            assert!(!frame.bytes.is_empty(), "the spawner ended");
+            let (number, reply) = decode(&frame.bytes).unwrap();
+            self.pending.push_back((number, reply, frame.descriptors));
+        }
+    }
+
+    pub fn answer(&mut self, number: u32) -> (Reply, VecDeque<OwnedFd>) {
+        self.wait(|found, _| found == number)
+    }
+
+    pub fn try_install(&mut self, source: &str, sidecar: Option<&str>) -> Outcome {
+        let directory_form = self.path("functions").join(source).is_dir();
+        let name = source.split('.').next().unwrap();
+        let install = Install {
+            directory: 0,
+            function: FunctionName::new(name).unwrap(),
+            source: source.to_owned(),
+            sidecar: sidecar.map(str::to_owned),
+            directory_form,
+        };
+        let number = self.send(&Request::Install(install), Vec::new());
+        match self.answer(number).0 {
+            Reply::Installed(installed) => Outcome::Installed(installed),
+            Reply::Refused(refused) => Outcome::Refused(refused.problems, refused.document),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Writes a function with its manifest lines and installs it.
+    pub fn install(&mut self, source: &str, text: &str, manifest: &str) -> Installed {
+        self.write(source, text);
+        let sidecar = format!("{}.toml", source.split('.').next().unwrap());
+        self.write(&sidecar, manifest);
+        match self.try_install(source, Some(&sidecar)) {
+            Outcome::Installed(installed) => installed,
+            Outcome::Refused(problems, _) => panic!("{problems:?}"),
+        }
+    }
+
+    pub fn refusal(&mut self, source: &str, manifest: Option<&str>) -> String {
+        match self.try_install(source, manifest) {
+            Outcome::Refused(problems, _) => {
+                problems.iter().map(|p| format!("{}: {} ({})\n", p.file, p.message, p.help)).collect()
+            }
+            Outcome::Installed(installed) => panic!("{installed:?}"),
+        }
+    }
+
+    pub fn order(&mut self, installed: &Installed, input: Option<&[u8]>, given: &[(&str, &str)]) -> (u64, u32) {
+        let invocation = InvocationId(u128::from(self.worker) + 1);
+        self.order_in(installed, invocation, (input, None), given)
+    }
+
+    pub fn order_in(
+        &mut self,
+        installed: &Installed,
+        invocation: InvocationId,
+        files: (Option<&[u8]>, Option<&[u8]>),
+        given: &[(&str, &str)],
+    ) -> (u64, u32) {
+        self.worker += 1;
+        let list: Vec<(String, Bytes)> =
+            given.iter().map(|(n, v)| ((*n).to_owned(), Bytes(v.as_bytes().to_vec()))).collect();
+        let mut descriptors = Vec::new();
+        let environment = protocol::document(list.to_wire(), &mut descriptors).unwrap();
+        for bytes in [files.0, files.1].into_iter().flatten() {
+            let mut file = File::from(rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+            file.write_all(bytes).unwrap();
+            std::io::Seek::rewind(&mut file).unwrap();
+            descriptors.push(file.into());
+        }
+        let spawn = Spawn {
+            worker: WorkerId(self.worker),
+            function: installed.id,
+            version: installed.version,
+            invocation,
+            environment,
+            input: files.0.is_some(),
+            previous: files.1.is_some(),
+        };
+        let number = self.send(&Request::Spawn(spawn), descriptors);
+        (self.worker, number)
+    }
+
+    /// Orders an attempt whose standard input is a pipe.
+    pub fn order_pipe(&mut self, installed: &Installed, input: OwnedFd) -> (u64, u32) {
+        self.worker += 1;
+        let spawn = Spawn {
+            worker: WorkerId(self.worker),
+            function: installed.id,
+            version: installed.version,
+            invocation: InvocationId(u128::from(self.worker)),
+            environment: Document::Inline(Bytes(Vec::<(String, Bytes)>::new().to_wire())),
+            input: true,
+            previous: false,
+        };
+        let number = self.send(&Request::Spawn(spawn), vec![input]);
+        (self.worker, number)
+    }
+
+    pub fn spawned(&mut self, number: u32) -> (Spawned, VecDeque<OwnedFd>) {
+        match self.answer(number) {
+            (Reply::Spawned(spawned), descriptors) => (spawned, descriptors),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+
+    pub fn exited(&mut self, worker: u64) -> Exited {
+        let fits = |_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker);
+        let (Reply::Exited(exited), _) = self.wait(fits) else { unreachable!() };
+        // A spawner that was told to stop may be gone by now.
+        let frame = encode(0, &Request::Acknowledge(WorkerId(worker)));
+        let _ = protocol::send(self.socket.as_ref().unwrap().as_fd(), &frame, &[]);
+        exited
+    }
+
+    /// Runs one attempt to its end.
+    pub fn run(&mut self, installed: &Installed, input: Option<&[u8]>, given: &[(&str, &str)]) -> Run {
+        let (worker, number) = self.order(installed, input, given);
+        self.finish(worker, number)
+    }
+
+    pub fn finish(&mut self, worker: u64, number: u32) -> Run {
+        let (_, mut descriptors) = self.spawned(number);
+        let stdout = text(descriptors.pop_front().unwrap());
+        let stderr = text(descriptors.pop_front().unwrap());
+        let exited = self.exited(worker);
+        Run { exited, stdout, stderr, result: text(descriptors.pop_front().unwrap()) }
+    }
+
+    /// Closes the connection and waits for the spawner's end.
+    pub fn stop(mut self) -> PathBuf {
+        self.socket = None;
+        assert!(self.child.wait().unwrap().success());
+        self.dir.path().to_owned()
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        self.socket = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// Connects to a listening spawner as soon as it listens.
+pub fn connect(path: &Path) -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket};
+    let address = SocketAddrUnix::new(path).unwrap();
+    let mut found = None;
+    until("the spawner listens", || {
+        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        let connected = rustix::net::connect(&socket, &address).is_ok();
+        found = connected.then_some(socket);
+        connected
+    });
+    found.unwrap()
+}
+
+pub struct Run {
+    pub exited: Exited,
+    pub stdout: String,
+    pub stderr: String,
+    pub result: String,
+}
+
+pub fn text(fd: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    File::from(fd).read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Waits for a condition, at most 10 s.
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(10, what, holds);
+}
+
+/// Waits for a condition, at most so many seconds.
+pub fn until_within(seconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = now() + Duration::from_secs(seconds);
+    while !holds() {
+        assert!(now() < deadline, "not within {seconds} s: {what}");
+        // There is no event to wait for: the condition is about processes that are not ours.
+        #[expect(clippy::disallowed_methods, reason = "see above")]
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the processes whose environment or command line names this directory.
+pub fn processes_of(dir: &Path) -> Vec<String> {
+    let needle = dir.as_os_str().as_encoded_bytes();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let alive = fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        let names = ["cmdline", "environ"].iter().any(|file| {
+            fs::read(format!("/proc/{pid}/{file}"))
+                .is_ok_and(|text| text.windows(needle.len()).any(|window| window == needle))
+        });
+        if alive && names && pid != std::process::id() {
+            found.push(format!("{pid} {}", fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim()));
+        }
+    }
+    found
+}

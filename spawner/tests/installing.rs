@@ -1,0 +1,211 @@
+//! What may be installed, and what is refused with which words.
+#![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod common;
+
+use common::{Harness, Options, Outcome, is_root};
+use fnd_core::frame::{Prune, Reply, Request};
+use fnd_core::ids::FunctionName;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+fn mode(harness: &Harness, name: &str, mode: u32) {
+    fs::set_permissions(harness.path("functions").join(name), Permissions::from_mode(mode)).unwrap();
+}
+
+fn check(harness: &mut Harness, source: &str, manifest: Option<&str>, words: &[&str]) {
+    let text = harness.refusal(source, manifest);
+    assert!(words.iter().all(|word| text.contains(word)), "{source}: {text}");
+}
+
+#[test]
+fn what_is_not_a_safe_regular_file_is_refused() {
+    let mut harness = Harness::start();
+    let functions = harness.path("functions");
+    let path = functions.join("fifo.sh");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    check(&mut harness, "fifo.sh", None, &["not a regular file"]);
+    let _socket = std::os::unix::net::UnixListener::bind(functions.join("socket.sh")).unwrap();
+    check(&mut harness, "socket.sh", None, &["not a regular file"]);
+    symlink("/etc/passwd", functions.join("out.sh")).unwrap();
+    check(&mut harness, "out.sh", None, &["leads out of the functions directories, to `/etc/passwd`"]);
+    symlink("nowhere", functions.join("dangling.sh")).unwrap();
+    check(&mut harness, "dangling.sh", None, &["leads nowhere"]);
+    check(&mut harness, "absent.sh", None, &["failed to open it", "went away"]);
+    harness.write("open.sh", ":");
+    for bits in [0o666, 0o664] {
+        mode(&harness, "open.sh", bits);
+        check(&mut harness, "open.sh", None, &["INSECURE MODE", "chmod go-w", "open.sh"]);
+    }
+    harness.write("dir/function.toml", "");
+    harness.write("dir/main.sh", ":");
+    mode(&harness, "dir", 0o777);
+    check(&mut harness, "dir", None, &["INSECURE MODE", "dir`"]);
+    mode(&harness, "dir", 0o755);
+    symlink("/etc/passwd", functions.join("dir/extra")).unwrap();
+    check(&mut harness, "dir", None, &["leads out"]);
+    harness.write("m.sh", ":");
+    harness.write("m.toml", "");
+    mode(&harness, "m.toml", 0o646);
+    check(&mut harness, "m.sh", Some("m.toml"), &["INSECURE MODE", "m.toml"]);
+    mode(&harness, "", 0o777);
+    harness.write("n.sh", ":");
+    check(&mut harness, "n.sh", None, &["INSECURE MODE", "functions`"]);
+}
+
+#[test]
+fn a_link_inside_is_followed() {
+    let mut harness = Harness::start();
+    harness.write("real.sh", "echo real");
+    symlink("real.sh", harness.path("functions/alias.sh")).unwrap();
+    let Outcome::Installed(installed) = harness.try_install("alias.sh", None) else { panic!("refused") };
+    let code = harness.path(&format!("state/versions/alias/{}/code/alias.sh", installed.version.hex()));
+    assert_eq!(fs::read_to_string(code).unwrap(), "echo real");
+}
+
+#[test]
+fn a_file_exchanged_while_it_is_read_is_never_installed_half() {
+    let mut harness = Harness::start();
+    let path = harness.write("swap.sh", "");
+    let (a, b) = ("a\n".repeat(200_000), "b\n".repeat(200_000));
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            fs::write(&path, &a).unwrap();
+            fs::write(&path, &b).unwrap();
+        }
+    });
+    let mut refused = 0;
+    for _ in 0..100 {
+        match harness.try_install("swap.sh", None) {
+            Outcome::Refused(problems, _) => {
+                refused += 1;
+                assert!(problems[0].message.contains("changed while being read"), "{problems:?}");
+            }
+            Outcome::Installed(installed) => {
+                let path = harness.path(&format!("state/versions/swap/{}/code/swap.sh", installed.version.hex()));
+                let text = fs::read_to_string(path).unwrap();
+                assert!(!(text.contains('a') && text.contains('b')), "a mixture was installed");
+            }
+        }
+    }
+    drop(stop);
+    writer.join().unwrap();
+    println!("{refused} of 100 refused");
+}
+
+#[test]
+fn versions_go_by_content_and_stay_until_pruned() {
+    let mut harness = Harness::start();
+    let first = harness.install("v.sh", "echo 1", "");
+    let same = harness.install("v.sh", "echo 1", "");
+    assert_eq!((first.version, first.load_key, first.id), (same.version, same.load_key, same.id));
+    let second = harness.install("v.sh", "echo 2", "");
+    let manifest = harness.install("v.sh", "echo 2", "memory=99999999");
+    assert!(
+        first.version != second.version && second.version != manifest.version && second.load_key != manifest.load_key
+    );
+    let dir = harness.path("state/versions/v");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 3);
+    let other = harness.install("v.sh", "echo 2", "interpreters=/bin/sh");
+    let prune = Prune { function: FunctionName::new("v").unwrap(), keep: vec![other.version] };
+    let number = harness.send(&Request::Prune(prune), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [other.version.hex().as_str()]);
+    if is_root() {
+        let meta = fs::metadata(dir.join(other.version.hex())).unwrap();
+        assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o777), (0, other.uid, 0o750));
+    }
+}
+
+#[test]
+fn a_directory_is_installed_with_all_it_holds() {
+    let mut harness = Harness::start();
+    harness.write("big/function.toml", "entry=main.sh");
+    harness.write("big/main.sh", "cat lib/text; wc -c <data; ls -a");
+    harness.write("big/lib/text", "from lib\n");
+    harness.write("big/.git/config", "x");
+    harness.write("big/data", &"d".repeat(3 << 20));
+    let Outcome::Installed(installed) = harness.try_install("big", None) else { panic!("refused") };
+    assert_eq!(fs::read_dir(harness.path("state/versions")).unwrap().count(), 1, "nothing is left staged");
+    if is_root() {
+        let run = harness.run(&installed, None, &[]);
+        assert!(
+            run.stdout.contains("from lib\n3145728\n") && !run.stdout.contains(".git"),
+            "{} {}",
+            run.stdout,
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn the_judge_may_refuse_or_die_and_others_are_served() {
+    let mut harness = Harness::start();
+    harness.write("bad.sh", ":");
+    harness.write("bad.toml", "refuse=1");
+    let Outcome::Refused(problems, Some(_)) = harness.try_install("bad.sh", Some("bad.toml")) else { panic!() };
+    assert!(problems.is_empty());
+    harness.write("bad.toml", "crash=1");
+    check(&mut harness, "bad.sh", Some("bad.toml"), &["the judge ended while reading this file"]);
+    harness.install("good.sh", ":", "document=100000");
+    harness.write("odd.sh", ":");
+    harness.write("odd.toml", "entry=other.sh");
+    check(&mut harness, "odd.sh", Some("odd.toml"), &["entry is not among the files"]);
+}
+
+#[test]
+fn interpreters_are_real_and_safe() {
+    let mut harness = Harness::start();
+    harness.write("i.sh", ":");
+    let bad = harness.path("bash");
+    fs::copy("/bin/bash", &bad).unwrap();
+    fs::set_permissions(&bad, Permissions::from_mode(0o777)).unwrap();
+    fs::create_dir(harness.path("shims")).unwrap();
+    fs::copy("/bin/bash", harness.path("shims/bash")).unwrap();
+    let list = format!("{},{},/no/bash", bad.display(), harness.path("shims/bash").display());
+    harness.write("i.toml", &format!("interpreters={list}"));
+    check(
+        &mut harness,
+        "i.sh",
+        Some("i.toml"),
+        &["no interpreter", "can write", "shim", "`/no/bash` is not there", "apt install bash"],
+    );
+    // One asked for by `#!` is passed over with a warning, and a link is executed by its own name.
+    let alias = harness.path("alias");
+    symlink("/bin/bash", &alias).unwrap();
+    let installed = harness.install(
+        "i.sh",
+        "echo $0 $BASH; readlink /proc/$$/exe",
+        &format!("interpreters=/no/bash,{}\nasked=1", alias.display()),
+    );
+    assert!(installed.warnings[0].message.contains("passed over"), "{:?}", installed.warnings);
+    assert_eq!(installed.interpreter, fs::canonicalize("/bin/bash").unwrap().to_str().unwrap());
+    if is_root() {
+        assert!(harness.run(&installed, None, &[]).stdout.contains(alias.to_str().unwrap()));
+    }
+}
+
+#[test]
+fn other_users_need_leave() {
+    if !is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let mut harness = Harness::start();
+    harness.write("u.sh", "id -u");
+    for (user, words) in [("root", "allow_root"), ("daemon", "[users] allow"), ("nobody", "[users] allow")] {
+        harness.write("u.toml", &format!("user={user}"));
+        check(&mut harness, "u.sh", Some("u.toml"), &[words]);
+    }
+    drop(harness);
+    let mut harness = Harness::with(&Options { config: "allow_root allow_nobody", ..Options::default() });
+    let installed = harness.install("u.sh", "id -u; id -G; cat /etc/shadow >/dev/null && echo read", "user=daemon");
+    assert_eq!(harness.run(&installed, None, &[]).stdout, "1\n1\n");
+    let root = harness.install("r.sh", "id -u; grep CapEff /proc/self/status", "user=root");
+    assert_eq!(harness.run(&root, None, &[]).stdout, "0\nCapEff:\t0000000000000000\n");
+    // Not if somebody else owns the code.
+    std::os::unix::fs::chown(harness.path("functions/r.sh"), Some(12_345), None).unwrap();
+    check(&mut harness, "r.sh", Some("r.toml"), &["owned by root"]);
+}

@@ -1,0 +1,277 @@
+//! Limits, killing, and that nothing is ever left.
+#![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod common;
+
+use common::{Harness, Options, Outcome, privileged, processes_of, until};
+use fnd_core::frame::{Containment, ExitStatus, Hello, Reply, Request};
+use fnd_core::ids::{FunctionName, WorkerId};
+
+/// A tree that leaves its session, forks twice and ignores SIGTERM.
+const ESCAPEE: &str = "trap '' TERM\nsetsid bash -c 'trap \"\" TERM; (sleep 1000 & sleep 1000) & sleep 1000' &\n\
+    nohup sleep 1000 &\necho ready\nwait; sleep 1000\n";
+
+/// Reads the first line of a worker's output, so that it is known to have got that far.
+fn ready(descriptors: &std::collections::VecDeque<std::os::fd::OwnedFd>) {
+    let mut byte = [0];
+    assert_eq!(rustix::io::read(&descriptors[0], &mut byte).unwrap(), 1);
+}
+
+#[test]
+fn a_tree_that_ignores_sigterm_is_killed_whole() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("escapee.sh", ESCAPEE, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (spawned, descriptors) = harness.spawned(number);
+    assert!(spawned.kill && descriptors.len() == 4);
+    ready(&descriptors);
+    let home = harness.path("state/home/escapee");
+    until("the tree stands", || processes_of(&home).len() >= 4);
+    let number = harness.send(&Request::Term(WorkerId(worker)), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    assert!(processes_of(&home).len() >= 4, "SIGTERM is ignored by all but `sleep` below nohup");
+    // As fnd does it: by the descriptor it was passed.
+    rustix::io::write(&descriptors[3], b"1").unwrap();
+    let exited = harness.exited(worker);
+    assert_eq!(exited.status, ExitStatus::Signal(9));
+    assert_eq!(processes_of(&home), Vec::<String>::new());
+    // And by the frame, twice, and for one that is gone.
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (_, descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
+    harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
+    assert_eq!(harness.exited(worker).status, ExitStatus::Signal(9));
+    let number = harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+}
+
+#[test]
+fn sigterm_reaches_every_process() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let script = "setsid bash -c 'trap \"echo inner; exit\" TERM; echo x; while :; do sleep 0.01; done' &\n\
+        trap 'wait; echo outer; exit 7' TERM; while :; do sleep 0.01; done\n";
+    let installed = harness.install("polite.sh", script, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (_, mut descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    harness.send(&Request::Term(WorkerId(worker)), Vec::new());
+    let exited = harness.exited(worker);
+    let out = common::text(descriptors.pop_front().unwrap());
+    assert!(out.contains("inner") && out.contains("outer"), "{out}");
+    assert_eq!(exited.status, ExitStatus::Code(7));
+}
+
+#[test]
+fn what_is_left_in_the_background_ends_with_the_run() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed =
+        harness.install("left.sh", "sleep 1000 >/dev/null 2>&1 &\nsetsid sleep 1000 >/dev/null 2>&1 &\nexit 0\n", "");
+    let run = harness.run(&installed, None, &[]);
+    assert_eq!((run.exited.status, run.exited.stragglers), (ExitStatus::Code(0), true));
+    assert_eq!(processes_of(&harness.path("state/home/left")), Vec::<String>::new());
+}
+
+#[test]
+fn a_fork_bomb_meets_its_limit() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let script = "for i in $(seq 50); do sleep 1000 >/dev/null 2>&1 & done; sleep 1000\n";
+    let installed = harness.install("bomb.sh", script, "pids=10");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (_, mut descriptors) = harness.spawned(number);
+    let errors = descriptors.remove(1).unwrap();
+    let mut text = [0; 64];
+    assert!(rustix::io::read(&errors, &mut text).unwrap() > 0, "bash says that it can't fork");
+    assert!(processes_of(&harness.path("state/home/bomb")).len() <= 11); // the launcher's environment names nothing
+    harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
+    assert!(harness.exited(worker).pids_refused > 0);
+}
+
+#[test]
+fn out_of_memory_is_counted_and_takes_the_whole_tree() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    // The hog is a child; without a kill of the whole leaf the script would go on.
+    let script = "/usr/bin/python3 -c 'x = bytearray(200 << 20)'; sleep 1000\n";
+    let installed = harness.install("hog.sh", script, "memory=67108864");
+    let run = harness.run(&installed, None, &[]);
+    assert_eq!(run.exited.status, ExitStatus::Signal(9));
+    assert!(run.exited.oom_kills > 0 && !run.exited.oom_shared, "{:?}", run.exited);
+    // The counter is of this run, not of all before it.
+    let fine = harness.install("hog.sh", ":\n", "memory=67108864");
+    assert_eq!(harness.run(&fine, None, &[]).exited.oom_kills, 0);
+}
+
+#[test]
+fn a_cpu_quota_throttles() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done\n";
+    let installed = harness.install("spin.sh", script, "cpu=100");
+    let run = harness.run(&installed, None, &[]);
+    assert!(run.exited.throttled_us > 0 && run.exited.cpu_us > 10_000, "{:?}", run.exited);
+}
+
+#[test]
+fn a_killed_spawner_leaves_no_process_and_the_next_removes_its_groups() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("orphan.sh", ESCAPEE, "");
+    let (_, number) = harness.order(&installed, None, &[]);
+    let (_, descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    let home = harness.path("state/home/orphan");
+    assert!(!processes_of(&home).is_empty());
+    harness.child.kill().unwrap();
+    harness.child.wait().unwrap();
+    until("the launcher killed all of it", || processes_of(&home).is_empty());
+    let name = format!("fnd-{}", harness.child.id());
+    let groups = || {
+        let hierarchies = std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten();
+        hierarchies.filter(|entry| entry.path().join(&name).exists() || entry.file_name() == name.as_str()).count()
+    };
+    assert!(groups() > 0);
+    let next = Harness::start();
+    let own = next.child.id();
+    assert_eq!(groups(), 0);
+    next.stop();
+    assert!(!std::path::Path::new(&format!("/sys/fs/cgroup/unified/fnd-{own}")).exists());
+}
+
+#[test]
+fn the_end_of_fnd_is_the_end_of_everything() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("orphan.sh", ESCAPEE, "");
+    let (_, number) = harness.order(&installed, None, &[]);
+    let (_, descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    let home = harness.path("state/home/orphan");
+    let _dir = harness.stop();
+    assert_eq!(processes_of(&home), Vec::<String>::new());
+}
+
+#[test]
+fn exits_are_told_again_after_a_second_hello_and_running_workers_are_killed_by_it() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("orphan.sh", ESCAPEE, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (_, descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    harness.send(&Request::Hello(Hello { min: 1, max: 9 }), Vec::new());
+    let fits = |_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker);
+    harness.wait(fits);
+    let number = harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
+    let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!() };
+    assert_eq!(welcome.next_worker, WorkerId(worker + 1));
+    harness.wait(fits);
+    let number = harness.send(&Request::Remove(FunctionName::new("orphan").unwrap()), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    let number = harness.send(&Request::Hello(Hello { min: 7, max: 9 }), Vec::new());
+    assert!(matches!(harness.answer(number).0, Reply::Failed(text) if text.contains("protocol")));
+}
+
+#[test]
+fn without_root_a_namespace_holds_the_tree() {
+    if !common::is_root() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { uid: Some(12_345), best_effort: true, ..Options::default() });
+    assert_ne!(harness.welcome.containment, Containment::Cgroup);
+    assert_eq!(harness.welcome.layout, "none");
+    println!("containment {:?}", harness.welcome.containment);
+    let installed = harness.install(
+        "plain.sh",
+        "id -u; cat; echo r >$FND_RESULT; echo e >/dev/stderr; exit 4\n",
+        "asked_limits=memory,pids",
+    );
+    assert!(installed.warnings.len() == 2 && installed.uid == 12_345);
+    let run = harness.run(&installed, Some(b"in\n"), &[]);
+    assert_eq!(run.exited.status, ExitStatus::Code(4));
+    assert_eq!((run.stdout.as_str(), run.result.as_str()), ("12345\nin\n", "r\n"));
+    let signal = harness.install("signal.sh", "kill -USR1 $$; sleep 1\n", "");
+    assert_eq!(harness.run(&signal, None, &[]).exited.status, ExitStatus::Signal(10));
+    let left = harness.install("left.sh", "setsid sleep 1000 >/dev/null 2>&1 &\nexit 0\n", "");
+    assert!(harness.run(&left, None, &[]).exited.stragglers);
+    assert_eq!(processes_of(&harness.path("state/home/left")), Vec::<String>::new());
+    let escapee = harness.install("escapee.sh", ESCAPEE, "");
+    let (worker, number) = harness.order(&escapee, None, &[]);
+    let (spawned, descriptors) = harness.spawned(number);
+    assert!(!spawned.kill);
+    ready(&descriptors);
+    harness.send(&Request::Term(WorkerId(worker)), Vec::new());
+    harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
+    harness.exited(worker);
+    let home = harness.path("state/home/escapee");
+    assert_eq!(processes_of(&home), Vec::<String>::new());
+    // Neither does a killed spawner leave anything.
+    let (_, number) = harness.order(&escapee, None, &[]);
+    let (_, descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    harness.child.kill().unwrap();
+    harness.child.wait().unwrap();
+    until("the inits ended", || processes_of(&home).is_empty());
+}
+
+#[test]
+fn without_best_effort_a_limit_that_was_asked_for_refuses() {
+    if !common::is_root() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { uid: Some(12_346), ..Options::default() });
+    harness.write("a.sh", ":");
+    harness.write("a.toml", "asked_limits=memory");
+    let text = harness.refusal("a.sh", Some("a.toml"));
+    assert!(text.contains("`memory` can't be enforced here"), "{text}");
+    harness.write("a.toml", "");
+    assert!(matches!(harness.try_install("a.sh", Some("a.toml")), Outcome::Installed(_)));
+}
+
+#[test]
+fn told_to_stop_it_asks_and_then_kills_and_removes_its_groups() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
+    let polite = harness.install("polite.sh", "trap 'exit 7' TERM; echo x; while :; do sleep 0.01; done", "");
+    let deaf = harness.install("deaf.sh", ESCAPEE, "");
+    let mut workers = Vec::new();
+    for installed in [&polite, &deaf] {
+        let (worker, number) = harness.order(installed, None, &[]);
+        let (_, descriptors) = harness.spawned(number);
+        ready(&descriptors);
+        workers.push((worker, descriptors));
+    }
+    // One peer at a time: the second is closed at once.
+    let second = common::connect(&harness.path("spawner.sock"));
+    assert_eq!(rustix::io::read(&second, &mut [0; 1]).unwrap(), 0);
+    let pid = rustix::process::Pid::from_child(&harness.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(harness.exited(workers[0].0).status, ExitStatus::Code(7));
+    assert_eq!(harness.exited(workers[1].0).status, ExitStatus::Signal(9), "after the grace of 500 ms");
+    assert!(harness.child.wait().unwrap().success());
+    assert!(!std::path::Path::new(&format!("/sys/fs/cgroup/unified/fnd-{}", harness.child.id())).exists());
+}

@@ -1,0 +1,194 @@
+//! What a function gets, and what is told of its end, with real cgroups.
+#![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod common;
+use common::{Harness, privileged};
+use fnd_core::frame::{Containment, ExitStatus, Release, Reply, Request};
+use fnd_core::ids::InvocationId;
+use std::fs;
+
+#[test]
+fn a_script_gets_its_user_environment_input_and_result_and_nothing_else() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    assert_eq!(harness.welcome.containment, Containment::Cgroup);
+    let script = "id -u; umask; cat; grep -E '^(Cap|NoNewPrivs)' /proc/self/status; ls /proc/self/fd | wc -l; \
+        pwd; echo result > \"$FND_RESULT\"; echo err >/dev/stderr; echo out >/dev/stdout; env | sort >&2; touch $HOME/a $TMPDIR/b; exit 3\n";
+    let installed = harness.install("hello.sh", &format!("\u{feff}{}", script.replace('\n', "\r\n")), "");
+    let run = harness.run(&installed, Some(b"payload\n"), &[("FND_FUNCTION", "hello"), ("DATA", "{}")]);
+    assert_eq!(run.exited.status, ExitStatus::Code(3), "{}", run.stderr);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[..3], [installed.uid.to_string().as_str(), "0077", "payload"]);
+    assert_eq!(installed.uid, 70_000);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert!(lines.contains(&format!("{set}:\t0000000000000000").as_str()), "{set} in {lines:?}");
+    }
+    assert!(lines.contains(&"NoNewPrivs:\t1"));
+    assert!(lines.contains(&"4"), "0, 1, 2 and the directory `ls` reads: {lines:?}"); // ls | wc
+    let code = harness.path(&format!("state/versions/hello/{}/code", installed.version.hex()));
+    assert!(lines.contains(&code.to_str().unwrap()));
+    assert!(lines.contains(&"out") && run.stderr.contains("err\n"), "{}", run.stderr);
+    assert_eq!(run.result, "result\n");
+    let home = harness.path("state/home/hello");
+    let tmp = harness.path(&format!("state/tmp/hello/{}/tmp", InvocationId(1)));
+    for wanted in [
+        "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
+        format!("HOME={}", home.display()),
+        format!("STATE_DIRECTORY={}", home.display()),
+        format!("TMPDIR={}", tmp.display()),
+        "USER=hello".to_owned(),
+        "LANG=C.UTF-8".to_owned(),
+        "FROM_PLAN={state}".to_owned(),
+        format!("CODE={}", code.display()),
+        "DATA={}".to_owned(),
+        format!("SCRIPT={}/hello.sh", code.display()),
+    ] {
+        assert!(run.stderr.lines().any(|line| line == wanted), "{wanted} in {}", run.stderr);
+    }
+    let names: Vec<&str> = run.stderr.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    assert!(!names.contains(&"CARGO_PKG_NAME"), "the spawner's environment leaks: {names:?}");
+    assert!(run.exited.cpu_us > 0 && run.exited.memory_peak.is_some() && !run.exited.stragglers);
+    // The invocation's files go with it, the function's stay.
+    assert!(tmp.join("b").exists());
+    let number =
+        harness.send(&Request::Release(Release { function: installed.id, invocation: InvocationId(1) }), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    assert!(!tmp.exists() && !tmp.parent().unwrap().exists() && home.join("a").exists());
+}
+
+#[test]
+fn tmp_outlives_an_attempt_and_previous_is_passed() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed =
+        harness.install("again.sh", "echo x >>$TMPDIR/n; wc -l <$TMPDIR/n; cat ${FND_PREVIOUS:-/dev/null}", "");
+    let first = harness.order_in(&installed, InvocationId(9), (None, None), &[]);
+    assert_eq!(harness.finish(first.0, first.1).stdout, "1\n");
+    let second = harness.order_in(&installed, InvocationId(9), (None, Some(b"before")), &[]);
+    assert_eq!(harness.finish(second.0, second.1).stdout, "2\nbefore");
+}
+
+#[test]
+fn ends_are_told_as_they_were() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("ends.sh", "case $DATA in code) exit 200;; *) kill -$DATA $$; sleep 5;; esac", "");
+    let code = harness.run(&installed, None, &[("DATA", "code")]);
+    assert_eq!(code.exited.status, ExitStatus::Code(200));
+    let segv = harness.run(&installed, None, &[("DATA", "SEGV")]);
+    assert_eq!(segv.exited.status, ExitStatus::Signal(11));
+    let refused = harness.order(&installed, None, &[("LD_PRELOAD", "/x.so")]);
+    assert!(matches!(harness.answer(refused.1).0, Reply::SpawnFailed(failed) if failed.message.contains("LD_PRELOAD")));
+    let big = "x".repeat(65_536);
+    let run = harness.run(&installed, None, &[("DATA", "code"), ("CONTEXT", &big)]);
+    assert_eq!(run.exited.status, ExitStatus::Code(200));
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_is_told_with_the_step() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    harness.write("broken", "no format");
+    let path = harness.path("functions/broken");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let installed = harness.install("broken", "no format", "exec=1");
+    let (_, number) = harness.order(&installed, None, &[]);
+    let Reply::SpawnFailed(failed) = harness.answer(number).0 else { panic!("it ran") };
+    assert!(failed.message.contains("execute the program") && failed.message.contains("format"), "{}", failed.message);
+}
+
+#[test]
+fn many_runs_one_after_the_other_use_one_launcher() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let script = harness.install("quick.sh", ":", "");
+    let program = harness.install("true", "", "exec=1");
+    fs::copy("/bin/true", harness.path("functions/true")).unwrap();
+    let program = match harness.try_install("true", Some("true.toml")) {
+        common::Outcome::Installed(installed) => installed,
+        common::Outcome::Refused(problems, _) => panic!("{problems:?} {program:?}"),
+    };
+    for (what, installed) in [("bash -c :", &script), ("/bin/true", &program)] {
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let start = fnd_spawner::clock::now();
+            let (worker, number) = harness.order(installed, None, &[]);
+            let spawned = harness.spawned(number);
+            harness.exited(worker);
+            times.push(fnd_spawner::clock::now() - start);
+            drop(spawned);
+        }
+        times.sort();
+        println!("{what}: Spawn to Exited p50 {:?}, p99 {:?}", times[100], times[198]);
+    }
+    let parent = harness.child.id();
+    let launchers = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    assert_eq!(launchers.split_whitespace().count(), 3, "judge and two launchers: {launchers}");
+}
+
+#[test]
+fn a_newer_version_replaces_the_launcher_when_it_is_idle() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let first = harness.install("v.sh", "echo 1; read -r line; echo $line", "");
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    let (worker, number) = harness.order_pipe(&first, read);
+    let (_, mut descriptors) = harness.spawned(number);
+    let second = harness.install("v.sh", "echo 2", "");
+    assert_eq!(harness.run(&second, None, &[]).stdout, "2\n");
+    // The old version's attempt goes on beside it, and takes nothing along when it ends.
+    let parent = harness.child.id();
+    let children = || fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    common::until("judge, two launchers, one worker", || children().split_whitespace().count() == 4);
+    rustix::io::write(&write, b"old\n").unwrap();
+    assert_eq!(common::text(descriptors.pop_front().unwrap()), "1\nold\n");
+    assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
+    common::until("the old launcher ended", || children().split_whitespace().count() == 2);
+    assert_eq!(harness.run(&second, None, &[]).stdout, "2\n");
+    // Once idle for ten seconds the other one goes too, and the function's groups with it.
+    let group = format!("/sys/fs/cgroup/unified/fnd-{parent}/f/v");
+    let there = fs::exists(&group).unwrap();
+    common::until_within(20, "the idle launcher ended", || children().split_whitespace().count() == 1);
+    common::until("its groups went", || !fs::exists(&group).unwrap());
+    println!("group was there: {there}");
+    assert_eq!(harness.run(&first, None, &[]).stdout, "1\n\n", "and it starts again, an old version too");
+}
+
+#[test]
+fn a_thousand_functions_are_installed_and_again() {
+    let mut harness = Harness::start();
+    for n in 0..1000 {
+        harness.write(&format!("f{n}.sh"), &format!("echo {n}"));
+    }
+    for round in ["first", "again"] {
+        let start = fnd_spawner::clock::now();
+        let numbers: Vec<u32> = (0..1000)
+            .map(|n| {
+                let install = fnd_core::frame::Install {
+                    directory: 0,
+                    function: fnd_core::ids::FunctionName::new(&format!("f{n}")).unwrap(),
+                    source: format!("f{n}.sh"),
+                    sidecar: None,
+                    directory_form: false,
+                };
+                harness.send(&Request::Install(install), Vec::new())
+            })
+            .collect();
+        for number in numbers {
+            assert!(matches!(harness.answer(number).0, Reply::Installed(_)));
+        }
+        println!("1000 installs, {round}: {:?}", fnd_spawner::clock::now() - start);
+    }
+}
