@@ -1,2 +1,25 @@
-//! Not built yet.
-fn main() {}
+//! `fnd`: turns files into supervised functions.
+
+use clap::Parser;
+use fnd_daemon::cli::Cli;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if cli.judge {
+        // Whoever started it sees the end and says what follows.
+        return fnd_daemon::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    if cli.check {
+        return fnd_daemon::check::run(&cli);
+    }
+    match fnd_daemon::run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed: the exit code says it too.
+            let _ = writeln!(std::io::stderr(), "error: {}", fnd_daemon::chain(error.as_ref()));
+            ExitCode::from(fnd_daemon::exit_code(&error))
+        }
+    }
+}

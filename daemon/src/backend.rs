@@ -1,0 +1,300 @@
+//! The daemon as the control server sees it: [`Backend`] over the supervisor, the ledger and the kept output.
+
+use crate::control::backend::{
+    Answering, Backend, Bounds, Failure, InvocationFilter, LogLines, LogQuery, Pending, SubmitRequest,
+};
+use crate::driver::{Asked, Daemon};
+use crate::ledger;
+use fnd_core::api::{
+    FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView, ValidateReport,
+    ValidateRequest,
+};
+use fnd_core::check;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::frame::Request;
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::outcome::Trigger;
+use fnd_core::record::RunResult;
+use fnd_core::runtime::RuntimeSummary;
+use fnd_core::supervisor::{Event, ReplyTo, Submit};
+use fnd_files::Disk;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Lines between a reader of kept output and its caller.
+const LINES_MAX: usize = 256;
+
+/// The backend: the daemon, and what reads for it.
+pub struct Control {
+    /// The daemon.
+    pub daemon: Rc<Daemon>,
+    /// The history.
+    pub reader: ledger::Reader,
+    /// Where kept output lies.
+    pub logs: PathBuf,
+    /// Configuration file and directories of runtimes.
+    pub places: Arc<(String, Vec<String>)>,
+}
+
+impl Control {
+    /// Makes a place for an answer and hands an event that brings it to the supervisor.
+    fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
+        let (sender, receiver) = oneshot::channel();
+        let reply = {
+            let mut state = self.daemon.state.borrow_mut();
+            state.last_reply += 1;
+            let reply = ReplyTo(state.last_reply);
+            state.replies.insert(reply, sender);
+            reply
+        };
+        self.daemon.step(event(reply));
+        receiver
+    }
+}
+
+fn failure(error: impl std::fmt::Display) -> Failure {
+    Failure(error.to_string())
+}
+
+impl Backend for Control {
+    fn health(&self) -> Result<(), String> {
+        let state = self.daemon.state.borrow();
+        match &state.connection {
+            Some(_) => Ok(()),
+            None => Err("no connection to fnd-spawner".into()),
+        }
+    }
+
+    fn node_status(&self) -> NodeStatus {
+        self.daemon.state.borrow().node()
+    }
+
+    fn functions(&self) -> Vec<FunctionStatus> {
+        self.daemon.state.borrow().function_list()
+    }
+
+    fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
+        self.daemon.state.borrow().function_detail(name)
+    }
+
+    fn bounds(&self, name: &FunctionName) -> Option<Bounds> {
+        let state = self.daemon.state.borrow();
+        let limits = &state.functions.get(name)?.serving.as_ref()?.manifest.limits;
+        Some(Bounds {
+            body: limits.body,
+            timeout: limits.timeout,
+        })
+    }
+
+    fn submit(&self, request: SubmitRequest) -> Answering {
+        let id = {
+            let mut state = self.daemon.state.borrow_mut();
+            let now = state.clock.now();
+            state.ids.next(now.unix_ms)
+        };
+        self.ask(|reply| {
+            Event::Submit(Box::new(Submit {
+                id,
+                function: request.function,
+                trigger: Trigger::Manual,
+                payload: request.payload,
+                reply: Some(reply),
+                wait: request.wait,
+                timeout: request.timeout,
+                not_before_ms: request.not_before_ms,
+                expires_ms: request.expires_ms,
+                idempotency_key: request.idempotency_key,
+            }))
+        })
+    }
+
+    fn cancel(&self, id: InvocationId) -> Answering {
+        self.ask(|reply| Event::Cancel { id, reply })
+    }
+
+    fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {
+        self.ask(|reply| Event::SetEnabled {
+            function: name.clone(),
+            enabled,
+            reply,
+        })
+    }
+
+    fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
+        let reader = self.reader.clone();
+        // What is in memory is newer than what is on disk.
+        let live = self.daemon.state.borrow().supervisor.invocation(id);
+        Box::pin(async move {
+            let stored = reader.get(id).await.map_err(failure)?;
+            let (record, attempts) = match (live, stored) {
+                (Some(live), stored) => (live, stored.map(|(_, attempts)| attempts).unwrap_or_default()),
+                (None, Some(stored)) => stored,
+                (None, None) => return Ok(None),
+            };
+            Ok(Some(ledger::invocation_view(record, &attempts)))
+        })
+    }
+
+    fn ended(&self, id: InvocationId) -> Option<oneshot::Receiver<()>> {
+        let mut state = self.daemon.state.borrow_mut();
+        state.supervisor.invocation(id)?;
+        let (sender, receiver) = oneshot::channel();
+        state.ends.entry(id).or_default().push(sender);
+        Some(receiver)
+    }
+
+    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            let filter = ledger::Filter {
+                function: filter.function,
+                state: filter.state,
+                reason: filter.reason,
+                trigger: filter.trigger,
+                since_ms: filter.since_ms,
+                until_ms: filter.until_ms,
+                limit: Some(filter.limit),
+                after: filter.after,
+            };
+            let page = reader.list(filter).await.map_err(failure)?;
+            Ok(InvocationList {
+                invocations: page.records.iter().map(InvocationView::of).collect(),
+                next: page.next.map(|id| id.to_string()),
+            })
+        })
+    }
+
+    fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            match reader.result(id).await.map_err(failure)? {
+                ledger::ResultOf::Ended(result) => Ok(result),
+                ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
+            }
+        })
+    }
+
+    fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>> {
+        let output = self.daemon.state.borrow().output.clone();
+        let root = self.logs.clone();
+        let functions = match &query.function {
+            Some(function) => vec![function.clone()],
+            None => self
+                .daemon
+                .state
+                .borrow()
+                .functions
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect(),
+        };
+        let end = query.invocation.and_then(|id| self.ended(id));
+        Box::pin(crate::follow::lines(
+            crate::follow::Source {
+                output,
+                root,
+                functions,
+                end,
+            },
+            query,
+            LINES_MAX,
+        ))
+    }
+
+    fn reload(&self) -> Pending<Result<ReloadReport, Failure>> {
+        let (sender, settled) = oneshot::channel();
+        let before = {
+            let mut state = self.daemon.state.borrow_mut();
+            if let Some(number) = state.send(&Request::Reload, Vec::new()) {
+                state.asked.insert(number, Asked::Reload);
+            }
+            let scan = state.installer.new_scan();
+            // Everything is judged again: defaults and sizes may have changed. The scan comes after the settings, because the
+            // spawner answers in order.
+            state.catalog.rescan(scan, true);
+            state.settling.push((scan, sender));
+            versions(&state.functions)
+        };
+        self.daemon.changed.notify_one();
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move {
+            settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
+            let state = daemon.state.borrow();
+            let after = versions(&state.functions);
+            let mut diagnostics = state.settings.diagnostics.clone();
+            diagnostics.extend(
+                state
+                    .functions
+                    .iter()
+                    .flat_map(|(_, function)| function.diagnostics.clone()),
+            );
+            Ok(ReloadReport {
+                applied: after
+                    .iter()
+                    .filter(|new| !before.contains(new))
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                removed: before
+                    .iter()
+                    .filter(|(name, _)| state.functions.get(name).is_none())
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                diagnostics,
+            })
+        })
+    }
+
+    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>> {
+        let places = Arc::clone(&self.places);
+        Box::pin(async move {
+            // Reads configuration and runtimes: not on the thread that answers everybody.
+            let judged = tokio::task::spawn_blocking(move || {
+                let (config, runtimes) = &*places;
+                let (judge, mut diagnostics) = check::judge(&Disk, config, runtimes);
+                if let Some(judge) = judge {
+                    let checked = check::text(&judge, &request.name, request.content.as_bytes());
+                    diagnostics.extend(checked.all().cloned());
+                }
+                diagnostics
+            });
+            let diagnostics = judged.await.map_err(failure)?;
+            let valid = !diagnostics.iter().any(Diagnostic::is_error);
+            Ok(ValidateReport { valid, diagnostics })
+        })
+    }
+
+    fn drain(&self) -> oneshot::Receiver<()> {
+        self.daemon.drain()
+    }
+
+    fn runtimes(&self) -> Vec<RuntimeSummary> {
+        self.daemon.state.borrow().settings.runtimes.clone()
+    }
+
+    fn sizes(&self) -> Vec<SizeView> {
+        let state = self.daemon.state.borrow();
+        let sizes = state.settings.settings.sizes.iter();
+        sizes
+            .map(|(name, limits)| SizeView {
+                name: name.clone(),
+                limits: limits.clone(),
+            })
+            .collect()
+    }
+
+    fn config(&self) -> serde_json::Value {
+        serde_json::to_value(&self.daemon.state.borrow().settings.settings).unwrap_or_default()
+    }
+}
+
+type Versions = Vec<(FunctionName, Option<fnd_core::ids::Version>)>;
+
+fn versions(functions: &crate::functions::Functions) -> Versions {
+    let version = |function: &crate::functions::Function| function.serving.as_ref().map(|serving| serving.version);
+    functions
+        .iter()
+        .map(|(name, function)| (name.clone(), version(function)))
+        .collect()
+}

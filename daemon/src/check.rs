@@ -1,0 +1,91 @@
+//! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. And where the functions
+//! are, which the configuration may say.
+
+use crate::cli::{Cli, Places};
+use fnd_core::check::{check, settings};
+use fnd_core::diagnostic::{Colour, Diagnostic};
+use fnd_core::judge::{Judge, SettingsDocument};
+use fnd_files::Disk;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code for a wrong configuration or manifest (sysexits.h, `EX_CONFIG`).
+const CONFIGURATION: u8 = 78;
+
+/// Judges, prints what is wrong to standard error and a line of result to standard output.
+#[must_use]
+pub fn run(cli: &Cli) -> ExitCode {
+    let mut judge = Judge::new();
+    let places = match cli.places() {
+        Ok(places) => places,
+        Err(error) => return print(&[Diagnostic::error("places", error.to_string())], 0),
+    };
+    let document = match configure(&mut judge, &places) {
+        Ok(document) => document,
+        Err(diagnostics) => return print(&diagnostics, 0),
+    };
+    let places = with_settings(places, &document);
+    let mut diagnostics = document.diagnostics;
+    let mut functions = 0;
+    for directory in &places.functions {
+        if !directory.is_dir() {
+            continue;
+        }
+        let checked = check(&judge, &Disk, &directory.display().to_string());
+        functions += checked.verdicts.len();
+        diagnostics.extend(checked.all().cloned());
+    }
+    print(&diagnostics, functions)
+}
+
+/// Returns the places, functions directories as the configuration says. A configuration that fnd may not read is the
+/// spawner's to judge.
+///
+/// # Errors
+/// The places are not known.
+pub fn places(cli: &Cli) -> anyhow::Result<Places> {
+    let places = cli.places()?;
+    match configure(&mut Judge::new(), &places) {
+        Ok(document) => Ok(with_settings(places, &document)),
+        Err(_) => Ok(places),
+    }
+}
+
+fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec<Diagnostic>> {
+    let (config, runtimes) = places.judged();
+    let files = settings(&Disk, &config, &runtimes)?;
+    let (_, document) = judge.settings(&files);
+    if document.settings.is_some() {
+        Ok(document)
+    } else {
+        Err(document.diagnostics)
+    }
+}
+
+fn with_settings(mut places: Places, document: &SettingsDocument) -> Places {
+    let named = document
+        .settings
+        .as_ref()
+        .and_then(|settings| settings.functions_dirs.as_ref());
+    if let Some(directories) = named.filter(|_| !places.functions_named) {
+        places.functions = directories.iter().map(PathBuf::from).collect();
+    }
+    places
+}
+
+fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
+    let mut stderr = io::stderr();
+    let plain = !stderr.is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colour = if plain { Colour::Plain } else { Colour::Ansi };
+    for diagnostic in diagnostics {
+        let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // closed: the exit code says it too
+    }
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+    let _ = writeln!(io::stdout(), "{functions} functions, {errors} errors"); // as above
+    if errors == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(CONFIGURATION)
+    }
+}

@@ -1,0 +1,114 @@
+//! fnd-spawner as fnd's own child (development and `--user`), or the connection to one that runs already.
+
+use crate::cli::{Cli, Places};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, socketpair};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Why there is no spawner.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnerError {
+    /// Its program is not where it should be.
+    #[error("found no fnd-spawner beside fnd nor in /usr/libexec/fnd: build it with `cargo build -p fnd-spawner`")]
+    NotFound,
+    /// It could not be started.
+    #[error("failed to start `{path}`")]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It could not be reached.
+    #[error("failed to connect to the spawner at `{path}`; is fnd-spawner.service running?")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A spawner: the socket, and the process where it is fnd's own.
+pub struct Spawner {
+    /// Connected `SOCK_SEQPACKET` socket.
+    pub socket: OwnedFd,
+    /// The child; closing the socket ends it.
+    pub child: Option<Child>,
+}
+
+/// Connects to the spawner named, or starts one.
+///
+/// # Errors
+/// [`SpawnerError`].
+pub fn spawner(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
+    match &cli.spawner_socket {
+        Some(path) => Ok(Spawner {
+            socket: reach(path)?,
+            child: None,
+        }),
+        None => start(cli, places),
+    }
+}
+
+fn reach(path: &Path) -> Result<OwnedFd, SpawnerError> {
+    let failed = |errno: rustix::io::Errno| SpawnerError::Connect {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    connect(&socket, &address).map_err(failed)?;
+    Ok(socket)
+}
+
+fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
+    let own = std::env::current_exe().map_err(|source| SpawnerError::Start {
+        path: "/proc/self/exe".into(),
+        source,
+    })?;
+    let beside = own.with_file_name("fnd-spawner");
+    let installed = PathBuf::from("/usr/libexec/fnd/fnd-spawner");
+    let path = [beside, installed]
+        .into_iter()
+        .find(|path| path.is_file())
+        .ok_or(SpawnerError::NotFound)?;
+    let failed = |source: io::Error| SpawnerError::Start {
+        path: path.clone(),
+        source,
+    };
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| failed(errno.into()))?;
+    let mut command = Command::new(&path);
+    for dir in &places.functions {
+        command.arg("--functions").arg(dir);
+    }
+    for dir in &places.runtimes {
+        command.arg("--runtimes").arg(dir);
+    }
+    command
+        .arg("--config")
+        .arg(&places.config)
+        .arg("--state")
+        .arg(&places.state);
+    command
+        .arg("--run-dir")
+        .arg(places.run_dir.join("spawner"))
+        .arg("--fnd")
+        .arg(&own);
+    // Its standard input is the socket: no descriptor number to agree on.
+    command.args(["--socket-fd", "0"]).stdin(Stdio::from(theirs));
+    if let Some(name) = &cli.cgroup_root {
+        command.arg("--cgroup-root").arg(name);
+    }
+    if cli.best_effort_limits {
+        command.arg("--best-effort-limits");
+    }
+    let child = command.spawn().map_err(failed)?;
+    Ok(Spawner {
+        socket: ours,
+        child: Some(child),
+    })
+}

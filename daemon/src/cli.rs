@@ -1,0 +1,185 @@
+//! What `fnd` is told on its command line and by its environment, and the places that follow from it.
+
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Turns files into supervised functions.
+///
+/// A file dropped into the functions directory is started in its own cgroup with limits, killed on timeout with everything
+/// it forked, retried with backoff, and its status, output and history are kept. `fndctl` talks to this daemon.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "fnd",
+    version,
+    after_help = "\
+Examples:
+  fnd --check                               judge configuration and every manifest, start nothing
+  fnd --user                                run for yourself, without root
+  fnd --functions ./fns --state /tmp/s --run-dir /tmp/r
+
+Exit codes: 0 stopped, 1 failed, 2 usage, 75 another daemon holds the state, 78 configuration."
+)]
+pub struct Cli {
+    /// Configuration file; `conf.d/*.toml` beside it are merged over it
+    #[arg(long, value_name = "FILE", env = "FND_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Functions directory; may be repeated, the first wins on a name clash
+    #[arg(long, value_name = "DIR", env = "FND_FUNCTIONS", value_delimiter = ':')]
+    pub functions: Vec<PathBuf>,
+    /// Directory with runtimes (`ID/runtime.toml`); may be repeated, a later one wins
+    #[arg(long, value_name = "DIR", env = "FND_RUNTIMES", value_delimiter = ':')]
+    pub runtimes: Vec<PathBuf>,
+    /// State directory: history, output, installed versions
+    #[arg(long, value_name = "DIR", env = "FND_STATE")]
+    pub state: Option<PathBuf>,
+    /// Directory for the control socket and status files
+    #[arg(long, value_name = "DIR", env = "FND_RUN_DIR")]
+    pub run_dir: Option<PathBuf>,
+    /// Address of the HTTP listener (not supported yet)
+    #[arg(long, value_name = "ADDR", env = "FND_LISTEN")]
+    pub listen: Option<String>,
+    /// Run for the user who starts it: places below the home directory, no root
+    #[arg(long, env = "FND_USER")]
+    pub user: bool,
+    /// Go on where a limit that a manifest asks for cannot be enforced
+    #[arg(long, env = "FND_BEST_EFFORT_LIMITS")]
+    pub best_effort_limits: bool,
+    /// Judge configuration and every manifest, print what is wrong, and exit: 0, or 78
+    #[arg(long)]
+    pub check: bool,
+    /// Socket of a spawner that runs already; without it fnd starts one as its child
+    #[arg(long, value_name = "PATH", env = "FND_SPAWNER_SOCKET")]
+    pub spawner_socket: Option<PathBuf>,
+    /// Name of the cgroup made for functions when fnd starts the spawner itself
+    #[arg(long, value_name = "NAME", env = "FND_CGROUP_ROOT")]
+    pub cgroup_root: Option<String>,
+    /// Judge manifests for fnd-spawner on standard input (started by it)
+    #[arg(long, hide = true)]
+    pub judge: bool,
+}
+
+/// Where everything is.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// `fnd.toml`.
+    pub config: PathBuf,
+    /// Functions directories, absolute, most important first.
+    pub functions: Vec<PathBuf>,
+    /// Whether the functions directories were named on the command line, which wins over `functions_dirs`.
+    pub functions_named: bool,
+    /// Runtimes directories, least important first.
+    pub runtimes: Vec<PathBuf>,
+    /// State.
+    pub state: PathBuf,
+    /// Control socket, status files.
+    pub run_dir: PathBuf,
+}
+
+impl Places {
+    /// Returns configuration file and directories of runtimes as the judge takes them.
+    #[must_use]
+    pub fn judged(&self) -> (String, Vec<String>) {
+        let text = |path: &PathBuf| path.display().to_string();
+        (text(&self.config), self.runtimes.iter().map(text).collect())
+    }
+}
+
+/// Why the places are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum PlacesError {
+    /// `--user` without a home.
+    #[error("`--user` needs HOME (and for sockets XDG_RUNTIME_DIR) in the environment")]
+    NoHome,
+    /// A path cannot be made absolute.
+    #[error("failed to make `{path}` absolute")]
+    Absolute {
+        /// The path as given.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Cli {
+    /// Returns the places: those named, else those of the system or, with `--user`, of the user (contract, section 1).
+    ///
+    /// # Errors
+    /// [`PlacesError`].
+    pub fn places(&self) -> Result<Places, PlacesError> {
+        let defaults = if self.user { user_places()? } else { system_places() };
+        let absolute = |path: &PathBuf| {
+            std::path::absolute(path).map_err(|source| PlacesError::Absolute {
+                path: path.clone(),
+                source,
+            })
+        };
+        let or = |named: &Option<PathBuf>, default: PathBuf| named.as_ref().map_or(Ok(default), absolute);
+        let all = |named: &[PathBuf], default: Vec<PathBuf>| {
+            if named.is_empty() {
+                Ok(default)
+            } else {
+                named.iter().map(absolute).collect()
+            }
+        };
+        Ok(Places {
+            config: or(&self.config, defaults.config)?,
+            functions: all(&self.functions, defaults.functions)?,
+            functions_named: !self.functions.is_empty(),
+            runtimes: all(&self.runtimes, defaults.runtimes)?,
+            state: or(&self.state, defaults.state)?,
+            run_dir: or(&self.run_dir, defaults.run_dir)?,
+        })
+    }
+}
+
+fn system_places() -> Places {
+    Places {
+        config: "/etc/fnd/fnd.toml".into(),
+        functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
+        functions_named: false,
+        runtimes: vec!["/usr/lib/fnd/runtimes".into(), "/etc/fnd/runtimes".into()],
+        state: "/var/lib/fnd".into(),
+        run_dir: "/run/fnd".into(),
+    }
+}
+
+fn user_places() -> Result<Places, PlacesError> {
+    let home = std::env::home_dir().ok_or(PlacesError::NoHome)?;
+    let xdg = |name: &str, default: &str| std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
+    let config = xdg("XDG_CONFIG_HOME", ".config").join("fnd");
+    let state = xdg("XDG_STATE_HOME", ".local/state").join("fnd");
+    let run_dir =
+        std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |dir| PathBuf::from(dir).join("fnd"));
+    Ok(Places {
+        config: config.join("fnd.toml"),
+        functions: vec![config.join("functions")],
+        functions_named: false,
+        runtimes: vec![
+            "/usr/lib/fnd/runtimes".into(),
+            xdg("XDG_DATA_HOME", ".local/share").join("fnd/runtimes"),
+        ],
+        state,
+        run_dir,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn named_places_win_and_become_absolute() {
+        let cli = Cli::parse_from(["fnd", "--functions", "a", "--functions", "/b", "--state", "/s"]);
+        let places = cli.places().unwrap();
+        assert!(places.functions[0].is_absolute() && places.functions[0].ends_with("a"));
+        assert_eq!(places.functions[1], PathBuf::from("/b"));
+        assert_eq!(places.state, PathBuf::from("/s"));
+        assert_eq!(places.run_dir, PathBuf::from("/run/fnd"));
+    }
+}

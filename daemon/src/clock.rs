@@ -1,0 +1,170 @@
+//! The only caller of now(): both clocks, their text forms, and the ids that come from them.
+//!
+//! Deadlines and delays are on `CLOCK_MONOTONIC`, not `CLOCK_BOOTTIME`: tokio's timers are on it too, so that what wakes the
+//! driver and what it compares with are one clock, and a function on a suspended machine has not used up its timeout.
+
+use fnd_core::ids::InvocationId;
+use fnd_core::supervisor::Now;
+use jiff::Timestamp;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Both clocks, the monotonic one counted from when this was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// Returns a clock whose monotonic part begins at zero now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { origin: monotonic() }
+    }
+
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        Now {
+            mono: monotonic().saturating_duration_since(self.origin),
+            unix_ms: unix_ms(),
+        }
+    }
+
+    /// Returns the instant at which the monotonic part is `mono`, for timers (`tokio::time::Instant::from_std`).
+    #[must_use]
+    pub fn instant(&self, mono: Duration) -> Instant {
+        // Beyond what the clock can show means never; a century is as good.
+        let century = Duration::from_secs(100 * 366 * 86_400);
+        self.origin.checked_add(mono).unwrap_or(self.origin + century)
+    }
+}
+
+/// Returns the monotonic clock, for deadlines of edges that have no [`Clock`].
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+/// Returns the wall clock in Unix milliseconds; 0 where it stands before 1970.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns RFC 3339 text in UTC with milliseconds, `2026-11-21T08:00:00.123Z`.
+#[must_use]
+pub fn rfc3339(unix_ms: u64) -> String {
+    let time = i64::try_from(unix_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        .unwrap_or(Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+/// Returns the Unix milliseconds of RFC 3339 text with any offset; absent where it is none or before 1970.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<u64> {
+    let time: Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok()
+}
+
+/// Makes invocation ids: `UUIDv7` (RFC 9562, section 5.7), each greater than every one before it.
+///
+/// Also greater than the last one stored, so that a clock that went back between two runs of fnd does not mix up the
+/// order of the history; until the clock has caught up, ids then count on from the last one.
+#[derive(Debug)]
+pub struct Ids {
+    last: u128,
+    random: fastrand::Rng,
+}
+
+/// The 74 bits of a `UUIDv7` that are neither time nor version nor variant.
+const TAIL_BITS: u32 = 74;
+
+impl Ids {
+    /// Returns a generator that continues after `last`, the newest id of the ledger.
+    #[must_use]
+    pub fn after(last: Option<InvocationId>) -> Self {
+        let last = last.map_or(0, |id| compact(id.0));
+        let random = fastrand::Rng::new();
+        Self { last, random }
+    }
+
+    /// Returns the next id, made at `unix_ms`.
+    pub fn next(&mut self, unix_ms: u64) -> InvocationId {
+        // Random below the clock; the top bit stays clear so that counting on does not soon run into the next millisecond.
+        let fresh = (u128::from(unix_ms) << TAIL_BITS) | (self.random.u128(..) & ((1 << (TAIL_BITS - 1)) - 1));
+        // A step of random size, so that one id does not tell the next one.
+        let counted = self.last + 1 + u128::from(self.random.u32(..));
+        self.last = if fresh > self.last { fresh } else { counted };
+        let time = u64::try_from(self.last >> TAIL_BITS).unwrap_or(u64::MAX) & 0xffff_ffff_ffff;
+        let tail = self.last & ((1 << TAIL_BITS) - 1);
+        // 12 bits go beside the version, 62 beside the variant; the builder sets those.
+        let placed = ((tail >> 62) << 64) | (tail & ((1 << 62) - 1));
+        let mut rest = [0; 10];
+        rest.copy_from_slice(&placed.to_be_bytes()[6..]);
+        let id = uuid::Builder::from_unix_timestamp_millis(time, &rest).into_uuid();
+        InvocationId(id.as_u128())
+    }
+}
+
+/// Returns an id's time and tail without version and variant: 48 + 74 bits, in the same order as the ids.
+fn compact(id: u128) -> u128 {
+    let time = id >> 80;
+    let high = (id >> 64) & 0xfff;
+    let low = id & ((1 << 62) - 1);
+    (time << TAIL_BITS) | (high << 62) | low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_survive_their_text() {
+        assert_eq!(rfc3339(1_795_248_000_123), "2026-11-21T08:00:00.123Z");
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(parse_rfc3339("2026-11-21T08:00:00.123Z"), Some(1_795_248_000_123));
+        assert_eq!(parse_rfc3339("2026-11-21T10:00:00+02:00"), Some(1_795_248_000_000));
+        assert_eq!(parse_rfc3339("yesterday"), None);
+        assert!(rfc3339(u64::MAX).starts_with("9999-12-"));
+    }
+
+    #[test]
+    fn ids_are_version_7_of_their_time_and_grow() {
+        let mut ids = Ids::after(None);
+        let mut last = InvocationId(0);
+        for i in 0..10_000_u64 {
+            let id = ids.next(1_795_248_000_000 + i / 1000);
+            assert!(id > last, "{id} after {last}");
+            let uuid = uuid::Uuid::from_u128(id.0);
+            assert_eq!(uuid.get_version_num(), 7);
+            assert_eq!(uuid.get_variant(), uuid::Variant::RFC4122);
+            assert_eq!(id.0 >> 80, u128::from(1_795_248_000_000 + i / 1000));
+            last = id;
+        }
+    }
+
+    #[test]
+    fn a_clock_set_back_does_not_bring_ids_below_the_last_stored() {
+        let stored = Ids::after(None).next(2_000_000_000_000);
+        let mut ids = Ids::after(Some(stored));
+        let first = ids.next(1_000_000_000_000);
+        let second = ids.next(1_000_000_000_001);
+        assert!(stored < first && first < second);
+        assert!(ids.next(2_000_000_000_001) > second);
+        assert_eq!(InvocationId::parse(&first.to_string()), Some(first));
+    }
+
+    #[test]
+    fn clocks_go_forward_from_zero() {
+        let clock = Clock::start();
+        let (a, b) = (clock.now(), clock.now());
+        assert!(a.mono <= b.mono && a.mono < Duration::from_secs(60));
+        assert!(a.unix_ms > 1_600_000_000_000);
+        assert!(clock.instant(Duration::MAX) > clock.instant(Duration::ZERO));
+    }
+}

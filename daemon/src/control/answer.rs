@@ -1,0 +1,215 @@
+//! How a run ended, in HTTP: the table of contract section 5.
+
+use super::backend::{Answering, Failure};
+use super::request::short;
+use super::response::{self, Answered, INVOCATION, Refusal, Refused, header, refuse};
+use fnd_core::api::{InvocationView, Problem};
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::outcome::{Class, Reason, Skip, State};
+use fnd_core::problem::Code;
+use fnd_core::record::RunResult;
+use fnd_core::supervisor::{Answer, Rejection};
+use hyper::StatusCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Waits for an answer.
+///
+/// # Errors
+/// [`Code::Unavailable`] where fnd stops before it comes.
+pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
+    let stopping = "fnd is stopping; whether the request was accepted is in the history (`fndctl history`)";
+    answering.await.map_err(|_| refuse(Code::Unavailable, stopping))
+}
+
+/// Returns what a caller who asked for a run is answered.
+///
+/// # Errors
+/// Everything but a success and an acceptance.
+pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
+    match answer {
+        Answer::Finished(record) => of_end(&InvocationView::of(&record), record.result.as_ref()),
+        Answer::TimedOut { id, message } => {
+            let detail = format!("Timeout while processing the function: {message}");
+            Err(Problem::new(Code::Timeout, detail)
+                .of(function)
+                .in_invocation(id, Some(Reason::Timeout))
+                .into())
+        }
+        Answer::Queued(id) => queued(id),
+        Answer::Rejected(rejection) => Err(rejected(rejection, function)),
+        Answer::NotFound => Err(no_function(function)),
+        Answer::StoreFailed => {
+            let detail = "the invocation could not be stored durably, so it was not accepted; see fnd's journal";
+            Err(Problem::new(Code::Unavailable, detail).of(function).into())
+        }
+        Answer::Done => Err(internal("run", &"the supervisor answered a request to run with `done`")),
+    }
+}
+
+/// Returns what the end of an invocation is answered with: its result, where it ended well.
+///
+/// # Errors
+/// Every other end.
+pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Result<Answered, Refusal> {
+    if view.state == State::Succeeded {
+        let mut response = response::result(result);
+        response.headers_mut().insert(INVOCATION, header(&view.id.to_string()));
+        return Ok(response);
+    }
+    let reason = view.reason.unwrap_or(Reason::Error);
+    let code = code_of(reason);
+    let detail = match code {
+        Code::Timeout => format!("Timeout while processing the function: {}", view.message),
+        _ if view.message.is_empty() => reason.to_string(),
+        _ => view.message.clone(),
+    };
+    Err(Problem::new(code, detail)
+        .of(&view.function)
+        .in_invocation(view.id, Some(reason))
+        .into())
+}
+
+/// Returns the code of the reason an invocation ended with, other than well.
+fn code_of(reason: Reason) -> Code {
+    if let Reason::Skipped(skip) = reason {
+        return code_of_skip(skip);
+    }
+    match (reason, reason.class()) {
+        (_, Class::Timeout | Class::Deadline) => Code::Timeout,
+        (_, Class::Cancelled) => Code::Cancelled,
+        (_, Class::Spawn | Class::Interrupted) => Code::CouldNotRun,
+        (Reason::BadAnswer | Reason::ResultTooLarge, _) => Code::BadAnswer,
+        (
+            _,
+            // A success is not asked about.
+            Class::Success
+            | Class::Transient
+            | Class::ExecuteAgain
+            | Class::Failed
+            | Class::Error
+            | Class::Oom
+            | Class::Signal
+            | Class::Skipped,
+        ) => Code::FunctionFailed,
+    }
+}
+
+fn code_of_skip(skip: Skip) -> Code {
+    match skip {
+        Skip::Overlap => Code::Overlap,
+        Skip::QueueFull => Code::QueueFull,
+        Skip::Rate => Code::Rate,
+        Skip::Disabled => Code::Disabled,
+        Skip::Expired | Skip::Deleted | Skip::Missed => Code::Skipped,
+    }
+}
+
+/// Returns the refusal of a request that was not accepted.
+pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
+    let (code, detail, retry_after) = match rejection {
+        Rejection::NoSuchFunction => return no_function(function),
+        Rejection::Invalid { error } => (
+            Code::Invalid,
+            format!("`{function}` has no version that could run: {error}"),
+            None,
+        ),
+        Rejection::Unavailable { reason } => (Code::Unavailable, reason, None),
+        Rejection::Skipped { skip, retry_after } => {
+            let detail = match skip {
+                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
+                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
+                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
+                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` lets it run"),
+                Skip::Expired => "it expired before it could start".to_owned(),
+                Skip::Deleted => format!("`{function}` was deleted"),
+                Skip::Missed => "its time had passed".to_owned(),
+            };
+            let code = code_of_skip(skip);
+            // 429 always says when; a second is soon enough where the supervisor does not know.
+            let retry_after = if code.status() == 429 {
+                Some(retry_after.unwrap_or(Duration::from_secs(1)))
+            } else {
+                None
+            };
+            (code, detail, retry_after)
+        }
+    };
+    Box::new(Refused {
+        problem: Problem::new(code, detail).of(function),
+        retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
+        allow: None,
+    })
+}
+
+/// Returns the answer to an accepted, durable invocation: 202 and where it can be asked about.
+fn queued(id: InvocationId) -> Result<Answered, Refusal> {
+    let mut response = response::json(&fnd_core::api::Queued { id })?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let location = header(&format!("/v1/invocations/{id}"));
+    response.headers_mut().insert(hyper::header::LOCATION, location);
+    response.headers_mut().insert(INVOCATION, header(&id.to_string()));
+    Ok(response)
+}
+
+/// Returns the refusal of a function nobody knows.
+pub(super) fn no_function(function: &FunctionName) -> Refusal {
+    let detail = format!("there is no function `{function}`: `fndctl list` shows those there are");
+    Problem::new(Code::NotFound, detail).of(function).into()
+}
+
+/// Returns the refusal of an invocation nobody knows.
+pub(super) fn no_invocation(id: InvocationId) -> Refusal {
+    let detail = format!("there is no invocation `{id}`: it never was, or its history was deleted");
+    let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
+    refusal.problem.invocation = Some(id);
+    refusal
+}
+
+/// Counts failures, so that an answer and its line in the journal can be matched.
+static FAILURES: AtomicU64 = AtomicU64::new(1);
+
+/// Returns the refusal of something fnd could not do; what exactly is for the journal only.
+pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
+    let request = FAILURES.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(request, "failed to {operation}: {error}");
+    refuse(
+        Code::Internal,
+        format!("failed to {operation}: fnd's journal says why (request {request})"),
+    )
+}
+
+/// Returns the refusal of a failure of the daemon.
+pub(super) fn failed(operation: &'static str) -> impl Fn(Failure) -> Refusal {
+    move |failure| internal(operation, &short(&failure.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_the_status_of_the_contract() {
+        for (reason, status) in [
+            (Reason::Failed, 500),
+            (Reason::Exit(3), 500),
+            (Reason::Transient, 500),
+            (Reason::Oom, 500),
+            (Reason::Signal(11), 500),
+            (Reason::Cancelled, 500),
+            (Reason::Timeout, 408),
+            (Reason::Deadline, 408),
+            (Reason::BadAnswer, 502),
+            (Reason::ResultTooLarge, 502),
+            (Reason::Spawn, 503),
+            (Reason::Interrupted, 503),
+            (Reason::Skipped(Skip::QueueFull), 429),
+            (Reason::Skipped(Skip::Rate), 429),
+            (Reason::Skipped(Skip::Overlap), 429),
+            (Reason::Skipped(Skip::Disabled), 503),
+            (Reason::Skipped(Skip::Expired), 503),
+        ] {
+            assert_eq!(code_of(reason).status(), status, "{reason}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the control server needs of the daemon: one trait in plain types of core, so that it is tested with a fake.
+//!
+//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. What is in memory is answered at once;
+//! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
+
+use fnd_core::api::{
+    FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
+};
+use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::record::{Payload, RunResult};
+use fnd_core::runtime::RuntimeSummary;
+use fnd_core::supervisor::Answer;
+use futures_util::future::LocalBoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Something that comes later.
+pub type Pending<T> = LocalBoxFuture<'static, T>;
+
+/// An answer of the supervisor that comes later; a dropped sender means that fnd is stopping.
+pub type Answering = oneshot::Receiver<Answer>;
+
+/// Lines of output, oldest first; closed after the last one.
+pub type LogLines = mpsc::Receiver<LogLine>;
+
+/// Why the daemon could not do what it can usually do (a read of the ledger failed). The text is for the journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// The daemon behind the control socket.
+pub trait Backend {
+    /// Returns why fnd is not able to run functions, or nothing where it is: `GET /healthz`.
+    ///
+    /// # Errors
+    /// In words for people: "no spawner".
+    fn health(&self) -> Result<(), String>;
+
+    /// Returns the node with its functions, by name.
+    fn node_status(&self) -> NodeStatus;
+
+    /// Returns every function, by name.
+    fn functions(&self) -> Vec<FunctionStatus>;
+
+    /// Returns one function with everything known about it; nothing where there is none of that name.
+    fn function(&self, name: &FunctionName) -> Option<FunctionDetail>;
+
+    /// Returns what a request to run may ask of a function; nothing where it has no version that could run.
+    fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
+
+    /// Hands a request to run to the supervisor. Dropping the receiver ends nothing.
+    fn submit(&self, request: SubmitRequest) -> Answering;
+
+    /// Asks for the end of an invocation: [`Answer::Done`] or [`Answer::NotFound`].
+    fn cancel(&self, id: InvocationId) -> Answering;
+
+    /// Lets a function run, or not: [`Answer::Done`] or [`Answer::NotFound`].
+    fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;
+
+    /// Returns an invocation with its attempts, whether it is in memory or only in the history.
+    fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>>;
+
+    /// Returns what resolves (or is dropped) when the invocation ends and its end can be read; nothing where it is not
+    /// in memory, which means that it has ended or never was.
+    fn ended(&self, id: InvocationId) -> Option<oneshot::Receiver<()>>;
+
+    /// Returns a page of the history, newest first, without details of attempts.
+    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;
+
+    /// Returns the result of the last attempt; nothing where it has none (or it was deleted).
+    fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>>;
+
+    /// Returns kept output and, where [`LogQuery::follow`] says so, what comes after it without a gap. Following one
+    /// invocation ends with its end, following anything else with the receiver.
+    fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>>;
+
+    /// Reads configuration and functions again and waits until every difference is applied or refused.
+    fn reload(&self) -> Pending<Result<ReloadReport, Failure>>;
+
+    /// Judges a file as if it lay in the functions directory; it is not run, and nothing is kept of it.
+    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>>;
+
+    /// Accepts nothing new from now on; resolves when nothing runs any more. Asking twice is the same as once.
+    fn drain(&self) -> oneshot::Receiver<()>;
+
+    /// Returns the runtimes, by id.
+    fn runtimes(&self) -> Vec<RuntimeSummary>;
+
+    /// Returns the sizes, smallest first.
+    fn sizes(&self) -> Vec<SizeView>;
+
+    /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
+    fn config(&self) -> serde_json::Value;
+}
+
+/// What a request to run may ask of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// `limits.body`: most bytes of a payload.
+    pub body: u64,
+    /// `limits.timeout`: a caller may ask for less only.
+    pub timeout: Option<Duration>,
+}
+
+/// A request to run, checked as far as the edge can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmitRequest {
+    /// The function.
+    pub function: FunctionName,
+    /// What it brings.
+    pub payload: Payload,
+    /// Whether the caller waits for the end; otherwise it is answered when the invocation is on disk.
+    pub wait: bool,
+    /// Shorter timeout.
+    pub timeout: Option<Duration>,
+    /// Not before, Unix milliseconds.
+    pub not_before_ms: Option<u64>,
+    /// Skipped when not started by then, Unix milliseconds.
+    pub expires_ms: Option<u64>,
+    /// The same again with the same key is the same invocation.
+    pub idempotency_key: Option<Arc<str>>,
+}
+
+/// Which invocations to list. Absent fields do not restrict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvocationFilter {
+    /// Of this function.
+    pub function: Option<FunctionName>,
+    /// In this state.
+    pub state: Option<State>,
+    /// With this reason of the last attempt.
+    pub reason: Option<Reason>,
+    /// With this trigger.
+    pub trigger: Option<Trigger>,
+    /// Accepted at or after, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Accepted before, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most of them, at least 1.
+    pub limit: u32,
+    /// Those after this one in the list, which are older: the cursor.
+    pub after: Option<InvocationId>,
+}
+
+/// Which lines of output to return. Absent fields do not restrict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Of this function.
+    pub function: Option<FunctionName>,
+    /// Of this invocation.
+    pub invocation: Option<InvocationId>,
+    /// Arrived at or after, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Arrived before, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most kept lines, the newest of those that fit, at least 1; lines that come while following are not counted.
+    pub limit: u32,
+    /// Whether to go on with what comes.
+    pub follow: bool,
+}

@@ -1,0 +1,22 @@
+//! The control API: HTTP over a Unix socket (contract, section 5).
+//!
+//! It checks who asks, reads and bounds what is asked, asks the [`Backend`](backend::Backend), and says the answer in
+//! HTTP. It decides nothing about functions, and keeps no state but that of its connections.
+//!
+//! ```text
+//! listen.rs ─▶ server.rs (connections.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
+//!                                                       request.rs ◀────┘    └────▶ answer.rs, response.rs
+//! ```
+
+mod answer;
+pub mod backend;
+mod connections;
+pub mod limits;
+pub mod listen;
+pub mod peer;
+mod request;
+mod response;
+mod routes;
+mod server;
+
+pub use server::{Server, Stop};

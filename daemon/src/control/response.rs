@@ -1,0 +1,254 @@
+//! Answers: whole bodies, streamed lines, and problems.
+
+use super::connections::Busy;
+use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
+use fnd_core::api::{LogLine, Problem};
+use fnd_core::problem::Code;
+use fnd_core::record::RunResult;
+use hyper::body::{Bytes, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc;
+use tokio::time::Interval;
+
+/// An answer on its way.
+pub(super) type Answered = Response<Body>;
+
+/// A refusal on its way: boxed, so that results stay small.
+pub(super) type Refusal = Box<Refused>;
+
+/// A problem and the headers that go with it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) problem: Problem,
+    /// `Retry-After` in seconds.
+    pub(super) retry_after: Option<u64>,
+    /// `Allow`.
+    pub(super) allow: Option<String>,
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Box::new(Refused {
+            problem,
+            retry_after: None,
+            allow: None,
+        })
+    }
+}
+
+/// Returns the refusal of a code.
+pub(super) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
+    Problem::new(code, detail).into()
+}
+
+/// `Fnd-Invocation`.
+pub(super) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
+
+/// `Fnd-State`: the state of the invocation a stored result is of.
+pub(super) const STATE: HeaderName = HeaderName::from_static("fnd-state");
+
+/// Returns the value of a header from text that is known to be visible ASCII; anything else becomes empty.
+pub(super) fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Returns a whole body with its type.
+pub(super) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answered {
+    let mut response = Response::new(Body::new(Content::Whole(Some(bytes.into()))));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Returns a value as JSON.
+///
+/// # Errors
+/// [`Code::Internal`]: a value of ours that JSON cannot say is a defect.
+pub(super) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => Ok(whole("application/json", bytes)),
+        Err(error) => Err(super::answer::internal("answer in JSON", &error)),
+    }
+}
+
+/// Returns a function's result under the type it has.
+pub(super) fn result(result: Option<&RunResult>) -> Answered {
+    let Some(result) = result else {
+        return whole("text/plain; charset=utf-8", Bytes::new());
+    };
+    let content_type = if result.json {
+        "application/json"
+    } else if std::str::from_utf8(&result.data).is_ok() {
+        "text/plain; charset=utf-8"
+    } else {
+        "application/octet-stream"
+    };
+    whole(content_type, Bytes::copy_from_slice(&result.data))
+}
+
+/// Returns a refusal as `application/problem+json` (RFC 9457).
+pub(super) fn problem(refused: &Refused) -> Answered {
+    // A problem is plain text and numbers; were it not, the status would still say enough.
+    let bytes = serde_json::to_vec(&refused.problem).unwrap_or_default();
+    let mut response = whole("application/problem+json", bytes);
+    *response.status_mut() = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if let Some(id) = refused.problem.invocation {
+        headers.insert(INVOCATION, header(&id.to_string()));
+    }
+    if let Some(seconds) = refused.retry_after {
+        headers.insert(hyper::header::RETRY_AFTER, seconds.into());
+    }
+    if let Some(allow) = &refused.allow {
+        headers.insert(hyper::header::ALLOW, header(allow));
+    }
+    response
+}
+
+/// How streamed lines are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// `{"lines": [...]}`.
+    List,
+    /// A JSON object a line, as they come; an empty line where nothing came for [`FOLLOW_GAP`].
+    Lines,
+}
+
+/// Returns lines as they come.
+pub(super) fn lines(lines: mpsc::Receiver<LogLine>, framing: Framing) -> Answered {
+    let (content_type, gap) = match framing {
+        Framing::List => ("application/json", None),
+        Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
+    };
+    let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
+    let stream = Stream {
+        lines,
+        framing,
+        gap,
+        sent: 0,
+        over: false,
+    };
+    let mut response = Response::new(Body::new(Content::Stream(Box::new(stream))));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// The body of an answer. While it exists its connection counts as busy.
+#[derive(Debug)]
+pub(super) struct Body {
+    content: Content,
+    busy: Option<Busy>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Whole(Option<Bytes>),
+    Stream(Box<Stream>),
+}
+
+#[derive(Debug)]
+struct Stream {
+    lines: mpsc::Receiver<LogLine>,
+    framing: Framing,
+    gap: Option<Interval>,
+    /// Lines sent so far.
+    sent: usize,
+    over: bool,
+}
+
+impl Body {
+    fn new(content: Content) -> Self {
+        Self { content, busy: None }
+    }
+
+    /// Keeps the connection busy until the body is sent.
+    pub(super) fn hold(&mut self, busy: Busy) {
+        self.busy = Some(busy);
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let chunk = match &mut self.get_mut().content {
+            Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
+            Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
+        };
+        Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Content::Stream(stream) => stream.over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Stream {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let mut ready = Vec::new();
+        match self.lines.poll_recv_many(cx, &mut ready, LINES_PER_CHUNK) {
+            Poll::Ready(0) => {
+                self.over = true;
+                Poll::Ready(Some(self.frame(&[])).filter(|chunk| !chunk.is_empty()))
+            }
+            Poll::Ready(_) => {
+                if let Some(gap) = &mut self.gap {
+                    gap.reset();
+                }
+                Poll::Ready(Some(self.frame(&ready)))
+            }
+            Poll::Pending => {
+                if let Some(gap) = &mut self.gap {
+                    ready!(gap.poll_tick(cx));
+                    return Poll::Ready(Some(b"\n".to_vec()));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Returns the bytes of lines; of none, those of the end.
+    fn frame(&mut self, ready: &[LogLine]) -> Vec<u8> {
+        let mut chunk = Vec::new();
+        if self.framing == Framing::List && self.sent == 0 {
+            chunk.extend_from_slice(b"{\"lines\":[");
+        }
+        for line in ready {
+            if self.framing == Framing::List && self.sent > 0 {
+                chunk.push(b',');
+            }
+            // A line is text and numbers: JSON can say it.
+            chunk.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
+            if self.framing == Framing::Lines {
+                chunk.push(b'\n');
+            }
+            self.sent += 1;
+        }
+        if self.over && self.framing == Framing::List {
+            chunk.extend_from_slice(b"]}");
+        }
+        chunk
+    }
+}

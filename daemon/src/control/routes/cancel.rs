@@ -1,0 +1,31 @@
+//! `POST /v1/invocations/ID/cancel`: asks for its end; the record says when that came.
+
+use crate::control::answer::{failed, internal, no_invocation, wait};
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json};
+use fnd_core::api::{Changed, Problem};
+use fnd_core::problem::Code;
+use fnd_core::supervisor::Answer;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    match wait(call.backend.cancel(id)).await? {
+        Answer::Done => json(&Changed {
+            state: "cancelling".to_owned(),
+        }),
+        Answer::NotFound => {
+            let known = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+            let view = known.ok_or_else(|| no_invocation(id))?;
+            let detail = format!(
+                "the invocation has ended ({}): there is nothing to cancel",
+                view.state.as_str()
+            );
+            Err(Problem::new(Code::NotFound, detail)
+                .of(&view.function)
+                .in_invocation(id, view.reason)
+                .into())
+        }
+        other => Err(internal("cancel", &format!("the supervisor answered {other:?}"))),
+    }
+}

@@ -1,0 +1,30 @@
+//! `POST /v1/functions/F/enable` and `disable`: remembered over restarts.
+
+use crate::control::answer::{internal, no_function, wait};
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json};
+use fnd_core::api::Changed;
+use fnd_core::supervisor::Answer;
+
+pub(super) async fn enable(call: Call) -> Result<Answered, Refusal> {
+    set(call, true).await
+}
+
+pub(super) async fn disable(call: Call) -> Result<Answered, Refusal> {
+    set(call, false).await
+}
+
+async fn set(call: Call, enabled: bool) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let function = call.function()?;
+    match wait(call.backend.set_enabled(&function, enabled)).await? {
+        Answer::Done => json(&Changed {
+            state: if enabled { "enabled" } else { "disabled" }.to_owned(),
+        }),
+        Answer::NotFound => Err(no_function(&function)),
+        other => Err(internal(
+            "enable or disable",
+            &format!("the supervisor answered {other:?}"),
+        )),
+    }
+}

@@ -1,0 +1,12 @@
+//! `GET /healthz`: whether functions can run. For monitoring, so without a role.
+
+use crate::control::request::Call;
+use crate::control::response::{Answered, Refusal, refuse, whole};
+use fnd_core::problem::Code;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    match call.backend.health() {
+        Ok(()) => Ok(whole("text/plain; charset=utf-8", "ok\n")),
+        Err(reason) => Err(refuse(Code::Unavailable, reason)),
+    }
+}

@@ -1,0 +1,50 @@
+//! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
+
+use crate::control::answer::{failed, no_invocation};
+use crate::control::backend::InvocationFilter;
+use crate::control::limits::{PAGE, WAIT_MAX};
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json};
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::outcome::{Reason, State, Trigger};
+
+/// Lists a page, newest first.
+pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+    let known = [
+        "function", "state", "reason", "trigger", "since", "until", "limit", "after",
+    ];
+    let query = Query::of(&call, &known)?;
+    let filter = InvocationFilter {
+        function: query.get("function", "the name of a function", |text| {
+            FunctionName::new(text).ok()
+        })?,
+        state: query.get("state", "a state such as `failed`", State::parse)?,
+        reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
+        trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
+        since_ms: query.instant("since")?,
+        until_ms: query.instant("until")?,
+        limit: query.count("limit", PAGE)?,
+        after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
+    };
+    json(
+        &call
+            .backend
+            .invocations(filter)
+            .await
+            .map_err(failed("read the history"))?,
+    )
+}
+
+/// Shows one, after its end or the wait.
+pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+    let query = Query::of(&call, &["wait"])?;
+    let id = call.invocation()?;
+    if let Some(wait) = query.duration("wait", WAIT_MAX)?
+        && let Some(ended) = call.backend.ended(id)
+    {
+        // Ended, fnd is stopping, or time is up: its state says which.
+        let _ = tokio::time::timeout(wait, ended).await;
+    }
+    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+    json(&view.ok_or_else(|| no_invocation(id))?)
+}

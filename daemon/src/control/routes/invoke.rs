@@ -1,0 +1,210 @@
+//! `POST /v1/functions/F/invoke` runs and answers with the result; `POST /v1/functions/F/invocations` queues.
+//!
+//! The body is the payload, byte for byte, with its content type. Headers say the rest.
+
+use crate::control::answer::{no_function, of_run, rejected, wait};
+use crate::control::backend::{Bounds, SubmitRequest};
+use crate::control::limits::KEY_MAX;
+use crate::control::request::{Call, INSTANT, Query, instant, wrong};
+use crate::control::response::{Answered, Refusal, refuse};
+use fnd_core::ids::FunctionName;
+use fnd_core::problem::Code;
+use fnd_core::record::Payload;
+use fnd_core::supervisor::Rejection;
+use fnd_core::units::{parse_duration, print_duration};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs now. The caller going away ends nothing.
+pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
+    submit(call, true).await
+}
+
+/// Queues: answered when the invocation is on disk.
+pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
+    submit(call, false).await
+}
+
+async fn submit(call: Call, wait_for_end: bool) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let function = call.function()?;
+    let Some(bounds) = call.backend.bounds(&function) else {
+        return Err(cannot_run(&call, &function));
+    };
+    let mut request = read_headers(&call, function, &bounds, wait_for_end)?;
+    let bytes = call.read_body(bounds.body, "limits.body").await?;
+    let payload = &mut request.payload;
+    if bytes.is_empty() && payload.content_type.is_none() {
+        // Many clients send `Content-Length: 0` where there is no body: that is no payload, not an empty one.
+        payload.data = None;
+    } else {
+        if payload.content_type.as_deref().is_some_and(is_json) {
+            check_json(&bytes)?;
+        }
+        payload.data = Some(bytes.into());
+    }
+    let function = request.function.clone();
+    let answer = wait(call.backend.submit(request)).await?;
+    of_run(answer, &function)
+}
+
+/// Returns why a function without a version that could run is refused.
+fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
+    match call.backend.function(function) {
+        Some(detail) => {
+            let error = detail
+                .status
+                .error
+                .unwrap_or_else(|| "it is not installed yet".to_owned());
+            rejected(Rejection::Invalid { error }, function)
+        }
+        None => no_function(function),
+    }
+}
+
+fn read_headers(call: &Call, function: FunctionName, bounds: &Bounds, wait: bool) -> Result<SubmitRequest, Refusal> {
+    if call.header("fnd-priority")?.is_some() {
+        return Err(refuse(
+            Code::BadRequest,
+            "the header `Fnd-Priority` is not supported yet",
+        ));
+    }
+    let (not_before_ms, expires_ms) = (read_instant(call, "fnd-at")?, read_instant(call, "fnd-expires")?);
+    if wait && (not_before_ms.is_some() || expires_ms.is_some()) {
+        let detail = "`Fnd-At` and `Fnd-Expires` are for queued invocations: POST to .../invocations";
+        return Err(refuse(Code::BadRequest, detail));
+    }
+    let payload = Payload {
+        data: None,
+        content_type: call
+            .header("content-type")?
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned),
+        context: read_context(call)?,
+        traceparent: call
+            .header("traceparent")?
+            .filter(|text| is_traceparent(text))
+            .map(str::to_owned),
+    };
+    Ok(SubmitRequest {
+        function,
+        payload,
+        wait,
+        timeout: read_timeout(call, bounds)?,
+        not_before_ms,
+        expires_ms,
+        idempotency_key: read_key(call)?,
+    })
+}
+
+fn read_instant(call: &Call, name: &'static str) -> Result<Option<u64>, Refusal> {
+    let text = call.header(name)?;
+    text.map(|text| instant(text).ok_or_else(|| wrong(name, INSTANT, text)))
+        .transpose()
+}
+
+/// `KEPTN_CONTEXT`, which is JSON.
+fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
+    let Some(text) = call.header("fnd-context")? else {
+        return Ok(None);
+    };
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Ok(Some(text.into())),
+        Err(error) => Err(refuse(
+            Code::BadJson,
+            format!("the header `Fnd-Context` is not JSON: {error}"),
+        )),
+    }
+}
+
+/// A caller's timeout: above zero and not longer than the function's, since it could not take effect.
+fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusal> {
+    let Some(text) = call.header("fnd-timeout")? else {
+        return Ok(None);
+    };
+    let timeout = parse_duration(text).ok().filter(|timeout| !timeout.is_zero());
+    let timeout = timeout.ok_or_else(|| wrong("Fnd-Timeout", "a duration such as `30s`", text))?;
+    match bounds.timeout {
+        Some(limit) if timeout > limit => Err(refuse(
+            Code::BadRequest,
+            format!(
+                "`Fnd-Timeout` can only shorten: {} is longer than {} (limits.timeout)",
+                print_duration(timeout),
+                print_duration(limit)
+            ),
+        )),
+        _ => Ok(Some(timeout)),
+    }
+}
+
+fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
+    let Some(text) = call.header("idempotency-key")? else {
+        return Ok(None);
+    };
+    if text.is_empty() || text.len() > KEY_MAX {
+        return Err(wrong("Idempotency-Key", &format!("1 to {KEY_MAX} characters"), text));
+    }
+    Ok(Some(text.into()))
+}
+
+/// Says whether a text is a W3C trace context, version 00. One that is not is left out, and a new trace begins, as the
+/// specification asks (Trace Context, section 3.2).
+fn is_traceparent(text: &str) -> bool {
+    let hex = |part: &str, length| {
+        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let parts: Vec<&str> = text.split('-').collect();
+    let [version, trace, parent, flags] = parts.as_slice() else {
+        return false;
+    };
+    let named = |part: &str| part.bytes().any(|b| b != b'0');
+    *version == "00" && hex(trace, 32) && named(trace) && hex(parent, 16) && named(parent) && hex(flags, 2)
+}
+
+/// Says whether a media type is JSON: `application/json` or `.../...+json`.
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
+    let checked = serde_json::from_slice::<serde::de::IgnoredAny>(bytes);
+    checked
+        .map(|_| ())
+        .map_err(|error| refuse(Code::BadJson, format!("the body is not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trace_contexts() {
+        assert!(is_traceparent(
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        ));
+        for text in [
+            "",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            assert!(!is_traceparent(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn media_types_of_json() {
+        for (text, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("application/cloudevents+json", true),
+            ("text/plain", false),
+            ("application/jsonl", false),
+        ] {
+            assert_eq!(is_json(text), expected, "{text}");
+        }
+    }
+}

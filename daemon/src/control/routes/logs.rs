@@ -1,0 +1,60 @@
+//! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` what comes, a JSON object a line.
+
+use crate::control::answer::{failed, no_function, no_invocation};
+use crate::control::backend::LogQuery;
+use crate::control::limits::LINES;
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Framing, Refusal, lines};
+use fnd_core::ids::FunctionName;
+
+/// Output of one invocation; following it ends with its end.
+pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
+    let query = Query::of(&call, &["since", "until", "limit", "follow"])?;
+    let id = call.invocation()?;
+    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+    view.ok_or_else(|| no_invocation(id))?;
+    send(
+        &call,
+        LogQuery {
+            invocation: Some(id),
+            ..read(&query)?
+        },
+    )
+    .await
+}
+
+/// Output of one function or of all.
+pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
+    let query = Query::of(&call, &["function", "since", "until", "limit", "follow"])?;
+    let function = query.get("function", "the name of a function", |text| {
+        FunctionName::new(text).ok()
+    })?;
+    if let Some(name) = &function {
+        call.backend.function(name).ok_or_else(|| no_function(name))?;
+    }
+    send(
+        &call,
+        LogQuery {
+            function,
+            ..read(&query)?
+        },
+    )
+    .await
+}
+
+fn read(query: &Query) -> Result<LogQuery, Refusal> {
+    Ok(LogQuery {
+        function: None,
+        invocation: None,
+        since_ms: query.instant("since")?,
+        until_ms: query.instant("until")?,
+        limit: query.count("limit", LINES)?,
+        follow: query.switch("follow")?,
+    })
+}
+
+async fn send(call: &Call, query: LogQuery) -> Result<Answered, Refusal> {
+    let framing = if query.follow { Framing::Lines } else { Framing::List };
+    let found = call.backend.logs(query).await.map_err(failed("read the output"))?;
+    Ok(lines(found, framing))
+}

@@ -1,0 +1,289 @@
+//! Every route of the API in one table: method, path, the role it takes, and its handler, one file a verb.
+
+mod cancel;
+mod config;
+mod drain;
+mod enable;
+mod functions;
+mod healthz;
+mod invocations;
+mod invoke;
+mod logs;
+mod openapi;
+mod reload;
+mod result;
+mod runtimes;
+mod sizes;
+mod status;
+mod validate;
+
+use super::backend::Backend;
+use super::peer::Peer;
+use super::request::{Call, decode, discard, short};
+use super::response::{Answered, Refusal, problem, refuse};
+use fnd_core::problem::Code;
+use fnd_core::settings::Role;
+use futures_util::future::LocalBoxFuture;
+use hyper::body::Incoming;
+use hyper::{Method, Request};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
+
+/// A route.
+pub(super) struct Route {
+    /// Its method.
+    method: Method,
+    /// Its path; `{...}` stands for one segment.
+    path: &'static str,
+    /// The role it takes; none: whoever can connect.
+    role: Option<Role>,
+    run: fn(Call) -> Handling,
+}
+
+macro_rules! route {
+    ($method:ident $path:literal $role:expr, $run:path) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            role: $role,
+            run: |call| Box::pin($run(call)),
+        }
+    };
+}
+
+const VIEWER: Option<Role> = Some(Role::Viewer);
+const OPERATOR: Option<Role> = Some(Role::Operator);
+const ADMIN: Option<Role> = Some(Role::Admin);
+
+/// Every route there is; `openapi.json` describes each, which a test checks.
+static ROUTES: &[Route] = &[
+    route!(GET "/healthz" None, healthz::answer),
+    route!(GET "/v1/openapi.json" VIEWER, openapi::answer),
+    route!(GET "/v1/status" VIEWER, status::answer),
+    route!(GET "/v1/functions" VIEWER, functions::list),
+    route!(GET "/v1/functions/{function}" VIEWER, functions::show),
+    route!(POST "/v1/functions/{function}/invoke" OPERATOR, invoke::run),
+    route!(POST "/v1/functions/{function}/invocations" OPERATOR, invoke::queue),
+    route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
+    route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
+    route!(GET "/v1/invocations" VIEWER, invocations::list),
+    route!(GET "/v1/invocations/{id}" VIEWER, invocations::show),
+    route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
+    route!(GET "/v1/invocations/{id}/logs" VIEWER, logs::of_invocation),
+    route!(POST "/v1/invocations/{id}/cancel" OPERATOR, cancel::answer),
+    route!(GET "/v1/logs" VIEWER, logs::of_all),
+    route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
+    route!(GET "/v1/sizes" VIEWER, sizes::answer),
+    route!(GET "/v1/config" VIEWER, config::answer),
+    route!(POST "/v1/reload" ADMIN, reload::answer),
+    route!(POST "/v1/validate" OPERATOR, validate::answer),
+    route!(POST "/v1/drain" ADMIN, drain::answer),
+];
+
+/// Routes of the contract that a later version has.
+static LATER: &[(Method, &str)] = &[
+    (Method::POST, "/v1/invocations/{id}/replay"),
+    (Method::GET, "/v1/dead-letters"),
+    (Method::GET, "/v1/dead-letters/{id}"),
+    (Method::POST, "/v1/dead-letters/{id}/redrive"),
+    (Method::DELETE, "/v1/dead-letters/{id}"),
+    (Method::POST, "/v1/functions/{function}/rollback"),
+    (Method::GET, "/v1/functions/{function}/versions"),
+    (Method::PUT, "/v1/functions/{function}"),
+    (Method::DELETE, "/v1/functions/{function}"),
+    (Method::POST, "/v1/events"),
+    (Method::GET, "/v1/stream"),
+    (Method::GET, "/v1/schedules"),
+    (Method::GET, "/v1/state/{scope}/{key}"),
+    (Method::PUT, "/v1/state/{scope}/{key}"),
+    (Method::DELETE, "/v1/state/{scope}/{key}"),
+    (Method::GET, "/metrics"),
+];
+
+/// Returns the answer to a request of a peer with a role.
+pub(super) async fn answer(
+    backend: Rc<dyn Backend>,
+    peer: &Peer,
+    role: Option<Role>,
+    request: Request<Incoming>,
+) -> Answered {
+    let (parts, body) = request.into_parts();
+    let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+    let (uid, pid) = (peer.uid, peer.pid);
+    let unread = Rc::new(RefCell::new(Some(body)));
+    let outcome = match find(&method, &path, role) {
+        Ok((route, places)) => {
+            let call = Call {
+                backend,
+                parts,
+                body: Rc::clone(&unread),
+                places,
+            };
+            (route.run)(call).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let response = match outcome {
+        Ok(response) => response,
+        Err(refusal) => {
+            discard(&unread).await;
+            problem(&refusal)
+        }
+    };
+    // Who changed what; reading is nobody's business.
+    if method != Method::GET {
+        tracing::info!(
+            uid,
+            pid,
+            status = response.status().as_u16(),
+            "{method} {}",
+            short(&path)
+        );
+    }
+    response
+}
+
+/// Returns the route of a request, and what stands for its places.
+fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&'static Route, Vec<String>), Refusal> {
+    let mut allowed: Vec<&str> = Vec::new();
+    for route in ROUTES {
+        let Some(places) = matches(route.path, path) else {
+            continue;
+        };
+        if route.method != *method {
+            allowed.push(route.method.as_str());
+            continue;
+        }
+        return if role >= route.role {
+            Ok((route, places))
+        } else {
+            Err(denied(role, route))
+        };
+    }
+    if role.is_none() {
+        // A stranger learns nothing of what there is.
+        return Err(refuse(Code::NotAllowed, NO_ROLE));
+    }
+    if LATER
+        .iter()
+        .any(|(later, pattern)| later == method && matches(pattern, path).is_some())
+    {
+        return Err(refuse(
+            Code::NotSupportedYet,
+            format!("`{method} {}` is not supported yet", short(path)),
+        ));
+    }
+    if allowed.is_empty() {
+        let detail = format!(
+            "there is no `{}`: `/v1/openapi.json` describes what there is",
+            short(path)
+        );
+        return Err(refuse(Code::NotFound, detail));
+    }
+    let allow = allowed.join(", ");
+    let method = short(method.as_str());
+    let mut refusal = refuse(
+        Code::MethodNotAllowed,
+        format!("`{}` takes {allow}, not {method}", short(path)),
+    );
+    refusal.allow = Some(allow);
+    Err(refusal)
+}
+
+const NO_ROLE: &str = "no group of yours has a role on this fnd: join the group `fnd` (`sudo usermod -aG fnd $USER`, \
+                       then log in again) or ask its administrator for an entry in [[access]] of fnd.toml";
+
+fn denied(role: Option<Role>, route: &Route) -> Refusal {
+    let word = |role| match role {
+        Role::Viewer => "viewer",
+        Role::Operator => "operator",
+        Role::Admin => "admin",
+    };
+    match (role, route.role) {
+        (Some(has), Some(takes)) => refuse(
+            Code::NotAllowed,
+            format!(
+                "`{} {}` takes the role {}, yours is {}: run it as root, or ask for an entry in [[access]] of fnd.toml",
+                route.method,
+                route.path,
+                word(takes),
+                word(has)
+            ),
+        ),
+        _ => refuse(Code::NotAllowed, NO_ROLE),
+    }
+}
+
+/// Returns what stands for the places of a pattern in a path, decoded; nothing where it does not match.
+fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let mut places = Vec::new();
+    let mut segments = path.split('/');
+    for expected in pattern.split('/') {
+        let segment = segments.next()?;
+        if expected.starts_with('{') {
+            places.push(decode(segment).filter(|text| !text.is_empty())?);
+        } else if expected != segment {
+            return None;
+        }
+    }
+    segments.next().is_none().then_some(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_one_decoded_segment() {
+        let pattern = "/v1/functions/{function}/invoke";
+        for (path, expected) in [
+            ("/v1/functions/hello/invoke", Some("hello")),
+            ("/v1/functions/ops%2Fbackup/invoke", Some("ops/backup")),
+            ("/v1/functions/ops/backup/invoke", None),
+            ("/v1/functions//invoke", None),
+            ("/v1/functions/hello/invoke/", None),
+            ("/v1/functions/hello", None),
+            ("/v1/functions/%ff/invoke", None),
+        ] {
+            let places = matches(pattern, path);
+            assert_eq!(places, expected.map(|text| vec![text.to_owned()]), "{path}");
+        }
+    }
+
+    #[test]
+    fn roles_decide_before_anything_else() {
+        let code = |method: Method, path, role| find(&method, path, role).err().map(|refusal| refusal.problem.code);
+        assert_eq!(code(Method::GET, "/healthz", None), None);
+        assert_eq!(code(Method::GET, "/v1/status", None).as_deref(), Some("not-allowed"));
+        assert_eq!(code(Method::GET, "/v1/nowhere", None).as_deref(), Some("not-allowed"));
+        assert_eq!(code(Method::GET, "/v1/status", VIEWER), None);
+        assert_eq!(
+            code(Method::POST, "/v1/functions/f/invoke", VIEWER).as_deref(),
+            Some("not-allowed")
+        );
+        assert_eq!(code(Method::POST, "/v1/functions/f/invoke", OPERATOR), None);
+        assert_eq!(
+            code(Method::POST, "/v1/drain", OPERATOR).as_deref(),
+            Some("not-allowed")
+        );
+        assert_eq!(code(Method::POST, "/v1/drain", ADMIN), None);
+        assert_eq!(code(Method::GET, "/v1/nowhere", VIEWER).as_deref(), Some("not-found"));
+    }
+
+    #[test]
+    fn other_methods_and_later_routes_say_so() {
+        let error = |method, path| find(&method, path, ADMIN).err().unwrap();
+        let refusal = error(Method::DELETE, "/v1/status");
+        assert_eq!((refusal.problem.status, refusal.allow.as_deref()), (405, Some("GET")));
+        for (method, path) in LATER {
+            let refusal = error(method.clone(), path);
+            assert_eq!(
+                (refusal.problem.status, refusal.problem.code.as_str()),
+                (404, "not-supported-yet"),
+                "{path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `GET /v1/openapi.json`: the API described, written by hand.
+
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, whole};
+
+const DOCUMENT: &str = include_str!("../openapi.json");
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    Ok(whole("application/json", DOCUMENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ROUTES;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_describes_every_route_and_no_other() {
+        let document: serde_json::Value = serde_json::from_str(super::DOCUMENT).unwrap();
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods
+                .as_object()
+                .unwrap()
+                .iter()
+                .filter(|(key, _)| *key != "parameters")
+            {
+                let what = format!("{} {path}", method.to_uppercase());
+                for field in ["summary", "operationId", "responses"] {
+                    assert!(operation.get(field).is_some(), "{what} has no {field}");
+                }
+                described.insert(what);
+            }
+        }
+        let there: BTreeSet<String> = ROUTES
+            .iter()
+            .map(|route| format!("{} {}", route.method, route.path))
+            .collect();
+        assert_eq!(described, there);
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn check(document: &serde_json::Value, value: &serde_json::Value) {
+            match value {
+                serde_json::Value::Object(fields) => {
+                    if let Some(reference) = fields.get("$ref").and_then(|reference| reference.as_str()) {
+                        let pointer = reference.strip_prefix('#').unwrap();
+                        assert!(document.pointer(pointer).is_some(), "{reference}");
+                    }
+                    fields.values().for_each(|value| check(document, value));
+                }
+                serde_json::Value::Array(values) => values.iter().for_each(|value| check(document, value)),
+                _ => {}
+            }
+        }
+        let document: serde_json::Value = serde_json::from_str(super::DOCUMENT).unwrap();
+        check(&document, &document);
+        let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
+        let codes: Vec<_> = codes
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|code| code.as_str().unwrap())
+            .collect();
+        let known: Vec<_> = fnd_core::problem::Code::all()
+            .map(fnd_core::problem::Code::as_str)
+            .collect();
+        assert_eq!(codes, known);
+    }
+}

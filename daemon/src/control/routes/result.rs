@@ -1,0 +1,36 @@
+//! `GET /v1/invocations/ID/result`: what the function gave.
+//!
+//! A stored result is answered with 200 whatever became of the invocation, which `Fnd-State` says; without one the answer
+//! is what the caller of `invoke` would have got.
+
+use crate::control::answer::{failed, no_invocation, of_end};
+use crate::control::request::{Call, Query};
+use crate::control::response::{self, Answered, INVOCATION, Refusal, STATE, header};
+use fnd_core::api::Problem;
+use fnd_core::problem::Code;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
+    let view = view.ok_or_else(|| no_invocation(id))?;
+    if !view.state.is_final() {
+        let detail = format!(
+            "the invocation is {}: wait for it with `?wait=30s`",
+            view.state.as_str()
+        );
+        return Err(Problem::new(Code::NotEnded, detail)
+            .of(&view.function)
+            .in_invocation(id, view.reason)
+            .into());
+    }
+    let result = call.backend.result(id).await.map_err(failed("read the result"))?;
+    let mut answer = match &result {
+        Some(_) => response::result(result.as_ref()),
+        None => of_end(&view, None)?,
+    };
+    let headers = answer.headers_mut();
+    headers.insert(INVOCATION, header(&id.to_string()));
+    headers.insert(STATE, header(view.state.as_str()));
+    Ok(answer)
+}

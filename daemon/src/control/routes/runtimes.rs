@@ -1,0 +1,12 @@
+//! `GET /v1/runtimes`: the languages there are.
+
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json};
+use fnd_core::api::RuntimeList;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    json(&RuntimeList {
+        runtimes: call.backend.runtimes(),
+    })
+}

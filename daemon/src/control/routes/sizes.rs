@@ -1,0 +1,12 @@
+//! `GET /v1/sizes`: the presets of limits.
+
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json};
+use fnd_core::api::SizeList;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    json(&SizeList {
+        sizes: call.backend.sizes(),
+    })
+}

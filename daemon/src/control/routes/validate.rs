@@ -1,0 +1,19 @@
+//! `POST /v1/validate`: judges a file without running or keeping it.
+
+use crate::control::answer::failed;
+use crate::control::limits::BODY_MAX;
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json, refuse};
+use fnd_core::problem::Code;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let bytes = call.read_body(BODY_MAX, "the most this route takes").await?;
+    let request = serde_json::from_slice(&bytes).map_err(|error| {
+        refuse(
+            Code::BadJson,
+            format!("the body is not `{{\"name\": ..., \"content\": ...}}` in JSON: {error}"),
+        )
+    })?;
+    json(&call.backend.validate(request).await.map_err(failed("validate"))?)
+}

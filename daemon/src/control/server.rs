@@ -1,0 +1,197 @@
+//! The accept loop: a bounded number of HTTP/1.1 connections, each judged by its peer, until it is told to stop.
+
+use super::backend::Backend;
+use super::connections::{Connection, Connections};
+use super::limits::{HEAD_MAX, HEAD_TIME, HEADERS_MAX, STOP_TIME};
+use super::peer::{Access, Peer};
+use super::routes;
+use fnd_core::api::Problem;
+use fnd_core::problem::Code;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Tells a server to stop, when it is asked to or dropped.
+#[derive(Debug)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Stops the server: no new connections, and [`STOP_TIME`] for what is being answered.
+    pub fn now(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// The control server.
+pub struct Server {
+    listener: UnixListener,
+    shared: Rc<Shared>,
+    stop: watch::Receiver<bool>,
+}
+
+/// What every connection needs.
+struct Shared {
+    backend: Rc<dyn Backend>,
+    access: Rc<RefCell<Access>>,
+    connections: Rc<Connections>,
+}
+
+impl Server {
+    /// Returns a server, and what stops it. `access` may change while it serves; a connection keeps the role it had when
+    /// it was made.
+    #[must_use]
+    pub fn new(listener: UnixListener, backend: Rc<dyn Backend>, access: Rc<RefCell<Access>>) -> (Self, Stop) {
+        let (sender, stop) = watch::channel(false);
+        let shared = Shared {
+            backend,
+            access,
+            connections: Rc::default(),
+        };
+        (
+            Self {
+                listener,
+                shared: Rc::new(shared),
+                stop,
+            },
+            Stop(sender),
+        )
+    }
+
+    /// Serves until told to stop. Must run inside a [`LocalSet`](tokio::task::LocalSet).
+    pub async fn run(self) {
+        let mut tasks = JoinSet::new();
+        let mut stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                // Cancel-safe: a connection is either accepted or still in the backlog.
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => self.admit(stream, &mut tasks),
+                    Err(error) => {
+                        tracing::warn!("failed to accept on the control socket: {error}, trying again");
+                        // Nothing tells when descriptors are free again, which is what is missing here.
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+                // Cancel-safe: a finished task stays in the set until it is taken. A panic ends its connection only.
+                Some(ended) = tasks.join_next() => if let Err(error) = ended {
+                    tracing::error!("a connection of the control socket ended in a panic: {error}");
+                },
+                // Cancel-safe: only looks at the value. A dropped sender stops, too.
+                _ = stop.wait_for(|stop| *stop) => break,
+            }
+        }
+        drop(self.listener);
+        let answered = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(STOP_TIME, answered).await.is_err() {
+            tracing::info!(
+                "{} connections of the control socket were still in use, closing them",
+                tasks.len()
+            );
+        }
+    }
+
+    fn admit(&self, stream: UnixStream, tasks: &mut JoinSet<()>) {
+        let peer = match Peer::of(&stream) {
+            Ok(peer) => peer,
+            Err(error) => {
+                tracing::warn!("failed to tell who connected to the control socket: {error}, closing");
+                return;
+            }
+        };
+        match self.shared.connections.admit() {
+            Some(place) => {
+                tasks.spawn_local(serve(stream, peer, place, Rc::clone(&self.shared), self.stop.clone()));
+            }
+            None => refuse(&stream),
+        }
+    }
+}
+
+/// Says that there are too many connections, if that can be said at once, and closes.
+fn refuse(stream: &UnixStream) {
+    let problem = Problem::new(
+        Code::TooManyConnections,
+        "too many connections are open and none is idle",
+    );
+    // A problem is plain text and numbers; were it not, the status would still say enough.
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let refusal = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    // Whoever does not get it sees the connection close, which says the same.
+    let _ = stream.try_write(refusal.as_bytes());
+}
+
+/// Serves one connection to its end.
+async fn serve(
+    stream: UnixStream,
+    peer: Peer,
+    place: Rc<Connection>,
+    shared: Rc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let role = shared.access.borrow().role(&peer);
+    let service = service_fn(|request| {
+        let busy = place.busy();
+        let backend = Rc::clone(&shared.backend);
+        let peer = &peer;
+        async move {
+            let mut response = routes::answer(backend, peer, role, request).await;
+            response.body_mut().hold(busy);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEAD_MAX)
+        // A client may close its half after the request and still read the answer, as `nc -N` does.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        // Idle, so there is nothing to lose.
+        () = place.evicted() => return,
+        // Only looks at the value.
+        _ = stop.wait_for(|stop| *stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // The client went away, was too slow or spoke no HTTP: its business.
+        tracing::debug!(
+            uid = peer.uid,
+            pid = peer.pid,
+            "a connection of the control socket ended: {error}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[tokio::test]
+    async fn the_refusal_is_whole() {
+        use tokio::io::AsyncReadExt as _;
+        let (here, mut there) = tokio::net::UnixStream::pair().unwrap();
+        super::refuse(&here);
+        drop(here);
+        let mut text = String::new();
+        there.read_to_string(&mut text).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{text}");
+        let problem: fnd_core::api::Problem = serde_json::from_str(body).unwrap();
+        assert_eq!(problem.code, fnd_core::problem::Code::TooManyConnections.as_str());
+    }
+}

@@ -1,0 +1,225 @@
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`](crate::perform). Nothing is decided here.
+//!
+//! The control server calls [`Daemon::step`] inline, on the same thread: between a request and its worker is no channel.
+
+use crate::catalog::{Catalog, CatalogEvent};
+use crate::clock::{Clock, Ids};
+use crate::functions::Functions;
+use crate::installer::Installer;
+use crate::ledger;
+use crate::settings::Current;
+use crate::status::StatusFiles;
+use crate::telemetry;
+use crate::workers::output::{Captured, Output};
+use crate::workers::spawner::{Connection, ConnectionError};
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::frame::{Exited as ExitFrame, Request, Welcome};
+use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_core::supervisor::{Answer, Event, Exited, ReplyTo, Supervisor};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// Frames taken from the spawner before other sources get a turn.
+const FRAMES_PER_TURN: u32 = 256;
+
+/// What other threads tell the driver. Unbounded: each message answers something the driver asked for, so there are never
+/// more than running attempts and unacknowledged invocations; the catalog's are bounded by what lies in its directories.
+#[derive(Debug)]
+pub enum Message {
+    /// The functions directories.
+    Catalog(CatalogEvent),
+    /// What became of a durable invocation.
+    Stored(ledger::Acknowledged),
+    /// A worker ended and its output is complete.
+    Captured(Box<(ExitFrame, Captured)>),
+}
+
+/// What is attached to a running worker.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) kill: Option<OwnedFd>,
+    pub(crate) result: Option<OwnedFd>,
+}
+
+/// What an outstanding request to the spawner was.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Reload,
+    Spawn(Box<(WorkerId, crate::workers::output::Meta)>),
+}
+
+/// Everything the driver owns.
+pub(crate) struct State {
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) functions: Functions,
+    pub(crate) installer: Installer,
+    /// Functions whose scripts may run by being there, once the directories are quiet.
+    pub(crate) loading: HashSet<FunctionName>,
+    /// Whether the directories were quiet since something changed in them.
+    pub(crate) quiet: bool,
+    pub(crate) catalog: Catalog,
+    /// Problems of names and places by the catalog, and files that are no functions.
+    pub(crate) found: (Vec<Diagnostic>, Vec<String>),
+    pub(crate) settings: Current,
+    pub(crate) connection: Option<Connection>,
+    pub(crate) welcome: Welcome,
+    pub(crate) asked: HashMap<u32, Asked>,
+    pub(crate) attached: HashMap<WorkerId, Attached>,
+    pub(crate) ledger: ledger::Writer,
+    pub(crate) output: Output,
+    pub(crate) status: StatusFiles,
+    pub(crate) messages: mpsc::UnboundedSender<Message>,
+    pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
+    pub(crate) last_reply: u64,
+    /// Who waits for the end of an invocation.
+    pub(crate) ends: HashMap<InvocationId, Vec<oneshot::Sender<()>>>,
+    /// Who waits for a scan and everything it found.
+    pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    /// Who waits for the end of a drain; nothing once it is over.
+    pub(crate) drained: Option<Vec<oneshot::Sender<()>>>,
+    pub(crate) started_ms: u64,
+    /// The spawner's process, where it is fnd's child.
+    pub(crate) spawner_pid: Option<i32>,
+    /// What performing an action led to at once; handled before anything else.
+    pub(crate) follow_up: VecDeque<Event>,
+}
+
+/// The daemon: shared by the main loop and the control server, both on one thread.
+pub struct Daemon {
+    pub(crate) state: RefCell<State>,
+    /// Deadlines changed, or frames wait for the socket: the main loop looks again.
+    pub(crate) changed: Notify,
+}
+
+impl Daemon {
+    /// Handles one event and everything that follows from it at once.
+    pub fn step(&self, event: Event) {
+        self.state.borrow_mut().step(event);
+        self.changed.notify_one();
+    }
+
+    /// Runs until the spawner is gone: everything it had started is dead then, is recorded as interrupted, and fnd ends. The
+    /// service manager (or a person) starts both again.
+    ///
+    /// # Errors
+    /// Always: how the connection broke.
+    pub async fn run(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> ConnectionError {
+        match self.turn(messages).await {
+            Ok(never) => match never {},
+            Err(error) => {
+                self.step(Event::SpawnerLost);
+                error
+            }
+        }
+    }
+
+    async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Result<Infallible, ConnectionError> {
+        loop {
+            let (deadline, socket, interest) = {
+                let state = self.state.borrow();
+                let next = state
+                    .supervisor
+                    .next_deadline()
+                    .into_iter()
+                    .chain(state.status.next_due())
+                    .min();
+                let deadline = next.map(|mono| state.clock.instant(mono).into());
+                let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
+                (deadline, connection.socket(), connection.interest())
+            };
+            let timer = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // Cancel-safe: readiness is only forgotten after reading found nothing.
+                ready = socket.ready(interest) => {
+                    let mut ready = ready.map_err(ConnectionError::Io)?;
+                    if self.frames()? {
+                        ready.clear_ready();
+                    }
+                }
+                // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
+                Some(message) = messages.recv() => self.message(message),
+                // Cancel-safe: the next turn computes the deadline anew.
+                () = timer => {
+                    self.step(Event::Tick);
+                    self.state.borrow_mut().write_due();
+                }
+                // Cancel-safe: a notification is kept until somebody waits.
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Sends and takes frames; says whether there are no more to take now.
+    fn frames(&self) -> Result<bool, ConnectionError> {
+        for _ in 0..FRAMES_PER_TURN {
+            let mut state = self.state.borrow_mut();
+            let connection = state.connection.as_mut().ok_or(ConnectionError::Closed)?;
+            connection.flush()?;
+            let Some(incoming) = connection.receive()? else {
+                return Ok(true);
+            };
+            state.incoming(incoming);
+            state.settle();
+        }
+        Ok(false)
+    }
+
+    fn message(&self, message: Message) {
+        let mut state = self.state.borrow_mut();
+        match message {
+            Message::Catalog(event) => state.catalog_event(event),
+            Message::Stored(acknowledged) => {
+                let id = acknowledged.id;
+                if let Err(error) = &acknowledged.result {
+                    tracing::error!("failed to store the invocation {id}: {error}");
+                }
+                state.step(match acknowledged.result {
+                    Ok(()) => Event::Stored(id),
+                    Err(_) => Event::StoreFailed(id),
+                });
+            }
+            Message::Captured(both) => {
+                let (frame, captured) = *both;
+                state.step(Event::Exited(Box::new(exited(&frame, captured))));
+                state.request(&Request::Acknowledge(frame.worker), Vec::new());
+            }
+        }
+        state.settle();
+    }
+}
+
+/// Joins what the spawner and the output thread know of a worker's end.
+fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
+    Exited {
+        worker: frame.worker,
+        status: frame.status,
+        usage: fnd_core::record::Usage {
+            cpu_us: frame.cpu_us,
+            memory_peak_bytes: frame.memory_peak,
+            peak_of_largest: frame.peak_of_largest,
+            throttled_us: frame.throttled_us,
+            stdout_bytes: captured.stdout_bytes,
+            stderr_bytes: captured.stderr_bytes,
+            dropped_bytes: captured.dropped_bytes,
+        },
+        oom_kills: frame.oom_kills,
+        oom_shared: frame.oom_shared,
+        pids_refused: frame.pids_refused,
+        result: captured.result,
+        result_too_large: captured.result_too_large,
+        // Whatever shows it later, it orders no terminal around.
+        last_error_line: captured
+            .last_error_line
+            .map(|line| telemetry::escape(&line).into_owned()),
+    }
+}

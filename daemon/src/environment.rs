@@ -1,0 +1,204 @@
+//! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
+
+use fnd_core::frame::{Document, INLINE_MAX};
+use fnd_core::record::{Payload, RunResult};
+use fnd_core::supervisor::SpawnOrder;
+use fnd_core::wire::{Bytes, Wire};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::OwnedFd;
+
+/// Largest payload that is put into `DATA` too; a single variable may have 128 KiB (execve(2)).
+const DATA_MAX: usize = 64 * 1024;
+
+/// Returns the variables of an attempt.
+#[must_use]
+pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, String)> {
+    let mut variables = vec![
+        ("FND_FUNCTION", order.function.to_string()),
+        ("FND_INVOCATION", order.invocation.to_string()),
+        ("FND_ATTEMPT", order.attempt.0.to_string()),
+        ("FND_POLL", order.poll.to_string()),
+        ("FND_RUNTIME", runtime.to_owned()),
+        ("RUNTIME", runtime.to_owned()),
+        ("FND_TRIGGER", order.trigger.as_str().to_owned()),
+        ("TRACEPARENT", traceparent(order)),
+    ];
+    if let Some(deadline) = order.deadline_ms {
+        variables.push(("FND_DEADLINE", deadline.to_string()));
+    }
+    if let Some(data) = data(&order.payload) {
+        variables.push(("DATA", data));
+    }
+    if let Some(context) = order
+        .payload
+        .context
+        .as_deref()
+        .filter(|context| !context.contains('\0'))
+    {
+        variables.push(("KEPTN_CONTEXT", context.to_owned()));
+        variables.push(("CONTEXT", context.to_owned()));
+    }
+    variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// `DATA`: JSON compact with sorted keys, other text as it is; absent without payload, where it is too large, and where it
+/// cannot be a variable.
+fn data(payload: &Payload) -> Option<String> {
+    let bytes = payload.data.as_deref().filter(|bytes| bytes.len() <= DATA_MAX)?;
+    // `Value` keeps objects sorted by key.
+    let text = match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(value) => value.to_string(),
+        Err(_) => str::from_utf8(bytes).ok()?.to_owned(),
+    };
+    (text.len() <= DATA_MAX && !text.contains('\0')).then_some(text)
+}
+
+/// The caller's trace, or one made of the ids: the same for every attempt of an invocation, so that they belong together
+/// (W3C Trace Context, `traceparent`).
+fn traceparent(order: &SpawnOrder) -> String {
+    let made = || format!("00-{:032x}-{:016x}-01", order.invocation.0, order.worker.0.max(1));
+    order.payload.traceparent.clone().unwrap_or_else(made)
+}
+
+/// An attempt's documents: descriptors in the order of [`fnd_core::frame::Spawn`].
+pub struct Passed {
+    /// The variables.
+    pub environment: Document,
+    /// Whether standard input is among the descriptors.
+    pub input: bool,
+    /// Whether the previous result is.
+    pub previous: bool,
+    /// The descriptors.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Puts what an attempt gets into memory files.
+///
+/// # Errors
+/// The system is out of memory or descriptors.
+pub fn pass(order: &SpawnOrder, runtime: &str) -> Result<Passed, std::io::Error> {
+    let mut descriptors = Vec::new();
+    let encoded = variables(order, runtime).to_wire();
+    let environment = if encoded.len() <= INLINE_MAX {
+        Document::Inline(Bytes(encoded))
+    } else {
+        descriptors.push(sealed("fnd-environment", &encoded)?);
+        Document::Descriptor
+    };
+    if let Some(data) = &order.payload.data {
+        descriptors.push(sealed("fnd-input", data)?);
+    }
+    if let Some(RunResult { data, .. }) = &order.previous {
+        descriptors.push(sealed("fnd-previous", data)?);
+    }
+    let (input, previous) = (order.payload.data.is_some(), order.previous.is_some());
+    Ok(Passed {
+        environment,
+        input,
+        previous,
+        descriptors,
+    })
+}
+
+/// Returns a memory file that nobody can change any more, positioned at its start: a function can read it as standard input
+/// and open it again as `/dev/stdin`, and fnd need not feed a pipe.
+fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Not executable where the kernel knows the flag (6.3).
+    let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
+    };
+    let mut file = File::from(made?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    fcntl_add_seals(
+        &file,
+        SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL,
+    )?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+    use fnd_core::outcome::Trigger;
+    use std::io::Read;
+    use std::sync::Arc;
+
+    fn order(data: Option<&[u8]>) -> SpawnOrder {
+        SpawnOrder {
+            worker: WorkerId(7),
+            function: FunctionName::new("ops/hello").unwrap(),
+            id: FunctionId(1),
+            version: Version([0; 32]),
+            invocation: InvocationId(9),
+            attempt: Attempt(2),
+            poll: 1,
+            trigger: Trigger::Manual,
+            payload: Payload {
+                data: data.map(Arc::from),
+                ..Payload::default()
+            },
+            previous: None,
+            deadline_ms: None,
+        }
+    }
+
+    fn value(order: &SpawnOrder, name: &str) -> Option<String> {
+        variables(order, "bash")
+            .into_iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value)
+    }
+
+    #[test]
+    fn data_is_compact_json_with_sorted_keys_or_the_text_or_absent() {
+        let check = |data: Option<&[u8]>, expected: Option<&str>| {
+            assert_eq!(value(&order(data), "DATA").as_deref(), expected);
+        };
+        check(
+            Some(br#"{ "b": 1, "a": [1, 2.5, "x"] }"#),
+            Some(r#"{"a":[1,2.5,"x"],"b":1}"#),
+        );
+        check(Some(b"plain text"), Some("plain text"));
+        check(Some(b""), Some(""));
+        check(None, None);
+        check(Some(b"nul \0 inside"), None);
+        check(Some(&[0xff, 0xfe]), None);
+        check(Some(&vec![b'x'; DATA_MAX + 1]), None);
+    }
+
+    #[test]
+    fn an_attempt_knows_who_it_is() {
+        let mut order = order(None);
+        assert_eq!(value(&order, "FND_FUNCTION").as_deref(), Some("ops/hello"));
+        assert_eq!(value(&order, "FND_ATTEMPT").as_deref(), Some("2"));
+        assert_eq!(value(&order, "FND_POLL").as_deref(), Some("1"));
+        assert_eq!(value(&order, "KEPTN_CONTEXT"), None);
+        assert_eq!(value(&order, "FND_DEADLINE"), None);
+        order.payload.context = Some("{}".into());
+        assert_eq!(value(&order, "CONTEXT").as_deref(), Some("{}"));
+        assert_eq!(value(&order, "TRACEPARENT").unwrap().len(), 55);
+    }
+
+    #[test]
+    fn large_things_are_passed_as_files_nobody_can_change() {
+        let data = vec![b'x'; DATA_MAX];
+        let passed = pass(&order(Some(&data)), "bash").unwrap();
+        assert_eq!(passed.environment, Document::Descriptor);
+        assert!(passed.input && !passed.previous);
+        let mut input = File::from(passed.descriptors.into_iter().nth(1).unwrap());
+        let mut read = Vec::new();
+        input.read_to_end(&mut read).unwrap();
+        assert_eq!(read, data);
+        assert!(input.write_all(b"y").is_err());
+    }
+}

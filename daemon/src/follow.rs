@@ -1,0 +1,117 @@
+//! Kept output, then live lines, without a gap: what `logs` and `logs -f` read.
+
+use crate::control::backend::{Failure, LogLines, LogQuery};
+use crate::logs;
+use crate::workers::output::{Follow, Followed, Output};
+use fnd_core::api::LogLine;
+use fnd_core::ids::FunctionName;
+use std::path::PathBuf;
+use tokio::sync::{mpsc, oneshot};
+
+/// Where lines come from.
+pub struct Source {
+    /// Live lines.
+    pub output: Output,
+    /// Kept output.
+    pub root: PathBuf,
+    /// Whose kept output to read.
+    pub functions: Vec<FunctionName>,
+    /// The end of the invocation that is followed, if it has not ended.
+    pub end: Option<oneshot::Receiver<()>>,
+}
+
+/// Returns the lines of a query; `buffer` of them may wait for a slow caller.
+///
+/// # Errors
+/// fnd is stopping.
+pub async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<LogLines, Failure> {
+    let Source {
+        output,
+        root,
+        functions,
+        end,
+    } = source;
+    // Live lines first, kept ones up to where those begin.
+    let live = if query.follow {
+        let follow = Follow {
+            function: query.function.clone(),
+            invocation: query.invocation,
+        };
+        let followed = output
+            .follow(follow)
+            .await
+            .ok_or_else(|| Failure("fnd is stopping".into()))?;
+        Some(followed)
+    } else {
+        output.settle().await;
+        None
+    };
+    let kept = logs::Query {
+        invocation: query.invocation,
+        since_ms: query.since_ms,
+        until_ms: query.until_ms,
+        tail: Some(usize::try_from(query.limit).unwrap_or(usize::MAX)),
+        end: live.as_ref().and_then(|live| live.kept),
+    };
+    let (sender, receiver) = mpsc::channel(buffer);
+    let (rest, continued) = oneshot::channel();
+    let into = sender.clone();
+    // The disk is read on a thread of the blocking pool: it may be slow, and the caller too.
+    tokio::task::spawn_blocking(move || {
+        let _ = rest.send(read(&root, &functions, &kept, &into)); // the caller has gone
+    });
+    if let Some(live) = live {
+        // Owned by the caller's receiver: it ends when that is dropped.
+        drop(tokio::task::spawn_local(go_on(live, continued, sender, end)));
+    }
+    Ok(receiver)
+}
+
+/// Sends kept lines in order of arrival; says whether the caller is still there.
+fn read(root: &std::path::Path, functions: &[FunctionName], query: &logs::Query, into: &mpsc::Sender<LogLine>) -> bool {
+    let mut all = Vec::new();
+    for function in functions {
+        // A function without output has no directory; one whose output cannot be read must not hide the others'.
+        if let Ok(lines) = logs::read(root, function, query.clone()) {
+            all.extend(lines.map_while(Result::ok));
+        }
+    }
+    if functions.len() > 1 {
+        all.sort_by(|a, b| a.time.cmp(&b.time));
+        let tail = query.tail.unwrap_or(usize::MAX);
+        all.drain(..all.len().saturating_sub(tail));
+    }
+    all.into_iter().all(|line| into.blocking_send(line).is_ok())
+}
+
+async fn go_on(
+    mut live: Followed,
+    kept: oneshot::Receiver<bool>,
+    into: mpsc::Sender<LogLine>,
+    end: Option<oneshot::Receiver<()>>,
+) {
+    if kept.await != Ok(true) {
+        return;
+    }
+    let ended = async {
+        match end {
+            // Either way there is nothing more to wait for.
+            Some(end) => drop(end.await),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(ended);
+    loop {
+        let line = tokio::select! {
+            // Cancel-safe: a line is taken or stays (tokio, `Receiver::recv`). Lines before the end come first.
+            biased;
+            line = live.lines.recv() => line,
+            () = into.closed() => return,
+            () = &mut ended => None,
+        };
+        let Some(line) = line else { return };
+        if into.send(line).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What the spawner and the catalog say, turned into events and new wishes.
+
+use crate::catalog::CatalogEvent;
+use crate::driver::{Asked, Attached, Message, State};
+use crate::functions::Serving;
+use crate::rules::rules;
+use crate::telemetry::events;
+use crate::workers::output::Meta;
+use crate::workers::spawner::Incoming;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::frame::{Document, Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
+use fnd_core::ids::{FunctionName, WorkerId};
+use fnd_core::judge::{SettingsDocument, Verdict};
+use fnd_core::supervisor::{self, Event};
+use fnd_core::wire::Bytes;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+/// Largest document that is read from a descriptor.
+const DOCUMENT_MAX: u64 = 16 << 20;
+
+impl State {
+    /// Handles a frame of the spawner.
+    pub(crate) fn incoming(&mut self, incoming: Incoming) {
+        let Incoming {
+            request,
+            reply,
+            descriptors,
+        } = incoming;
+        let mut descriptors = descriptors.into_iter();
+        match reply {
+            Reply::Installed(installed) => self.installed(request, installed, &mut descriptors),
+            Reply::Refused(refused) => self.refused(request, refused, &mut descriptors),
+            Reply::Spawned(spawned) => self.spawned(request, &spawned, descriptors),
+            Reply::SpawnFailed(failed) => {
+                self.asked.remove(&request);
+                self.step(Event::SpawnFailed {
+                    worker: failed.worker,
+                    message: failed.message,
+                });
+            }
+            Reply::Exited(exited) => self.exited(exited),
+            Reply::Settings(read) => {
+                self.asked.remove(&request);
+                self.settings_read(read, &mut descriptors);
+            }
+            Reply::Failed(message) => self.failed(request, &message),
+            // Requests whose end says nothing more.
+            Reply::Done => drop(self.asked.remove(&request)),
+            // Only an answer to Hello, which was sent once, before the driver began.
+            Reply::Welcome(_) => tracing::error!("fnd-spawner greeted twice"),
+        }
+    }
+
+    fn installed(&mut self, request: u32, mut installed: Installed, descriptors: &mut impl Iterator<Item = OwnedFd>) {
+        let document = std::mem::replace(&mut installed.document, Document::Inline(Bytes::default()));
+        let Some(candidate) = self.installer.answered(request) else {
+            return;
+        };
+        let name = candidate.function.clone();
+        let verdict = match read_document::<Verdict>(document, descriptors) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                tracing::error!("the verdict on `{name}` cannot be read: {error}");
+                return;
+            }
+        };
+        for problem in &installed.warnings {
+            tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
+        }
+        let Some(serving) = self.functions.installed(candidate, installed, verdict) else {
+            return;
+        };
+        let mut event = installed_event(&name, serving, &self.settings.host);
+        // What runs by being there waits until the directories are quiet; all else is known already.
+        if event.rules.run_on_load {
+            self.loading.insert(name);
+            event.rules.run_on_load = false;
+        }
+        self.deliver(event);
+    }
+
+    /// Hands a version to the supervisor, with an id for the run that may come of it.
+    fn deliver(&mut self, mut event: supervisor::Installed) {
+        event.load_id = self.ids.next(self.clock.now().unix_ms);
+        self.step(Event::Installed(Box::new(event)));
+    }
+
+    fn refused(&mut self, request: u32, mut refused: Refused, descriptors: &mut impl Iterator<Item = OwnedFd>) {
+        let Some(candidate) = self.installer.answered(request) else {
+            return;
+        };
+        let name = candidate.function.clone();
+        let document = refused.document.take();
+        let verdict = document.and_then(|document| read_document::<Verdict>(document, descriptors).ok());
+        let error = self.functions.refused(candidate, refused, verdict);
+        let serving = self
+            .functions
+            .get(&name)
+            .is_some_and(|function| function.serving.is_some());
+        events::refused(&name, &error, serving);
+        self.step(Event::Refused { function: name, error });
+    }
+
+    fn failed(&mut self, request: u32, message: &str) {
+        tracing::error!("fnd-spawner: {message}");
+        if let Some(candidate) = self.installer.answered(request) {
+            let function = candidate.function.clone();
+            let refused = Refused {
+                function: function.clone(),
+                problems: Vec::new(),
+                document: None,
+            };
+            let error = format!("{}: {message}", self.functions.refused(candidate, refused, None));
+            self.step(Event::Refused { function, error });
+        }
+        if let Some(Asked::Spawn(asked)) = self.asked.remove(&request) {
+            self.step(Event::SpawnFailed {
+                worker: asked.0,
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    fn spawned(&mut self, request: u32, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
+        let mut take = |present: bool| if present { descriptors.next() } else { None };
+        let stdout = take(spawned.stdout);
+        let stderr = take(spawned.stderr);
+        let result = take(spawned.result);
+        let kill = take(spawned.kill);
+        let Some(Asked::Spawn(asked)) = self.asked.remove(&request) else {
+            return;
+        };
+        let (worker, meta): (WorkerId, Meta) = *asked;
+        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+            self.output.attach(worker, stdout, stderr, meta);
+        }
+        self.attached.insert(worker, Attached { kill, result });
+        self.step(Event::Spawned(worker));
+    }
+
+    /// A worker's leaf is empty. Its end is complete once its output is.
+    fn exited(&mut self, frame: Exited) {
+        let result = self.attached.remove(&frame.worker).and_then(|attached| attached.result);
+        let messages = self.messages.clone();
+        self.output.finish(frame.worker, result, move |captured| {
+            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // fnd is stopping
+        });
+    }
+
+    fn settings_read(&mut self, read: SettingsRead, descriptors: &mut impl Iterator<Item = OwnedFd>) {
+        for problem in &read.problems {
+            tracing::error!("{}: {}; {}", problem.file, problem.message, problem.help);
+        }
+        match read_document::<SettingsDocument>(read.document, descriptors) {
+            Ok(document) => {
+                for diagnostic in &document.diagnostics {
+                    tracing::warn!("{}", diagnostic.line());
+                }
+                if self.settings.apply(document, read.applied) {
+                    self.settings_changed();
+                }
+            }
+            Err(error) => tracing::error!("the configuration cannot be read: {error}"),
+        }
+    }
+
+    /// Lets everything that goes by the configuration know.
+    pub(crate) fn settings_changed(&mut self) {
+        self.supervisor.set_budget(self.settings.budget());
+        self.catalog.set_rules(self.settings.catalog_rules());
+        self.status.set_mode(self.settings.settings.status.mode);
+        let problems = self.settings.resolve_access();
+        // Where fnd was started by hand nobody has made the group of the default, and nobody but that person asks.
+        if self.spawner_pid.is_none() {
+            problems.iter().for_each(|problem| tracing::warn!("{problem}"));
+        }
+    }
+
+    /// Handles what the catalog found.
+    pub(crate) fn catalog_event(&mut self, event: CatalogEvent) {
+        match event {
+            CatalogEvent::Changed(candidates) => {
+                self.quiet = false;
+                self.installer.want(candidates);
+            }
+            CatalogEvent::Removed(names) => {
+                for name in names {
+                    self.remove(&name);
+                }
+            }
+            CatalogEvent::Found {
+                problems,
+                clashes,
+                unclaimed,
+            } => {
+                for problem in problems.iter().filter(|problem| !self.found.0.contains(problem)) {
+                    tracing::warn!("{}", problem.line());
+                }
+                for candidate in clashes {
+                    let name = candidate.function.clone();
+                    let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
+                        .with_help("remove or rename one of them; until then the version that served goes on");
+                    let error = self.functions.unusable(candidate, vec![problem]);
+                    self.step(Event::Refused { function: name, error });
+                }
+                self.found = (problems, unclaimed);
+            }
+            CatalogEvent::Scanned(number) => self.installer.scanned(number),
+            CatalogEvent::Quiet => self.quiet = true,
+            CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
+        }
+    }
+
+    fn remove(&mut self, name: &FunctionName) {
+        self.installer.forget(name);
+        self.loading.remove(name);
+        self.functions.remove(name);
+        self.step(Event::Removed(name.clone()));
+        self.request(&Request::Remove(name.clone()), Vec::new());
+    }
+
+    /// The directories are quiet and all of it is installed: what runs by being there may run.
+    fn load(&mut self) {
+        for name in std::mem::take(&mut self.loading) {
+            let serving = self.functions.get(&name).and_then(|function| function.serving.as_ref());
+            if let Some(serving) = serving {
+                let event = installed_event(&name, serving, &self.settings.host);
+                self.deliver(event);
+            }
+        }
+    }
+
+    /// Asks for installations while there is room, and tells who waits when all is over.
+    pub(crate) fn settle(&mut self) {
+        while let Some(candidate) = self.installer.next_wish() {
+            let request = Request::Install(Install {
+                directory: candidate.directory,
+                function: candidate.function.clone(),
+                source: candidate.source.clone(),
+                sidecar: candidate.sidecar.clone(),
+                directory_form: candidate.directory_form,
+            });
+            match self.send(&request, Vec::new()) {
+                Some(number) => self.installer.asked(number, candidate),
+                None => break,
+            }
+        }
+        if self.quiet && self.installer.is_idle() && !self.loading.is_empty() {
+            self.load();
+        }
+        let installer = &self.installer;
+        for (_, waiting) in self.settling.extract_if(.., |(scan, _)| installer.is_settled(*scan)) {
+            let _ = waiting.send(()); // the caller has gone
+        }
+    }
+}
+
+fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> supervisor::Installed {
+    supervisor::Installed {
+        function: name.clone(),
+        id: serving.id,
+        version: serving.version,
+        load_key: serving.load_key,
+        load_id: fnd_core::ids::InvocationId(0),
+        rules: rules(&serving.manifest, host),
+    }
+}
+
+/// Reads a document out of a frame or of the next descriptor.
+pub(crate) fn read_document<T: DeserializeOwned>(
+    document: Document,
+    descriptors: &mut impl Iterator<Item = OwnedFd>,
+) -> Result<T, std::io::Error> {
+    let bytes = match document {
+        Document::Inline(bytes) => bytes.0,
+        Document::Descriptor => {
+            let descriptor = descriptors.next().ok_or(std::io::ErrorKind::UnexpectedEof)?;
+            let mut bytes = Vec::new();
+            File::from(descriptor).take(DOCUMENT_MAX).read_to_end(&mut bytes)?;
+            bytes
+        }
+    };
+    serde_json::from_slice(&bytes).map_err(std::io::Error::other)
+}

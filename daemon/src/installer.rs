@@ -1,0 +1,84 @@
+//! Which functions are to be installed, a bounded number at a time, and who waits for all of it to be over.
+
+use crate::catalog::Candidate;
+use fnd_core::ids::FunctionName;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// Most installations asked of the spawner at once: enough to keep it and the judge busy, few enough that a spawn between
+/// them does not wait.
+const WINDOW: usize = 32;
+
+/// Installations.
+#[derive(Debug, Default)]
+pub struct Installer {
+    waiting: VecDeque<Candidate>,
+    /// By request number.
+    asked: HashMap<u32, Candidate>,
+    /// The scan that was asked for last, and the last one that is over.
+    asked_scan: u64,
+    done_scan: u64,
+}
+
+impl Installer {
+    /// Takes in what a scan found, replacing older wishes for the same functions.
+    pub fn want(&mut self, candidates: Vec<Candidate>) {
+        if !self.waiting.is_empty() {
+            let newer: HashSet<_> = candidates.iter().map(|candidate| &candidate.function).collect();
+            self.waiting.retain(|old| !newer.contains(&old.function));
+        }
+        self.waiting.extend(candidates);
+    }
+
+    /// Drops what is wished for a function that is gone.
+    pub fn forget(&mut self, function: &FunctionName) {
+        self.waiting.retain(|candidate| candidate.function != *function);
+    }
+
+    /// Returns the next to ask for, while the window has room. [`Installer::asked`] must follow.
+    pub fn next_wish(&mut self) -> Option<Candidate> {
+        if self.asked.len() >= WINDOW {
+            None
+        } else {
+            self.waiting.pop_front()
+        }
+    }
+
+    /// Remembers which request asked for a candidate.
+    pub fn asked(&mut self, request: u32, candidate: Candidate) {
+        self.asked.insert(request, candidate);
+    }
+
+    /// Returns the candidate a request asked for; it is over.
+    pub fn answered(&mut self, request: u32) -> Option<Candidate> {
+        self.asked.remove(&request)
+    }
+
+    /// Returns the number for a new scan; everything is over when it is and nothing waits.
+    pub fn new_scan(&mut self) -> u64 {
+        self.asked_scan += 1;
+        self.asked_scan
+    }
+
+    /// Remembers that a scan is over.
+    pub fn scanned(&mut self, number: u64) {
+        self.done_scan = self.done_scan.max(number);
+    }
+
+    /// Says whether the scan of that number is over and everything it found is installed or refused.
+    #[must_use]
+    pub fn is_settled(&self, scan: u64) -> bool {
+        self.done_scan >= scan && self.is_idle()
+    }
+
+    /// Says whether nothing is to be installed.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.asked.is_empty()
+    }
+
+    /// The spawner is gone: what was asked of it is wished again.
+    pub fn lost(&mut self) {
+        let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
+        self.want(again);
+    }
+}

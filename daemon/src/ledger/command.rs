@@ -1,0 +1,218 @@
+//! What the writer can be asked to store, and the bounded queue in front of it.
+
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_core::supervisor::Action;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Something to store; the supervisor's storing actions, one to one.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// A new invocation, with its load key in the same transaction.
+    Store(Box<Accepted>),
+    /// An ended attempt and where its invocation stands now.
+    Record(Box<AttemptRecord>, Box<InvocationRecord>),
+    /// Where an invocation stands.
+    Update(Box<InvocationRecord>),
+    /// Whether a person disabled a function.
+    StoreEnabled {
+        /// The function.
+        function: FunctionName,
+        /// Which of both.
+        enabled: bool,
+    },
+}
+
+impl Command {
+    /// Returns the command of a storing action, or the action back.
+    ///
+    /// # Errors
+    /// The action, where it is not one that stores.
+    pub fn of(action: Action) -> Result<Self, Action> {
+        match action {
+            Action::Store(accepted) => Ok(Self::Store(accepted)),
+            Action::Record(attempt, record) => Ok(Self::Record(attempt, record)),
+            Action::Update(record) => Ok(Self::Update(record)),
+            Action::StoreEnabled { function, enabled } => Ok(Self::StoreEnabled { function, enabled }),
+            other @ (Action::Spawn(_)
+            | Action::Term(_)
+            | Action::Kill(_)
+            | Action::Release { .. }
+            | Action::Reply(..)
+            | Action::Status(_)
+            | Action::Notice(_)
+            | Action::Drained) => Err(other),
+        }
+    }
+
+    /// Roughly the memory it holds.
+    fn size(&self) -> usize {
+        let result = |record: &InvocationRecord| record.result.as_ref().map_or(0, |result| result.data.len());
+        512 + match self {
+            Self::Store(accepted) => accepted.payload.data.as_ref().map_or(0, |data| data.len()),
+            Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
+            Self::Update(record) => record.message.len() + result(record),
+            Self::StoreEnabled { .. } => 0,
+        }
+    }
+}
+
+/// What became of a durable invocation.
+#[derive(Debug, Clone)]
+pub struct Acknowledged {
+    /// The invocation.
+    pub id: InvocationId,
+    /// Why it is not on disk, unless it is.
+    pub result: Result<(), Arc<str>>,
+}
+
+/// How the writer is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Why the last write failed; absent while all is well.
+    pub failing: Option<String>,
+    /// Commands that were given up because they could not be written for too long, or ever.
+    pub lost: u64,
+}
+
+/// Most commands waiting. A disk that stands still for a minute under 1,000 runs a second fits.
+const COMMANDS_MAX: usize = 65_536;
+/// Most bytes waiting. New work is refused at half of both, so that ends of accepted work still have room; what does
+/// not even fit then is lost from the history, counted and said: the daemon's memory matters more.
+const BYTES_MAX: usize = 128 << 20;
+/// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
+const BATCH_MAX: usize = 1024;
+/// How long what nobody waits for may gather, so that a busy node commits 20 times a second and an idle one never.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// The queue between any thread and the writer's.
+#[derive(Default)]
+pub(super) struct Queue {
+    inner: Mutex<Inner>,
+    arrived: Condvar,
+    tried: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: VecDeque<Command>,
+    bytes: usize,
+    /// Someone waits for what is in the queue.
+    urgent: bool,
+    stopped: bool,
+    /// Commands ever taken in, and ever tried.
+    submitted: u64,
+    tried: u64,
+    health: Health,
+}
+
+/// Commands for one transaction.
+pub(super) struct Batch {
+    pub(super) commands: Vec<Command>,
+    /// Whether this is the end: nothing more will come.
+    pub(super) last: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every change below is complete before anything can panic.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a command in; `urgent` ones are written at once. Returns it where there is no room.
+    pub(super) fn push(&self, command: Command, urgent: bool) -> Result<(), Command> {
+        let size = command.size();
+        let share = if matches!(command, Command::Store(_)) { 2 } else { 1 };
+        let mut inner = self.lock();
+        let full = inner.waiting.len() >= COMMANDS_MAX / share || inner.bytes + size > BYTES_MAX / share;
+        if inner.stopped || full {
+            return Err(command);
+        }
+        inner.bytes += size;
+        inner.waiting.push_back(command);
+        inner.submitted += 1;
+        inner.urgent |= urgent;
+        // The writer sleeps only while there is nothing, or while it gathers what is not urgent.
+        if urgent || inner.waiting.len() == 1 || inner.waiting.len() == BATCH_MAX {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do, and gathers a little where nobody waits for it.
+    ///
+    /// With `failing`, a write is to be tried again: returns after `pause` at the latest.
+    pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
+        let mut inner = self.lock();
+        if failing {
+            let idle = |inner: &mut Inner| !inner.stopped && !inner.urgent;
+            inner = self
+                .arrived
+                .wait_timeout_while(inner, pause, idle)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        } else {
+            let idle = |inner: &mut Inner| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
+            inner = self
+                .arrived
+                .wait_while(inner, idle)
+                .unwrap_or_else(PoisonError::into_inner);
+            let gathering = |inner: &mut Inner| !inner.stopped && !inner.urgent && inner.waiting.len() < BATCH_MAX;
+            inner = self
+                .arrived
+                .wait_timeout_while(inner, GATHER, gathering)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        let count = inner.waiting.len().min(BATCH_MAX);
+        let commands: Vec<_> = inner.waiting.drain(..count).collect();
+        inner.bytes -= commands.iter().map(Command::size).sum::<usize>();
+        inner.urgent &= !inner.waiting.is_empty();
+        Batch {
+            commands,
+            last: inner.stopped && inner.waiting.is_empty(),
+        }
+    }
+
+    /// Says how a batch went and wakes who waits for it.
+    pub(super) fn done(&self, count: usize, failing: Option<String>) {
+        let mut inner = self.lock();
+        inner.tried += count as u64;
+        inner.health.failing = failing;
+        self.tried.notify_all();
+    }
+
+    /// Waits until everything taken in so far was tried, `limit` at the longest.
+    pub(super) fn flush(&self, limit: Duration) {
+        let mut inner = self.lock();
+        let target = inner.submitted;
+        if inner.tried >= target {
+            return;
+        }
+        inner.urgent = true;
+        self.arrived.notify_one();
+        let behind = |inner: &mut Inner| inner.tried < target;
+        drop(self.tried.wait_timeout_while(inner, limit, behind));
+    }
+
+    /// Counts commands that were given up.
+    pub(super) fn lose(&self, count: u64) {
+        self.lock().health.lost += count;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().waiting.is_empty()
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.lock().health.clone()
+    }
+
+    /// Lets the writer write what is there and end.
+    pub(super) fn stop(&self) {
+        self.lock().stopped = true;
+        self.arrived.notify_one();
+    }
+}

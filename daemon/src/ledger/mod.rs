@@ -1,0 +1,185 @@
+//! What has happened, on disk: invocations, attempts, results, what has run as `load`, who is disabled (SQLite).
+//!
+//! [`open`] gives three things: what the supervisor must know at start, a [`Writer`] whose thread owns the writing
+//! connection, and a [`Reader`] whose thread owns a reading one. Nobody else touches the database, and neither thread
+//! decides anything: the supervisor's records are stored as they are.
+
+mod command;
+mod query;
+mod restore;
+mod retention;
+mod rows;
+mod schema;
+mod store;
+mod view;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{Acknowledged, Command, Health};
+pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf};
+pub use restore::LastRun;
+pub use retention::Retention;
+pub use schema::VERSION;
+pub use view::{attempt_view, invocation_view, millis};
+pub use writer::Writer;
+
+use fnd_core::ids::InvocationId;
+use fnd_core::supervisor::Restored;
+use rusqlite::ErrorCode;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// File name of the database in the state directory; `-wal` and `-shm` stand beside it.
+pub const FILE: &str = "ledger.db";
+
+/// An opened ledger.
+pub struct Opened {
+    /// For the supervisor.
+    pub restored: Restored,
+    /// The newest id ever stored, for [`Ids`](crate::clock::Ids).
+    pub last_id: Option<InvocationId>,
+    /// Last attempt of each function that ever had one, for its status.
+    pub last_runs: Vec<LastRun>,
+    /// Takes what is to be stored.
+    pub writer: Writer,
+    /// Answers questions.
+    pub reader: Reader,
+}
+
+/// Why a ledger could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Written by a newer fnd; it was not changed.
+    #[error(
+        "`{}` was written by a newer fnd (schema {found}, this one knows {}): install that fnd again, or restore a backup",
+        path.display(), schema::VERSION
+    )]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its schema version.
+        found: String,
+    },
+    /// It cannot be trusted; it was not changed.
+    #[error(
+        "`{0}` is damaged ({detail}), and without it fnd would run things again that have run: \
+         restore a backup, or begin with an empty history with `mv {0} {0}.corrupt`",
+        path.display()
+    )]
+    Corrupt {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite found.
+        detail: String,
+    },
+    /// SQLite could not do it.
+    #[error("failed to open the ledger `{}`", path.display())]
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// The threads could not be started.
+    #[error("failed to start the ledger's threads")]
+    Thread(#[source] io::Error),
+}
+
+impl OpenError {
+    fn corrupt(path: &Path, detail: String) -> Self {
+        let path = path.into();
+        Self::Corrupt { path, detail }
+    }
+
+    fn of(path: &Path, source: rusqlite::Error) -> Self {
+        let unreadable_row = matches!(
+            source,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+        );
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::corrupt(path, source.to_string()),
+            _ if unreadable_row => Self::corrupt(path, source.to_string()),
+            _ => Self::Sqlite {
+                path: path.into(),
+                source,
+            },
+        }
+    }
+}
+
+/// Opens the ledger of a state directory, made if it is not there, and starts its threads.
+///
+/// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it;
+/// it must not wait.
+///
+/// # Errors
+/// [`OpenError`]; the first two variants leave the database untouched.
+pub fn open<F>(state: &Path, retention: Retention, acknowledge: F) -> Result<Opened, OpenError>
+where
+    F: Fn(Acknowledged) + Send + 'static,
+{
+    let path = state.join(FILE);
+    let db = schema::open(&path)?;
+    let failed = |source| OpenError::of(&path, source);
+    let restored = restore::restored(&db).map_err(failed)?;
+    let last_runs = restore::last_runs(&db).map_err(failed)?;
+    let last_id = restore::last_id(&db).map_err(failed)?;
+    let durable = restore::durable(&db).map_err(failed)?;
+    let writer = Writer::start(db, retention, durable, Box::new(acknowledge)).map_err(OpenError::Thread)?;
+    let reader = Reader::start(schema::open_read_only(&path)?, &writer).map_err(OpenError::Thread)?;
+    Ok(Opened {
+        restored,
+        last_id,
+        last_runs,
+        writer,
+        reader,
+    })
+}
+
+/// Holds a state directory for one daemon until it is dropped or the process ends, however that happens.
+#[derive(Debug)]
+pub struct StateLock {
+    /// The lock is on the open file description.
+    _file: OwnedFd,
+}
+
+/// Why a state directory could not be held.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another daemon has it: exit 75.
+    #[error("another fnd is running on `{}`: stop it, or give this one its own state with `--state DIR`", .0.display())]
+    Held(PathBuf),
+    /// The lock file could not be made or locked.
+    #[error("failed to lock `{}`", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Takes a state directory for this process (`flock` on `STATE/lock`).
+///
+/// # Errors
+/// [`LockError::Held`] where another daemon has it, [`LockError::Io`] where it cannot be told.
+pub fn lock_state(state: &Path) -> Result<StateLock, LockError> {
+    use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+    let path = state.join("lock");
+    let failed = |source: rustix::io::Errno| LockError::Io {
+        path: path.clone(),
+        source: source.into(),
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(StateLock { _file: file }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(state.to_owned())),
+        Err(error) => Err(failed(error)),
+    }
+}

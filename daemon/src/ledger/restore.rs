@@ -1,0 +1,105 @@
+//! What a starting daemon must know.
+
+use super::rows::{self, ATTEMPT, RECORD};
+use fnd_core::ids::InvocationId;
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
+use fnd_core::supervisor::Restored;
+use rusqlite::{Connection, OptionalExtension as _, Result, Row};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A function's last attempt, with where its invocation stands (and its result).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRun {
+    /// The attempt.
+    pub attempt: AttemptRecord,
+    /// Its invocation.
+    pub record: InvocationRecord,
+}
+
+/// Matches the partial index `unfinished`; the words must be the same.
+const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
+
+/// Reads what the supervisor goes by, unfinished invocations oldest first.
+pub(super) fn restored(db: &Connection) -> Result<Restored> {
+    let mut restored = Restored::default();
+    let sql = format!(
+        "SELECT {RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent,
+            (SELECT data FROM body WHERE invocation = id AND kind = 'payload')
+        FROM invocation WHERE {UNFINISHED} ORDER BY id"
+    );
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let mut unfinished = unfinished(row)?;
+        unfinished.record.result = rows::result(db, unfinished.record.id)?;
+        restored.unfinished.push(unfinished);
+    }
+    let mut statement = db.prepare("SELECT function, hash FROM load")?;
+    let loaded = statement.query_map([], |row| Ok((rows::function(row, 0)?, rows::version(row, 1)?)))?;
+    restored.loaded = loaded.collect::<Result<_>>()?;
+    let mut statement = db.prepare("SELECT name FROM function WHERE NOT enabled")?;
+    restored.disabled = statement
+        .query_map([], |row| rows::function(row, 0))?
+        .collect::<Result<_>>()?;
+    let mut statement = db.prepare("SELECT name, runs, failures FROM function")?;
+    let counts = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get(1)?, row.get(2)?)))?;
+    restored.counts = counts.collect::<Result<_>>()?;
+    Ok(restored)
+}
+
+fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
+    let record = rows::record(row)?;
+    let context: Option<String> = row.get(20)?;
+    let accepted = Accepted {
+        id: record.id,
+        function: record.function.clone(),
+        trigger: record.trigger,
+        accepted_ms: record.accepted_ms,
+        payload: Payload {
+            data: row.get_ref(22)?.as_blob_or_null()?.map(Arc::from),
+            content_type: row.get(19)?,
+            context: context.map(Arc::from),
+            traceparent: row.get(21)?,
+        },
+        durable: row.get(14)?,
+        // It is in the table `load` already.
+        load_key: None,
+        timeout_ms: row.get(15)?,
+        not_before_ms: row.get(16)?,
+        expires_ms: row.get(17)?,
+        deadline_ms: row.get(18)?,
+    };
+    Ok(Unfinished { accepted, record })
+}
+
+/// Reads the unfinished invocations whose starts must be synced.
+pub(super) fn durable(db: &Connection) -> Result<HashSet<InvocationId>> {
+    let mut statement = db.prepare(&format!("SELECT id FROM invocation WHERE {UNFINISHED} AND durable"))?;
+    statement.query_map([], |row| rows::id(row, 0))?.collect()
+}
+
+/// Reads the newest id.
+pub(super) fn last_id(db: &Connection) -> Result<Option<InvocationId>> {
+    let sql = "SELECT id FROM invocation ORDER BY id DESC LIMIT 1";
+    db.query_row(sql, [], |row| rows::id(row, 0)).optional()
+}
+
+/// Reads each function's last attempt; one whose invocation was deleted is left out.
+pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
+    let sql = format!(
+        "SELECT {ATTEMPT}, name FROM function
+        JOIN attempt ON attempt.invocation = last_invocation AND attempt.n = last_attempt ORDER BY name"
+    );
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let attempt = rows::attempt(row, rows::function(row, 20)?)?;
+        if let Some(mut record) = rows::find(db, attempt.invocation)? {
+            record.result = rows::result(db, record.id)?;
+            runs.push(LastRun { attempt, record });
+        }
+    }
+    Ok(runs)
+}

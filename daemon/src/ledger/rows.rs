@@ -1,0 +1,146 @@
+//! Rows and the records they are: one column list and one reader for each, so that they cannot drift apart.
+
+use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult, Usage};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
+
+/// Largest result kept in the invocation's row; larger ones are in `body`, so that lists need not step over them.
+pub(super) const INLINE_MAX: usize = 64 << 10;
+
+/// Columns [`record`] reads, in its order; without the result.
+pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, started_ms, ended_ms, attempts, polls, reason, \
+    message, exhausted, next_attempt_ms, version";
+
+/// Columns [`attempt`] reads, in its order, after the function.
+pub(super) const ATTEMPT: &str = "invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason, message, \
+    exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes, stderr_bytes, \
+    dropped_bytes, next_attempt_ms";
+
+/// Returns an id as it is stored: big-endian, so that it sorts.
+pub(super) fn blob(id: InvocationId) -> [u8; 16] {
+    id.0.to_be_bytes()
+}
+
+/// Returns a number as SQLite stores it; beyond its range means without end.
+pub(super) fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the contract's word.
+pub(super) fn exhausted_word(exhausted: Exhausted) -> &'static str {
+    match exhausted {
+        Exhausted::Retries => "retries",
+        Exhausted::Poll => "poll",
+        Exhausted::Deadline => "deadline",
+    }
+}
+
+fn exhausted(word: &str) -> Option<Exhausted> {
+    [Exhausted::Retries, Exhausted::Poll, Exhausted::Deadline]
+        .into_iter()
+        .find(|exhausted| exhausted_word(*exhausted) == word)
+}
+
+/// Reads a column of words; one that is none of them is damage, not absence.
+pub(super) fn word<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    parse(text).ok_or_else(|| {
+        let what = format!("`{text}` is not a word of this column").into();
+        Error::FromSqlConversionFailure(column, Type::Text, what)
+    })
+}
+
+fn word_or_none<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+    match row.get_ref(column)?.as_str_or_null()? {
+        None => Ok(None),
+        Some(_) => word(row, column, parse).map(Some),
+    }
+}
+
+pub(super) fn function(row: &Row<'_>, column: usize) -> Result<FunctionName> {
+    word(row, column, |text| FunctionName::new(text).ok())
+}
+
+pub(super) fn id(row: &Row<'_>, column: usize) -> Result<InvocationId> {
+    Ok(InvocationId(u128::from_be_bytes(row.get(column)?)))
+}
+
+pub(super) fn version(row: &Row<'_>, column: usize) -> Result<Version> {
+    Ok(Version(row.get(column)?))
+}
+
+fn version_or_none(row: &Row<'_>, column: usize) -> Result<Option<Version>> {
+    Ok(row.get::<_, Option<[u8; 32]>>(column)?.map(Version))
+}
+
+/// Reads an invocation from the columns [`RECORD`]; its result is read apart.
+pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
+    Ok(InvocationRecord {
+        id: id(row, 0)?,
+        function: function(row, 1)?,
+        trigger: word(row, 2, Trigger::parse)?,
+        state: word(row, 3, State::parse)?,
+        accepted_ms: row.get(4)?,
+        started_ms: row.get(5)?,
+        ended_ms: row.get(6)?,
+        attempts: row.get(7)?,
+        polls: row.get(8)?,
+        reason: word_or_none(row, 9, Reason::parse)?,
+        message: row.get(10)?,
+        exhausted: word_or_none(row, 11, exhausted)?,
+        next_attempt_ms: row.get(12)?,
+        version: version_or_none(row, 13)?,
+        result: None,
+    })
+}
+
+/// Reads an attempt from the columns [`ATTEMPT`].
+pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRecord> {
+    Ok(AttemptRecord {
+        invocation: id(row, 0)?,
+        function,
+        attempt: Attempt(row.get(1)?),
+        poll: row.get(2)?,
+        worker: row.get::<_, Option<u64>>(3)?.map(WorkerId),
+        version: version_or_none(row, 4)?,
+        started_ms: row.get(5)?,
+        ended_ms: row.get(6)?,
+        duration_us: row.get(7)?,
+        reason: word(row, 8, Reason::parse)?,
+        message: row.get(9)?,
+        exit_code: row.get(10)?,
+        signal: row.get(11)?,
+        usage: Usage {
+            cpu_us: row.get(12)?,
+            memory_peak_bytes: row.get(13)?,
+            peak_of_largest: row.get(14)?,
+            throttled_us: row.get(15)?,
+            stdout_bytes: row.get(16)?,
+            stderr_bytes: row.get(17)?,
+            dropped_bytes: row.get(18)?,
+        },
+        next_attempt_ms: row.get(19)?,
+    })
+}
+
+/// Reads an invocation without its result.
+pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {
+    let sql = format!("SELECT {RECORD} FROM invocation WHERE id = ?1");
+    db.prepare_cached(&sql)?.query_row([blob(id)], record).optional()
+}
+
+/// Reads an invocation's result.
+pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResult>> {
+    let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result'))
+        FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
+    let read = |row: &Row<'_>| {
+        let data = row.get_ref(1)?.as_blob()?.into();
+        Ok(RunResult {
+            json: row.get(0)?,
+            data,
+        })
+    };
+    db.prepare_cached(sql)?.query_row([blob(id)], read).optional()
+}

@@ -1,0 +1,197 @@
+//! The tables of the ledger, and opening a database so that nothing is lost or misread.
+//!
+//! Only what is used has a table; `queue` of ARCHITECTURE.md is the unfinished part of `invocation` (index `unfinished`),
+//! and every attempt has a row in `attempt`: one shape to read, at the price of one more insert on the ledger's thread.
+
+use super::OpenError;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use std::path::Path;
+
+/// The schema this program writes; a database of a newer one is refused untouched.
+pub const VERSION: u32 = 1;
+
+/// Largest database that is checked as a whole although fnd was stopped in order; reading 64 MiB takes under a second.
+const CHECK_ALWAYS: u64 = 64 << 20;
+
+/// Ids are 16 bytes, big-endian, so that they sort by time. Instants are Unix milliseconds. Words are those of the contract.
+const TABLES: &str = "
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE function (
+        name TEXT PRIMARY KEY,
+        enabled INTEGER NOT NULL DEFAULT 1,
+        runs INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0,
+        last_invocation BLOB,
+        last_attempt INTEGER
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE invocation (
+        id BLOB PRIMARY KEY,
+        function TEXT NOT NULL,
+        trigger TEXT NOT NULL,
+        state TEXT NOT NULL,
+        durable INTEGER NOT NULL,
+        accepted_ms INTEGER NOT NULL,
+        started_ms INTEGER,
+        ended_ms INTEGER,
+        attempts INTEGER NOT NULL,
+        polls INTEGER NOT NULL,
+        reason TEXT,
+        message TEXT NOT NULL,
+        exhausted TEXT,
+        next_attempt_ms INTEGER,
+        version BLOB,
+        timeout_ms INTEGER,
+        not_before_ms INTEGER,
+        expires_ms INTEGER,
+        deadline_ms INTEGER,
+        content_type TEXT,
+        context TEXT,
+        traceparent TEXT,
+        -- 1: JSON, 0: other bytes, null: no result. The bytes are here, or in `body` if they are many.
+        result_json INTEGER,
+        result BLOB
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX by_function ON invocation (function, id);
+    CREATE INDEX unfinished ON invocation (id) WHERE state IN ('queued', 'running', 'waiting', 'polling');
+    CREATE TABLE attempt (
+        invocation BLOB NOT NULL,
+        n INTEGER NOT NULL,
+        poll INTEGER NOT NULL,
+        worker INTEGER,
+        version BLOB,
+        started_ms INTEGER NOT NULL,
+        ended_ms INTEGER NOT NULL,
+        duration_us INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        message TEXT NOT NULL,
+        exit_code INTEGER,
+        signal INTEGER,
+        cpu_us INTEGER NOT NULL,
+        memory_peak_bytes INTEGER,
+        peak_of_largest INTEGER NOT NULL,
+        throttled_us INTEGER NOT NULL,
+        stdout_bytes INTEGER NOT NULL,
+        stderr_bytes INTEGER NOT NULL,
+        dropped_bytes INTEGER NOT NULL,
+        next_attempt_ms INTEGER,
+        PRIMARY KEY (invocation, n)
+    ) WITHOUT ROWID, STRICT;
+    CREATE TABLE body (
+        invocation BLOB NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('payload', 'result')),
+        data BLOB NOT NULL,
+        PRIMARY KEY (invocation, kind)
+    ) STRICT;
+    -- Contents that have run as `load`. Never deleted from: they must not run again.
+    CREATE TABLE load (function TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (function, hash)) WITHOUT ROWID, STRICT;
+";
+
+/// Opens the database for writing, made if it is not there, checked if it is.
+///
+/// # Errors
+/// [`OpenError::Newer`] and [`OpenError::Corrupt`] leave the file as it was; [`OpenError::Sqlite`] for everything else.
+pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
+    if path.exists() {
+        inspect(path)?;
+    }
+    let failed = |source| OpenError::of(path, source);
+    let mut db = Connection::open(path).map_err(failed)?;
+    configure(&db).map_err(failed)?;
+    create(&mut db).map_err(failed)?;
+    Ok(db)
+}
+
+/// Opens the database for reading only.
+///
+/// # Errors
+/// [`OpenError::Sqlite`].
+pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
+    let failed = |source| OpenError::of(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    db.busy_timeout(BUSY).map_err(failed)?;
+    db.pragma_update(None, "cache_size", CACHE_KIB).map_err(failed)?;
+    Ok(db)
+}
+
+/// How long a statement waits for a lock; only a person's `sqlite3` beside fnd can hold one.
+const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Page cache of each connection, negative KiB: the kernel caches the file anyway, and fnd should be small.
+const CACHE_KIB: i64 = -1024;
+
+fn configure(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(BUSY)?;
+    db.pragma_update(None, "journal_mode", "wal")?;
+    db.pragma_update(None, "synchronous", "full")?;
+    db.pragma_update(None, "cache_size", CACHE_KIB)?;
+    // A burst must not leave a large file behind for good.
+    db.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    db.set_prepared_statement_cache_capacity(32);
+    Ok(())
+}
+
+fn create(db: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = db.transaction()?;
+    if schema_version(&transaction)?.is_none() {
+        transaction.execute_batch(TABLES)?;
+        let version = VERSION.to_string();
+        transaction.execute("INSERT INTO meta (key, value) VALUES ('schema', ?1)", [version])?;
+    }
+    transaction.commit()
+}
+
+/// Returns the schema version; absent in an empty database.
+fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
+    if !db.table_exists(None, "meta")? {
+        return Ok(None);
+    }
+    db.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))
+        .optional()
+}
+
+/// Looks at an existing database without changing it.
+fn inspect(path: &Path) -> Result<(), OpenError> {
+    let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    if size == 0 {
+        // Made by a fnd that died before its first transaction: nothing can have been in it.
+        return Ok(());
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let stopped_in_order = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
+
+    let db = open_read_only(path)?;
+    let failed = |source| OpenError::of(path, source);
+    match schema_version(&db).map_err(failed)? {
+        Some(found) if found.parse() == Ok(VERSION) => {}
+        Some(found) if found.parse::<u32>().is_ok_and(|found| found > VERSION) => {
+            return Err(OpenError::Newer {
+                path: path.into(),
+                found,
+            });
+        }
+        Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
+        None if db
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+            .map_err(failed)?
+            == 0 => {}
+        None => {
+            return Err(OpenError::corrupt(
+                path,
+                "it has tables, but not those of a ledger".to_owned(),
+            ));
+        }
+    }
+    if stopped_in_order && size > CHECK_ALWAYS {
+        return Ok(());
+    }
+    let verdict: String = db
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(failed)?;
+    if verdict == "ok" {
+        Ok(())
+    } else {
+        Err(OpenError::corrupt(path, verdict))
+    }
+}

@@ -1,0 +1,173 @@
+//! The statements that store: each command done twice leaves what doing it once leaves.
+
+use super::command::Command;
+use super::rows::{INLINE_MAX, blob, int};
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::Class;
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
+use rusqlite::{Connection, ErrorCode, params};
+
+/// Why a command could not be stored.
+pub(super) enum StoreError {
+    /// The disk or the database: everything in the transaction has failed, and may work later.
+    Disk(rusqlite::Error),
+    /// This command: it will never work.
+    Refused(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => Self::Refused(error),
+            _ => Self::Disk(error),
+        }
+    }
+}
+
+/// Stores a command inside the caller's transaction.
+pub(super) fn apply(db: &Connection, command: &Command) -> Result<(), StoreError> {
+    match command {
+        Command::Store(accepted) => store(db, accepted),
+        Command::Record(attempt, record) => {
+            update(db, record)?;
+            record_attempt(db, attempt)
+        }
+        Command::Update(record) => update(db, record),
+        Command::StoreEnabled { function, enabled } => {
+            let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
+                ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
+            db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
+            Ok(())
+        }
+    }
+}
+
+fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
+    let id = blob(accepted.id);
+    let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
+            timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![
+        id,
+        accepted.function.as_str(),
+        accepted.trigger.as_str(),
+        accepted.durable,
+        int(accepted.accepted_ms),
+        accepted.timeout_ms.map(int),
+        accepted.not_before_ms.map(int),
+        accepted.expires_ms.map(int),
+        accepted.deadline_ms.map(int),
+        accepted.payload.content_type,
+        accepted.payload.context.as_deref(),
+        accepted.payload.traceparent,
+    ])?;
+    if let Some(data) = &accepted.payload.data {
+        put_body(db, accepted.id, "payload", data)?;
+    }
+    if let Some(key) = &accepted.load_key {
+        let sql = "INSERT OR IGNORE INTO load (function, hash) VALUES (?1, ?2)";
+        db.prepare_cached(sql)?
+            .execute(params![accepted.function.as_str(), key.0])?;
+    }
+    Ok(())
+}
+
+/// Stores where an invocation stands; also one that was never stored, such as one skipped on arrival.
+fn update(db: &Connection, record: &InvocationRecord) -> Result<(), StoreError> {
+    let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms, attempts,
+            polls, reason, message, exhausted, next_attempt_ms, version, result_json, result)
+        VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+        ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
+            ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
+            message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
+            version = excluded.version, result_json = excluded.result_json, result = excluded.result";
+    let (json, inline, apart) = split(record.result.as_ref());
+    db.prepare_cached(sql)?.execute(params![
+        blob(record.id),
+        record.function.as_str(),
+        record.trigger.as_str(),
+        record.state.as_str(),
+        int(record.accepted_ms),
+        record.started_ms.map(int),
+        record.ended_ms.map(int),
+        record.attempts,
+        record.polls,
+        record.reason.map(|reason| reason.to_string()),
+        record.message,
+        record.exhausted.map(super::rows::exhausted_word),
+        record.next_attempt_ms.map(int),
+        record.version.map(|version| version.0),
+        json,
+        inline,
+    ])?;
+    match apart {
+        Some(data) => put_body(db, record.id, "result", data)?,
+        None => {
+            let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'result'";
+            db.prepare_cached(sql)?.execute([blob(record.id)])?;
+        }
+    }
+    if record.state.is_final() {
+        // Nothing is going to be given this payload any more.
+        let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'";
+        db.prepare_cached(sql)?.execute([blob(record.id)])?;
+    }
+    Ok(())
+}
+
+/// Returns whether a result is JSON, its bytes where they go into the row, and where they go into `body`.
+fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u8]>) {
+    match result {
+        None => (None, None, None),
+        Some(result) if result.data.len() <= INLINE_MAX => (Some(result.json), Some(&result.data), None),
+        Some(result) => (Some(result.json), None, Some(&result.data)),
+    }
+}
+
+fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO body (invocation, kind, data) VALUES (?1, ?2, ?3)";
+    db.prepare_cached(sql)?.execute(params![blob(id), kind, data])?;
+    Ok(())
+}
+
+fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<(), StoreError> {
+    let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
+            message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,
+            stderr_bytes, dropped_bytes, next_attempt_ms)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+        ON CONFLICT (invocation, n) DO NOTHING";
+    let id = blob(attempt.invocation);
+    let usage = &attempt.usage;
+    let new = db.prepare_cached(sql)?.execute(params![
+        id,
+        attempt.attempt.0,
+        attempt.poll,
+        attempt.worker.map(|worker| int(worker.0)),
+        attempt.version.map(|version| version.0),
+        int(attempt.started_ms),
+        int(attempt.ended_ms),
+        int(attempt.duration_us),
+        attempt.reason.to_string(),
+        attempt.message,
+        attempt.exit_code,
+        attempt.signal,
+        int(usage.cpu_us),
+        usage.memory_peak_bytes.map(int),
+        usage.peak_of_largest,
+        int(usage.throttled_us),
+        int(usage.stdout_bytes),
+        int(usage.stderr_bytes),
+        int(usage.dropped_bytes),
+        attempt.next_attempt_ms.map(int),
+    ])?;
+    if new == 0 {
+        return Ok(());
+    }
+    let failed = attempt.reason.class() != Class::Success;
+    let sql = "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, 1, ?2, ?3, ?4)
+        ON CONFLICT (name) DO UPDATE SET runs = runs + 1, failures = failures + excluded.failures,
+            last_invocation = excluded.last_invocation, last_attempt = excluded.last_attempt";
+    db.prepare_cached(sql)?
+        .execute(params![attempt.function.as_str(), failed, id, attempt.attempt.0])?;
+    Ok(())
+}

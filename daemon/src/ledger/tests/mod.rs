@@ -1,0 +1,469 @@
+//! The ledger on real files.
+
+mod crash;
+mod model;
+
+use super::*;
+use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};
+use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Ledger {
+    opened: Opened,
+    acknowledged: Receiver<Acknowledged>,
+}
+
+impl Ledger {
+    fn open(state: &Path) -> Self {
+        // Times of these tests are of 1970.
+        Self::open_with(
+            state,
+            Retention {
+                keep_for: Duration::MAX,
+                ..Retention::default()
+            },
+        )
+    }
+
+    fn open_with(state: &Path, retention: Retention) -> Self {
+        let (said, acknowledged) = channel();
+        // The receiver may be gone at the end.
+        let opened = open(state, retention, move |stored| drop(said.send(stored))).unwrap();
+        Self { opened, acknowledged }
+    }
+
+    fn submit(&self, command: Command) {
+        self.opened.writer.submit(command).unwrap();
+    }
+
+    /// Stores a durable invocation and waits for its acknowledgement.
+    fn store(&self, accepted: Accepted) -> Result<(), Arc<str>> {
+        let id = accepted.id;
+        self.submit(Command::Store(Box::new(accepted)));
+        let acknowledged = self.acknowledged.recv_timeout(LIMIT).unwrap();
+        assert_eq!(acknowledged.id, id);
+        acknowledged.result
+    }
+
+    fn list(&self, filter: Filter) -> Page {
+        wait(self.opened.reader.list(filter)).unwrap()
+    }
+
+    fn ids(&self, filter: Filter) -> Vec<u128> {
+        self.list(filter)
+            .records
+            .iter()
+            .map(|record| record.id.0 >> 80)
+            .collect()
+    }
+
+    fn get(&self, id: InvocationId) -> Option<(InvocationRecord, Vec<AttemptRecord>)> {
+        wait(self.opened.reader.get(id)).unwrap()
+    }
+
+    fn stop(self) {
+        self.opened.writer.stop();
+    }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(LIMIT, future).await.expect("within the limit") })
+}
+
+/// Returns a directory where a synced write is quick, if there is one.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
+fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+/// Returns the id of a second.
+fn id(second: u64) -> InvocationId {
+    InvocationId(u128::from(second * 1000) << 80)
+}
+
+fn accepted(second: u64, function: &str) -> Accepted {
+    Accepted {
+        id: id(second),
+        function: name(function),
+        trigger: Trigger::Manual,
+        accepted_ms: second * 1000,
+        payload: Payload {
+            data: Some(Arc::from(*b"{}")),
+            content_type: Some("application/json".to_owned()),
+            context: Some("{\"a\":1}".into()),
+            traceparent: None,
+        },
+        durable: true,
+        load_key: None,
+        timeout_ms: Some(5),
+        not_before_ms: None,
+        expires_ms: Some(u64::MAX),
+        deadline_ms: Some(7),
+    }
+}
+
+fn record(accepted: &Accepted, state: State) -> InvocationRecord {
+    InvocationRecord {
+        id: accepted.id,
+        function: accepted.function.clone(),
+        trigger: accepted.trigger,
+        state,
+        accepted_ms: accepted.accepted_ms,
+        started_ms: None,
+        ended_ms: None,
+        attempts: 0,
+        polls: 0,
+        reason: None,
+        message: String::new(),
+        exhausted: None,
+        next_attempt_ms: None,
+        version: None,
+        result: None,
+    }
+}
+
+fn ended(accepted: &Accepted, reason: Reason, result: Option<&[u8]>) -> (AttemptRecord, InvocationRecord) {
+    let record = InvocationRecord {
+        state: reason.final_state(),
+        started_ms: Some(accepted.accepted_ms + 1),
+        ended_ms: Some(accepted.accepted_ms + 2),
+        attempts: 1,
+        reason: Some(reason),
+        message: "in words".to_owned(),
+        exhausted: Some(Exhausted::Retries),
+        version: Some(Version([7; 32])),
+        result: result.map(|data| RunResult {
+            json: false,
+            data: data.into(),
+        }),
+        ..record(accepted, State::Running)
+    };
+    (attempt(accepted, 1, reason), record)
+}
+
+fn attempt(accepted: &Accepted, number: u32, reason: Reason) -> AttemptRecord {
+    AttemptRecord {
+        invocation: accepted.id,
+        function: accepted.function.clone(),
+        attempt: Attempt(number),
+        poll: 0,
+        worker: Some(WorkerId(9)),
+        version: Some(Version([7; 32])),
+        started_ms: accepted.accepted_ms + 1,
+        ended_ms: accepted.accepted_ms + 2,
+        duration_us: 1234,
+        reason,
+        message: "in words".to_owned(),
+        exit_code: Some(0),
+        signal: None,
+        usage: Usage {
+            cpu_us: 1,
+            memory_peak_bytes: Some(2),
+            peak_of_largest: true,
+            dropped_bytes: 3,
+            ..Usage::default()
+        },
+        next_attempt_ms: None,
+    }
+}
+
+fn end(ledger: &Ledger, accepted: &Accepted, reason: Reason, result: Option<&[u8]>) {
+    let (attempt, record) = ended(accepted, reason, result);
+    ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
+}
+
+#[test]
+fn what_is_stored_is_there_after_a_restart() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    assert!(ledger.opened.restored.unfinished.is_empty() && ledger.opened.last_id.is_none());
+    let load = Accepted {
+        load_key: Some(Version([1; 32])),
+        trigger: Trigger::Load,
+        ..accepted(1, "hello")
+    };
+    ledger.store(load.clone()).unwrap();
+    let waiting = accepted(2, "ops/backup");
+    ledger.store(waiting.clone()).unwrap();
+    end(&ledger, &load, Reason::Exit(3), Some(b"\xffresult"));
+    ledger.submit(Command::StoreEnabled {
+        function: name("other"),
+        enabled: false,
+    });
+    assert_eq!(
+        ledger.ids(Filter::default()),
+        [2000, 1000],
+        "what was submitted before the question is in the answer"
+    );
+    ledger.stop();
+
+    let ledger = Ledger::open(state.path());
+    let restored = &ledger.opened.restored;
+    assert_eq!(restored.loaded, [(name("hello"), Version([1; 32]))]);
+    assert_eq!(restored.disabled, [name("other")]);
+    assert_eq!(restored.counts, [(name("hello"), 1, 1), (name("other"), 0, 0)]);
+    assert_eq!(restored.unfinished.len(), 1);
+    // Beyond what SQLite can hold means never, as before.
+    let expected = Accepted {
+        expires_ms: Some(i64::MAX as u64),
+        ..waiting.clone()
+    };
+    assert_eq!(restored.unfinished[0].accepted, expected);
+    assert_eq!(restored.unfinished[0].record, record(&waiting, State::Queued));
+    assert_eq!(ledger.opened.last_id, Some(id(2)));
+    let (attempt, record) = ended(&load, Reason::Exit(3), Some(b"\xffresult"));
+    assert_eq!(
+        ledger.opened.last_runs,
+        [LastRun {
+            attempt: attempt.clone(),
+            record: record.clone()
+        }]
+    );
+    assert_eq!(ledger.get(load.id), Some((record, vec![attempt])));
+    assert_eq!(ledger.get(id(9)), None);
+}
+
+#[test]
+fn results_of_any_size_come_back() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let result = |id| wait(ledger.opened.reader.result(id)).unwrap();
+    for (second, size) in [(1, 0), (2, 64 << 10), (3, (64 << 10) + 1), (4, 6 << 20)] {
+        let accepted = accepted(second, "hello");
+        ledger.store(accepted.clone()).unwrap();
+        assert_eq!(result(accepted.id), ResultOf::Unfinished(State::Queued));
+        let data = vec![b'x'; size];
+        end(&ledger, &accepted, Reason::Ok, Some(&data));
+        assert_eq!(
+            result(accepted.id),
+            ResultOf::Ended(Some(RunResult {
+                json: false,
+                data: data.into()
+            }))
+        );
+    }
+    let none = accepted(5, "hello");
+    ledger.store(none.clone()).unwrap();
+    end(&ledger, &none, Reason::Ok, None);
+    assert_eq!(
+        (result(none.id), result(id(9))),
+        (ResultOf::Ended(None), ResultOf::Unknown)
+    );
+}
+
+#[test]
+fn lists_are_filtered_and_paged() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for second in 1..=9_u64 {
+        let accepted = Accepted {
+            durable: false,
+            ..accepted(second * 1000, if second % 2 == 0 { "even" } else { "odd" })
+        };
+        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        if second > 2 {
+            end(
+                &ledger,
+                &accepted,
+                if second == 5 { Reason::Timeout } else { Reason::Ok },
+                None,
+            );
+        }
+    }
+    let all = Filter::default();
+    let check = |filter: Filter, expected: &[u128]| {
+        let found: Vec<u128> = ledger.ids(filter).iter().map(|ms| ms / 1_000_000).collect();
+        assert_eq!(found, expected);
+    };
+    check(
+        Filter {
+            function: Some(name("even")),
+            ..all.clone()
+        },
+        &[8, 6, 4, 2],
+    );
+    check(
+        Filter {
+            state: Some(State::Queued),
+            ..all.clone()
+        },
+        &[2, 1],
+    );
+    check(
+        Filter {
+            reason: Some(Reason::Timeout),
+            ..all.clone()
+        },
+        &[5],
+    );
+    check(
+        Filter {
+            trigger: Some(Trigger::Load),
+            ..all.clone()
+        },
+        &[],
+    );
+    check(
+        Filter {
+            since_ms: Some(3_000_000),
+            until_ms: Some(5_000_000),
+            ..all.clone()
+        },
+        &[4, 3],
+    );
+    let page = ledger.list(Filter {
+        limit: Some(4),
+        ..all.clone()
+    });
+    assert_eq!(page.next, Some(id(6000)));
+    // New ones do not shift the pages.
+    ledger.store(accepted(20_000, "odd")).unwrap();
+    check(
+        Filter {
+            limit: Some(4),
+            after: page.next,
+            ..all.clone()
+        },
+        &[5, 4, 3, 2],
+    );
+    let last = ledger.list(Filter {
+        limit: Some(4),
+        after: Some(id(2000)),
+        ..all
+    });
+    assert_eq!((last.records.len(), last.next), (1, None));
+}
+
+#[test]
+fn old_history_goes_but_not_what_matters() {
+    let state = directory();
+    let retention = Retention {
+        keep_per_function: 50,
+        keep_for: Duration::from_secs(3600),
+    };
+    let ledger = Ledger::open_with(state.path(), retention);
+    let now = crate::clock::unix_ms() / 1000;
+    let unfinished = accepted(1, "hello");
+    ledger.store(unfinished).unwrap();
+    let only = Accepted {
+        load_key: Some(Version([2; 32])),
+        ..accepted(2, "once")
+    };
+    ledger.store(only.clone()).unwrap();
+    end(&ledger, &only, Reason::Ok, None);
+    for second in now - 1000..now - 1000 + 700 {
+        let accepted = Accepted {
+            durable: false,
+            ..accepted(second, "hello")
+        };
+        ledger.submit(Command::Store(Box::new(accepted.clone())));
+        end(&ledger, &accepted, Reason::Ok, Some(&vec![0; 70_000]));
+    }
+    // Stopping writes what waits; the sweep follows work, so some more comes after the restart.
+    ledger.stop();
+    let ledger = Ledger::open_with(state.path(), retention);
+    for second in now - 200..now - 60 {
+        let accepted = Accepted {
+            durable: false,
+            ..accepted(second, "hello")
+        };
+        end(&ledger, &accepted, Reason::Ok, None);
+        ledger.opened.writer.flush(LIMIT);
+    }
+    let count = |function: &str| {
+        ledger
+            .ids(Filter {
+                function: Some(name(function)),
+                limit: Some(1000),
+                ..Filter::default()
+            })
+            .len()
+    };
+    // Between two sweeps a hundred more may gather, and the unfinished one stays. The sweep follows when nothing waits.
+    let begun = crate::clock::monotonic();
+    while count("hello") > 50 + 100 + 1 {
+        assert!(begun.elapsed() < LIMIT, "{} left", count("hello"));
+    }
+    assert!(ledger.get(id(1)).is_some(), "unfinished");
+    assert!(ledger.get(id(2)).is_some(), "last run of its function");
+    ledger.stop();
+    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+    let orphans = "SELECT (SELECT count(*) FROM attempt WHERE invocation NOT IN (SELECT id FROM invocation))
+        + (SELECT count(*) FROM body WHERE invocation NOT IN (SELECT id FROM invocation))";
+    assert_eq!(db.query_row(orphans, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[test]
+fn a_newer_schema_is_refused_untouched() {
+    let state = directory();
+    Ledger::open(state.path()).stop();
+    let file = state.path().join(FILE);
+    let db = rusqlite::Connection::open(&file).unwrap();
+    db.execute("UPDATE meta SET value = '99'", []).unwrap();
+    drop(db);
+    let before = std::fs::read(&file).unwrap();
+    let error = open(state.path(), Retention::default(), |_| {}).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::Newer { found, .. } if found == "99"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_database_is_refused_untouched_and_never_read_as_empty() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for second in 1..200 {
+        let accepted = Accepted {
+            durable: false,
+            ..accepted(second, "hello")
+        };
+        ledger.submit(Command::Store(Box::new(accepted)));
+    }
+    ledger.stop();
+    drop(std::fs::remove_file(state.path().join("ledger.db-wal")));
+    let file = state.path().join(FILE);
+    let whole = std::fs::read(&file).unwrap();
+    for damage in [
+        &|bytes: &mut Vec<u8>| bytes[0] = b'X',
+        &|bytes: &mut Vec<u8>| bytes[4096..6000].fill(0x5a),
+        &|bytes: &mut Vec<u8>| bytes.truncate(5000),
+    ] as [&dyn Fn(&mut Vec<u8>); 3]
+    {
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        std::fs::write(&file, &bytes).unwrap();
+        let error = open(state.path(), Retention::default(), |_| {}).err().unwrap();
+        assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
+        assert!(error.to_string().contains("ledger.db.corrupt"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_state_directory_is_held_by_one() {
+    let state = directory();
+    let held = lock_state(state.path()).unwrap();
+    assert!(matches!(lock_state(state.path()), Err(LockError::Held(_))));
+    drop(held);
+    drop(lock_state(state.path()).unwrap());
+    assert!(matches!(
+        lock_state(&state.path().join("absent")),
+        Err(LockError::Io { .. })
+    ));
+}

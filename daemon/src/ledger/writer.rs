@@ -1,0 +1,234 @@
+//! The thread that owns the writing connection: group commit, acknowledgement after it, and going on after failures.
+//!
+//! ```text
+//! take (gathers 50 ms unless urgent) -> one transaction -> commit -> acknowledge -> a retention step if nothing waits
+//!                                           | disk full, I/O error
+//!                                           v
+//!                roll back, refuse the durable ones, keep the rest and try again every second
+//! ```
+
+use super::command::{Acknowledged, Batch, Command, Health, Queue};
+use super::retention::{Retention, Sweeper};
+use super::store::{self, StoreError};
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::State;
+use rusqlite::Connection;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a failed write rests before it is tried again without anything new.
+const RETRY: Duration = Duration::from_secs(1);
+/// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
+const BACKLOG_MAX: usize = 65_536;
+
+pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
+
+/// Takes what is to be stored; clones share one thread.
+#[derive(Clone)]
+pub struct Writer {
+    pub(super) queue: Arc<Queue>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        db: Connection,
+        retention: Retention,
+        durable: HashSet<InvocationId>,
+        acknowledge: Acknowledge,
+    ) -> io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let sweeper = Sweeper::new(retention);
+        let mut state = Thread {
+            db,
+            durable,
+            acknowledge,
+            sweeper,
+            backlog: VecDeque::new(),
+            full_sync: true,
+        };
+        let own = Arc::clone(&queue);
+        let thread = std::thread::Builder::new()
+            .name("ledger".into())
+            .spawn(move || state.run(&own))?;
+        Ok(Self {
+            queue,
+            thread: Arc::new(Mutex::new(Some(thread))),
+        })
+    }
+
+    /// Takes a command in; never waits.
+    ///
+    /// A durable `Store` is acknowledged later, and every other command is on disk (not synced) within 50 ms.
+    ///
+    /// # Errors
+    /// The command, where the disk is so far behind that there is no room (or after [`Writer::stop`]): a `Store` is then
+    /// not accepted, anything else is lost from the history and counted in [`Health::lost`].
+    pub fn submit(&self, command: Command) -> Result<(), Command> {
+        let urgent = match &command {
+            Command::Store(accepted) => accepted.durable,
+            // A start that is not on disk when fnd is killed would be a second start after it.
+            Command::Update(record) => record.state == State::Running,
+            Command::StoreEnabled { .. } => true,
+            Command::Record(..) => false,
+        };
+        self.queue.push(command, urgent).inspect_err(|command| {
+            if !matches!(command, Command::Store(_)) {
+                self.queue.lose(1);
+            }
+        })
+    }
+
+    /// Returns how the writer is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.queue.health()
+    }
+
+    /// Waits until everything submitted so far was tried, `limit` at the longest. Not for the driver's thread.
+    pub fn flush(&self, limit: Duration) {
+        self.queue.flush(limit);
+    }
+
+    /// Writes what is there and ends the thread. A disk that does not answer keeps this waiting.
+    pub fn stop(&self) {
+        self.queue.stop();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic in it has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Thread {
+    db: Connection,
+    /// Unfinished invocations whose starts must be synced.
+    durable: HashSet<InvocationId>,
+    acknowledge: Acknowledge,
+    sweeper: Sweeper,
+    /// Commands of failed transactions, oldest first.
+    backlog: VecDeque<Command>,
+    /// What `synchronous` is set to.
+    full_sync: bool,
+}
+
+impl Thread {
+    fn run(&mut self, queue: &Queue) {
+        let mut failing = false;
+        loop {
+            let Batch { commands, last } = queue.take(failing, RETRY);
+            let count = commands.len();
+            let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
+            all.extend(commands);
+            // While it fails, an empty transaction is tried as well: that tells when the disk works again.
+            let outcome = if all.is_empty() && !failing {
+                Ok(0)
+            } else {
+                self.write(&all)
+            };
+            match outcome {
+                Ok(refused) => {
+                    failing = false;
+                    // First of all how it is: who is acknowledged may ask at once.
+                    queue.done(count, None);
+                    queue.lose(refused);
+                    self.settle(&all, &Ok(()));
+                    while queue.is_empty() && !last && self.sweeper.step(&self.db) {}
+                }
+                Err(error) => {
+                    let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
+                    if !failing {
+                        tracing::error!("{reason}, new durable work is refused and what ends is kept in memory");
+                    }
+                    failing = true;
+                    queue.done(count, Some(reason.to_string()));
+                    self.settle(&all, &Err(reason));
+                    queue.lose(self.keep(all));
+                }
+            }
+            if last {
+                // What is behind stays in the write-ahead log, which the next start reads.
+                let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
+                return;
+            }
+        }
+    }
+
+    /// Writes commands in one transaction. Returns how many SQLite refused for what they are.
+    fn write(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
+        let sync = commands.iter().any(|command| self.needs_sync(command));
+        if sync != self.full_sync {
+            // Without sync a commit costs no disk wait; the next synced one takes it along.
+            self.db
+                .pragma_update(None, "synchronous", if sync { "full" } else { "normal" })?;
+            self.full_sync = sync;
+        }
+        let mut refused = 0;
+        let mut transaction = self.db.transaction()?;
+        if commands.is_empty() {
+            transaction.execute("UPDATE meta SET value = value", [])?;
+        }
+        for command in commands {
+            let step = transaction.savepoint()?;
+            match store::apply(&step, command) {
+                Ok(()) => step.commit()?,
+                Err(StoreError::Disk(error)) => return Err(error),
+                Err(StoreError::Refused(error)) => {
+                    refused += 1;
+                    drop(step);
+                    tracing::error!("the ledger refused a record ({error}), going on without it");
+                }
+            }
+        }
+        transaction.commit()?;
+        Ok(refused)
+    }
+
+    fn needs_sync(&self, command: &Command) -> bool {
+        match command {
+            Command::Store(accepted) => accepted.durable,
+            Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
+            Command::StoreEnabled { .. } => true,
+            Command::Record(..) => false,
+        }
+    }
+
+    /// Acknowledges durable invocations and follows which are unfinished.
+    fn settle(&mut self, commands: &[Command], result: &Result<(), Arc<str>>) {
+        for command in commands {
+            match command {
+                Command::Store(accepted) if accepted.durable => {
+                    if result.is_ok() {
+                        self.durable.insert(accepted.id);
+                    }
+                    (self.acknowledge)(Acknowledged {
+                        id: accepted.id,
+                        result: result.clone(),
+                    });
+                }
+                Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
+                    if result.is_ok() {
+                        self.durable.remove(&record.id);
+                        self.sweeper.ended(&record.function);
+                    }
+                }
+                Command::Store(_) | Command::Record(..) | Command::Update(_) | Command::StoreEnabled { .. } => {}
+            }
+        }
+    }
+
+    /// Keeps what nobody was refused for. Returns how many found no room.
+    fn keep(&mut self, commands: Vec<Command>) -> u64 {
+        self.backlog = commands
+            .into_iter()
+            .filter(|command| !matches!(command, Command::Store(accepted) if accepted.durable))
+            .collect();
+        let excess = self.backlog.len().saturating_sub(BACKLOG_MAX);
+        self.backlog.drain(..excess);
+        excess as u64
+    }
+}

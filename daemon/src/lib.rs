@@ -1,0 +1,285 @@
+//! The daemon: edges around the supervisor. This file is its wiring, in order; nothing is decided here.
+
+pub mod backend;
+pub mod catalog;
+pub mod check;
+pub mod child;
+pub mod cli;
+pub mod clock;
+pub mod control;
+pub mod driver;
+pub mod environment;
+pub mod follow;
+pub mod functions;
+pub mod greeting;
+mod incoming;
+pub mod installer;
+pub mod judge;
+pub mod ledger;
+pub mod logs;
+mod perform;
+pub mod rules;
+pub mod settings;
+mod signals;
+pub mod status;
+pub mod systemd;
+pub mod telemetry;
+mod view;
+pub mod workers;
+
+use cli::{Cli, Places};
+use driver::{Daemon, Message, State};
+use fnd_core::diagnostic::Colour;
+use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
+use greeting::GreetingError;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// Runs fnd until it is told to stop.
+///
+/// # Errors
+/// Whatever keeps it from serving; [`exit_code`] gives each its exit code.
+pub fn run(cli: &Cli) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let tasks = tokio::task::LocalSet::new();
+    let result = runtime.block_on(tasks.run_until(serve(cli)));
+    // Readers of kept output may be waiting for a caller who is gone.
+    runtime.shutdown_background();
+    result
+}
+
+/// Returns the exit code of an error (contract, section 1): 75 another daemon holds the state, 78 configuration, else 1.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    if matches!(error.downcast_ref(), Some(ledger::LockError::Held(_))) {
+        75
+    } else if matches!(error.downcast_ref(), Some(GreetingError::Configuration(_))) {
+        78
+    } else {
+        1
+    }
+}
+
+async fn serve(cli: &Cli) -> anyhow::Result<()> {
+    let places = check::places(cli)?;
+    prepare(&places)?;
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref(), no_color);
+    let colour = if std::io::stderr().is_terminal() && !no_color {
+        Colour::Ansi
+    } else {
+        Colour::Plain
+    };
+    let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
+    let _lock = ledger::lock_state(&places.state)?;
+    let clock = clock::Clock::start();
+
+    let child::Spawner { socket, child } = child::spawner(cli, &places)?;
+    let mut connection = workers::spawner::Connection::new(socket)?;
+    let (welcome, current) = greeting::greet(&mut connection, colour).await?;
+    for (limit, why) in &welcome.missing {
+        tracing::warn!("`{limit}` cannot be enforced here: {why}");
+    }
+
+    let (sender, messages) = mpsc::unbounded_channel();
+    let stored = sender.clone();
+    let opened = ledger::open(&places.state, ledger::Retention::default(), move |acknowledged| {
+        let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
+    })?;
+    let logs = places.state.join("logs");
+    let output = workers::output::Output::start(
+        logs.clone(),
+        logs::Bounds::default(),
+        line_sink(current.settings.logs.journal),
+    )?;
+    let functions = welcome.functions_dirs.iter().map(Into::into).collect();
+    let (catalog_events, found) = mpsc::unbounded_channel();
+    let catalog = catalog::Catalog::start(functions, current.catalog_rules(), catalog_events)?;
+    forward(found, sender.clone());
+
+    let now = clock.now();
+    let mode = current.settings.status.mode;
+    let state = State {
+        supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
+        ids: clock::Ids::after(opened.last_id),
+        functions: functions::Functions::default(),
+        installer: installer::Installer::default(),
+        loading: HashSet::new(),
+        quiet: false,
+        catalog,
+        found: Default::default(),
+        settings: current,
+        connection: Some(connection),
+        welcome,
+        asked: HashMap::new(),
+        attached: HashMap::new(),
+        ledger: opened.writer.clone(),
+        output,
+        status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
+        messages: sender,
+        replies: HashMap::new(),
+        last_reply: 0,
+        ends: HashMap::new(),
+        settling: Vec::new(),
+        drained: Some(Vec::new()),
+        started_ms: now.unix_ms,
+        spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
+        follow_up: VecDeque::new(),
+        clock,
+    };
+    let daemon = Rc::new(Daemon {
+        state: RefCell::new(state),
+        changed: Notify::new(),
+    });
+    daemon.state.borrow_mut().settings_changed();
+    let mut restored = opened.restored;
+    restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
+    daemon.step(Event::Restored(restored));
+
+    let control = backend::Control {
+        daemon: Rc::clone(&daemon),
+        reader: opened.reader,
+        logs,
+        places: Arc::new(places.judged()),
+    };
+    let ended = supervise(cli, &places, &daemon, messages, control).await;
+    daemon.state.borrow_mut().close();
+    opened.writer.stop();
+    if let Some(mut child) = child {
+        // Its socket is closed: it kills what it started and ends.
+        let _ = child.wait();
+    }
+    ended
+}
+
+/// Installs what is there, then serves until a signal's drain is over.
+async fn supervise(
+    cli: &Cli,
+    places: &Places,
+    daemon: &Rc<Daemon>,
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    control: backend::Control,
+) -> anyhow::Result<()> {
+    let access = Rc::clone(&daemon.state.borrow().settings.access);
+    let listener = match systemd::listener()? {
+        Some(listener) => listener,
+        None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
+    };
+    let (server, stop) = control::Server::new(listener, Rc::new(control), access);
+    let scanned = daemon.scan();
+    let serving = async {
+        // Calls made meanwhile wait in the socket: every function is known before the first is answered.
+        let _ = scanned.await;
+        daemon.step(Event::Scanned);
+        systemd::ready("running");
+        let functions = daemon.state.borrow().functions.iter().count();
+        let socket = places.run_dir.join("control.sock");
+        tracing::info!("ready: {functions} functions, control socket {}", socket.display());
+        server.run().await;
+    };
+    let result = tokio::select! {
+        // Each ends fnd, so none is resumed after another.
+        broken = daemon.run(&mut messages) => Err(broken.into()),
+        () = serving => Ok(()),
+        () = signals::watch(daemon, cli.spawner_socket.is_some()) => Ok(()),
+    };
+    systemd::stopping();
+    stop.now();
+    result
+}
+
+/// Makes the directories fnd writes to.
+fn prepare(places: &Places) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    use std::os::unix::fs::DirBuilderExt as _;
+    let make = |path: &Path, mode| {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.with_context(|| format!("failed to make the directory `{}`", path.display()))
+    };
+    // Functions reach their code and home through it by name; what is below has modes of its own.
+    make(&places.state, 0o711)?;
+    make(&places.run_dir, 0o755)?;
+    make(&places.run_dir.join("status"), 0o755)
+}
+
+fn last_attempt(run: ledger::LastRun) -> LastAttempt {
+    let result = run.record.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
+    LastAttempt {
+        attempt: run.attempt,
+        trigger: run.record.trigger,
+        result,
+    }
+}
+
+/// Passes lines of output on to the journal, if they shall go there.
+fn line_sink(journal: bool) -> workers::output::LineSink {
+    Box::new(move |meta, line| {
+        if journal {
+            telemetry::events::output_line(meta, line);
+        }
+    })
+}
+
+/// Returns an error with all its causes, each once: `what failed: why: why`.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn forward(mut from: mpsc::UnboundedReceiver<catalog::CatalogEvent>, to: mpsc::UnboundedSender<Message>) {
+    // Ends with the catalog's thread, or with the driver.
+    drop(tokio::task::spawn_local(async move {
+        while let Some(event) = from.recv().await {
+            if to.send(Message::Catalog(event)).is_err() {
+                return;
+            }
+        }
+    }));
+}
+
+impl Daemon {
+    /// Looks at everything; resolves when all of it is installed or refused.
+    fn scan(&self) -> oneshot::Receiver<()> {
+        let (sender, settled) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        let number = state.installer.new_scan();
+        state.catalog.rescan(number, false);
+        state.settling.push((number, sender));
+        settled
+    }
+
+    /// Accepts nothing new; resolves when nothing runs any more.
+    pub fn drain(&self) -> oneshot::Receiver<()> {
+        let (sender, drained) = oneshot::channel();
+        {
+            let mut state = self.state.borrow_mut();
+            match &mut state.drained {
+                Some(waiting) => waiting.push(sender),
+                // It is over already; the receiver sees that the sender is gone.
+                None => drop(sender),
+            }
+        }
+        self.step(Event::Drain);
+        drained
+    }
+}
+
+impl State {
+    /// Ends what was started: kept output is written, the spawner's socket is closed.
+    fn close(&mut self) {
+        self.output.stop();
+        self.connection = None;
+    }
+}

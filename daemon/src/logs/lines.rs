@@ -1,0 +1,231 @@
+//! Lines of output in a compact form: the same bytes in memory and on disk.
+//!
+//! A line is `varint(delta << 3 | newline << 2 | stream)`, `varint(length)`, its bytes; `delta` is in milliseconds from
+//! the line before (the first: from `base_ms`). An empty line costs two bytes, so a flood of them stays near its limit.
+
+use std::collections::VecDeque;
+
+/// Where a line came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// fnd itself: what was not kept.
+    Note,
+}
+
+impl Stream {
+    /// Returns the word of `api::LogLine`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Note => "fnd",
+        }
+    }
+}
+
+/// One line, without its line end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// When it arrived, Unix milliseconds.
+    pub time_ms: u64,
+    /// Where it came from.
+    pub stream: Stream,
+    /// Whether a line feed ended it.
+    pub newline: bool,
+    /// Its bytes; any.
+    pub text: &'a [u8],
+}
+
+impl Line<'_> {
+    /// Returns how many bytes of output it was, its line feed included; fnd's own words are none.
+    #[must_use]
+    pub fn raw(&self) -> u64 {
+        raw(self.stream as u64, self.text.len(), self.newline)
+    }
+}
+
+/// Lines in order of arrival, taken off at the front.
+#[derive(Debug, Default)]
+pub struct Lines {
+    base_ms: u64,
+    last_ms: u64,
+    bytes: VecDeque<u8>,
+    kept: u64,
+}
+
+impl Lines {
+    /// Adds a line at the end; a time before the last line's counts as that.
+    pub fn push(&mut self, line: &Line<'_>) {
+        if self.bytes.is_empty() {
+            self.base_ms = line.time_ms;
+            self.last_ms = line.time_ms;
+        }
+        let delta = line.time_ms.saturating_sub(self.last_ms);
+        self.last_ms += delta;
+        put(
+            &mut self.bytes,
+            (delta << 3) | (u64::from(line.newline) << 2) | line.stream as u64,
+        );
+        put(&mut self.bytes, line.text.len() as u64);
+        self.bytes.extend(line.text);
+        self.kept += line.raw();
+    }
+
+    /// Takes the first line off. Returns the bytes of output it was, its line feed included.
+    pub fn pop(&mut self) -> Option<u64> {
+        let mut at = 0;
+        let mut next = || {
+            let byte = self.bytes.get(at).copied();
+            at += 1;
+            byte
+        };
+        let head = take(&mut next)?;
+        let length = usize::try_from(take(&mut next)?).ok()?;
+        self.bytes.drain(..(at + length).min(self.bytes.len()));
+        self.base_ms += head >> 3;
+        let raw = raw(head & 3, length, head & 4 != 0);
+        self.kept -= raw;
+        Some(raw)
+    }
+
+    /// Bytes of output in it, line feeds included.
+    #[must_use]
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// Says whether there is no line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns the time that the first line's delta is from, and the encoded lines.
+    pub fn encoded(&mut self) -> (u64, &[u8]) {
+        (self.base_ms, self.bytes.make_contiguous())
+    }
+
+    /// Forgets every line.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.kept = 0;
+    }
+}
+
+/// Reads encoded lines; ends at the first byte that cannot be one.
+pub struct Decoder<'a> {
+    time_ms: u64,
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// Returns the reader of what [`Lines::encoded`] gave.
+    #[must_use]
+    pub fn new(base_ms: u64, encoded: &'a [u8]) -> Self {
+        Self {
+            time_ms: base_ms,
+            rest: encoded,
+        }
+    }
+
+    /// Returns the time that the next line's delta is from, and the lines not read yet.
+    #[must_use]
+    pub fn rest(&self) -> (u64, &'a [u8]) {
+        (self.time_ms, self.rest)
+    }
+}
+
+impl<'a> Iterator for Decoder<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        let mut bytes = self.rest.iter().copied();
+        let head = take(&mut || bytes.next())?;
+        let length = usize::try_from(take(&mut || bytes.next())?).ok()?;
+        let body = self.rest.get(self.rest.len() - bytes.len()..)?;
+        let text = body.get(..length)?;
+        self.rest = &body[length..];
+        self.time_ms = self.time_ms.saturating_add(head >> 3);
+        let stream = match head & 3 {
+            0 => Stream::Stdout,
+            1 => Stream::Stderr,
+            _ => Stream::Note,
+        };
+        Some(Line {
+            time_ms: self.time_ms,
+            stream,
+            newline: head & 4 != 0,
+            text,
+        })
+    }
+}
+
+fn raw(stream: u64, length: usize, newline: bool) -> u64 {
+    if stream == Stream::Note as u64 {
+        return 0;
+    }
+    length as u64 + u64::from(newline)
+}
+
+/// Appends a number, seven bits a byte, lowest first.
+fn put(bytes: &mut VecDeque<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push_back((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push_back((number & 0x7f) as u8);
+}
+
+fn take(next: &mut impl FnMut() -> Option<u8>) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..63).step_by(7) {
+        let byte = next()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_survive_and_come_off_in_order(
+            lines in proptest::collection::vec((0..100_000_u64, 0..3_u8, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..300)), 0..50),
+            popped in 0..60_usize,
+        ) {
+            let mut kept = Lines::default();
+            let mut time_ms = 1_795_000_000_000;
+            let mut expected = Vec::new();
+            for (delta, stream, newline, text) in &lines {
+                time_ms += delta;
+                let stream = [Stream::Stdout, Stream::Stderr, Stream::Note][usize::from(*stream)];
+                let line = Line { time_ms, stream, newline: *newline, text };
+                kept.push(&line);
+                expected.push(line);
+            }
+            for _ in 0..popped {
+                let first = (!expected.is_empty()).then(|| expected.remove(0));
+                prop_assert_eq!(kept.pop(), first.map(|line| line.raw()));
+            }
+            prop_assert_eq!(kept.kept(), expected.iter().map(Line::raw).sum::<u64>());
+            let (base, bytes) = kept.encoded();
+            prop_assert_eq!(Decoder::new(base, bytes).collect::<Vec<_>>(), expected);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+            let _ = Decoder::new(u64::MAX, &bytes).count();
+        }
+    }
+}

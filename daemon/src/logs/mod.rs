@@ -1,0 +1,192 @@
+//! Kept output of attempts: append-only segment files per function below `STATE/logs/FUNCTION/`.
+//!
+//! [`Store`] is owned by the output thread and appends; [`read`] is for anybody, at any time, and sees whole records only.
+//! Nothing is synced: a power cut costs the last seconds of output, never what came before.
+
+mod lines;
+mod read;
+mod record;
+
+pub use lines::{Decoder, Line, Lines, Stream};
+pub(crate) use read::view;
+pub use read::{Query, read};
+
+use fnd_core::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// How much output of one function is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Size at which a segment is followed by a new one, bytes.
+    pub segment: u64,
+    /// Segments kept; the oldest goes when another is begun.
+    pub segments: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            segment: 16 << 20,
+            segments: 4,
+        }
+    }
+}
+
+/// A place in a function's output: everything before it is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    segment: u32,
+    offset: u64,
+}
+
+/// Appends output.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    bounds: Bounds,
+    /// Where each function's output ends, once it was looked at.
+    ends: HashMap<FunctionName, Position>,
+}
+
+impl Store {
+    /// Returns the store below `root`, which is made when something is appended.
+    #[must_use]
+    pub fn new(root: PathBuf, bounds: Bounds) -> Self {
+        Self {
+            root,
+            bounds,
+            ends: HashMap::new(),
+        }
+    }
+
+    /// Appends lines of an attempt.
+    ///
+    /// # Errors
+    /// Where the file could not be written; what was written in part is cut off again.
+    pub fn append(
+        &mut self,
+        function: &FunctionName,
+        invocation: InvocationId,
+        attempt: Attempt,
+        lines: &mut Lines,
+    ) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let (base_ms, encoded) = lines.encoded();
+        let mut bytes = Vec::with_capacity(encoded.len() + 64);
+        let mut decoder = Decoder::new(base_ms, encoded);
+        loop {
+            let (base_ms, rest) = decoder.rest();
+            while rest.len() - decoder.rest().1.len() < record::LINES_MAX && decoder.next().is_some() {}
+            let taken = rest.len() - decoder.rest().1.len();
+            if taken == 0 {
+                break;
+            }
+            record::encode(&mut bytes, invocation, attempt, (base_ms, &rest[..taken]));
+        }
+        let directory = directory(&self.root, function);
+        let end = match self.ends.remove(function) {
+            Some(end) => end,
+            None => recover(&directory)?,
+        };
+        // Without an entry, which an error leaves, the next append looks where the last whole record ends.
+        let end = self.write(&directory, end, &bytes)?;
+        self.ends.insert(function.clone(), end);
+        Ok(())
+    }
+
+    fn write(&self, directory: &Path, mut end: Position, bytes: &[u8]) -> io::Result<Position> {
+        if end.offset > 0 && end.offset + bytes.len() as u64 > self.bounds.segment {
+            end = Position {
+                segment: end.segment + 1,
+                offset: 0,
+            };
+            if let Some(oldest) = end.segment.checked_sub(self.bounds.segments) {
+                remove(&segment_path(directory, oldest))?;
+            }
+        }
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        let mut file = options.open(segment_path(directory, end.segment))?;
+        if let Err(error) = file.write_all(bytes) {
+            // A part of a record would hide what comes behind it. If this fails too, `recover` finds it.
+            let _ = file.set_len(end.offset);
+            return Err(error);
+        }
+        end.offset += bytes.len() as u64;
+        Ok(end)
+    }
+
+    /// Returns where a function's output ends; absent where none was appended since start.
+    #[must_use]
+    pub fn end(&self, function: &FunctionName) -> Option<Position> {
+        self.ends.get(function).copied()
+    }
+}
+
+fn directory(root: &Path, function: &FunctionName) -> PathBuf {
+    root.join(function.file_form())
+}
+
+fn segment_path(directory: &Path, segment: u32) -> PathBuf {
+    directory.join(format!("{segment:08}.log"))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the numbers of a function's segments, oldest first; none where there is no directory.
+fn segments(directory: &Path) -> io::Result<Vec<u32>> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".log"))
+            .and_then(|n| n.parse::<u32>().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Finds where to append. Behind a torn or damaged record that is a new segment: nothing is destroyed.
+fn recover(directory: &Path) -> io::Result<Position> {
+    let Some(segment) = segments(directory)?.pop() else {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)?;
+        return Ok(Position { segment: 0, offset: 0 });
+    };
+    let file = File::open(segment_path(directory, segment))?;
+    let size = file.metadata()?.len();
+    let mut reader = BufReader::new(file);
+    let mut offset = 0;
+    while let Some((_, size)) = record::decode(&mut reader)? {
+        offset += size;
+    }
+    if size > offset {
+        return Ok(Position {
+            segment: segment + 1,
+            offset: 0,
+        });
+    }
+    Ok(Position { segment, offset })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Reading kept output: a record at a time, so that memory does not grow with the log.
+
+use super::record::{self, Record};
+use super::{Decoder, Line, Position, directory, segment_path, segments};
+use crate::clock::rfc3339;
+use fnd_core::api::LogLine;
+use fnd_core::ids::{FunctionName, InvocationId};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Most lines `tail` gives.
+const TAIL_MAX: usize = 10_000;
+
+/// Which lines to read; absent means all.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Of one invocation.
+    pub invocation: Option<InvocationId>,
+    /// Arrived at or after, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Arrived before, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Only the last ones, at most 10,000.
+    pub tail: Option<usize>,
+    /// Only what was on disk up to here, so that a follower's lines can go on from there.
+    pub end: Option<Position>,
+}
+
+/// Reads a function's kept output, in order of storing: lines of an attempt are in order of arrival, those of attempts
+/// that ran at once may be mixed by blocks of a second.
+///
+/// Blocks on the disk; the iterator holds one record of 256 KiB at a time (and with `tail` those lines).
+///
+/// # Errors
+/// Where the directory cannot be read; an unreadable segment ends the iterator with its error.
+pub fn read(
+    root: &Path,
+    function: &FunctionName,
+    query: Query,
+) -> io::Result<Box<dyn Iterator<Item = io::Result<LogLine>> + Send>> {
+    let directory = directory(root, function);
+    let segments = segments(&directory)?.into();
+    let tail = query.tail;
+    let kept = Kept {
+        directory,
+        function: function.clone(),
+        query,
+        segments,
+        open: None,
+        lines: VecDeque::new(),
+    };
+    let Some(tail) = tail else {
+        return Ok(Box::new(kept));
+    };
+    let tail = tail.min(TAIL_MAX);
+    let mut last = VecDeque::with_capacity(tail + 1);
+    for line in kept {
+        last.push_back(line);
+        if last.len() > tail {
+            last.pop_front();
+        }
+    }
+    Ok(Box::new(last.into_iter()))
+}
+
+struct Kept {
+    directory: PathBuf,
+    function: FunctionName,
+    query: Query,
+    segments: VecDeque<u32>,
+    open: Option<Open>,
+    /// Lines of the record read last.
+    lines: VecDeque<LogLine>,
+}
+
+struct Open {
+    file: BufReader<File>,
+    at: Position,
+}
+
+impl Kept {
+    /// Reads the next record of the query; absent at the end.
+    fn record(&mut self) -> io::Result<Option<Record>> {
+        loop {
+            if self.open.is_none() {
+                let Some(segment) = self.segments.pop_front() else {
+                    return Ok(None);
+                };
+                match File::open(segment_path(&self.directory, segment)) {
+                    Ok(file) => {
+                        let file = BufReader::new(file);
+                        let at = Position { segment, offset: 0 };
+                        self.open = Some(Open { file, at });
+                    }
+                    // Rotated away since it was listed.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(open) = &mut self.open else { continue };
+            if self.query.end.is_some_and(|end| open.at >= end) {
+                self.segments.clear();
+                self.open = None;
+                continue;
+            }
+            let Some((record, size)) = record::decode(&mut open.file)? else {
+                self.open = None;
+                continue;
+            };
+            open.at.offset += size;
+            if self.query.invocation.is_none_or(|wanted| wanted == record.invocation) {
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    fn wants(&self, line: &Line<'_>) -> bool {
+        self.query.since_ms.is_none_or(|since| line.time_ms >= since)
+            && self.query.until_ms.is_none_or(|until| line.time_ms < until)
+    }
+}
+
+impl Iterator for Kept {
+    type Item = io::Result<LogLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(Ok(line));
+            }
+            let record = match self.record() {
+                Ok(record) => record?,
+                Err(error) => {
+                    self.segments.clear();
+                    self.open = None;
+                    return Some(Err(error));
+                }
+            };
+            let wanted: VecDeque<_> = Decoder::new(record.base_ms, &record.lines)
+                .filter(|line| self.wants(line))
+                .map(|line| view(&self.function, record.invocation, record.attempt.0, &line))
+                .collect();
+            self.lines = wanted;
+        }
+    }
+}
+
+/// Returns a line for the API; what is not UTF-8 is replaced, and the carriage return of a CRLF is no text.
+pub(crate) fn view(function: &FunctionName, invocation: InvocationId, attempt: u32, line: &Line<'_>) -> LogLine {
+    let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
+    LogLine {
+        time: rfc3339(line.time_ms),
+        function: function.clone(),
+        invocation,
+        attempt,
+        stream: line.stream.as_str().to_owned(),
+        text: String::from_utf8_lossy(text).into_owned(),
+    }
+}

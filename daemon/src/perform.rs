@@ -1,0 +1,174 @@
+//! One match over [`Action`]: carries out what the supervisor wishes. What comes of it returns later as an [`Event`].
+
+use crate::driver::{Asked, State};
+use crate::environment;
+use crate::ledger::Command;
+use crate::telemetry::events;
+use crate::workers::output::Meta;
+use fnd_core::frame::{Release, Request, Spawn};
+use fnd_core::ids::{FunctionName, WorkerId};
+use fnd_core::record::InvocationRecord;
+use fnd_core::supervisor::{Action, Event, SpawnOrder};
+use std::os::fd::OwnedFd;
+
+impl State {
+    /// Handles an event and everything that follows from it at once.
+    pub(crate) fn step(&mut self, event: Event) {
+        self.follow_up.push_back(event);
+        let mut actions = Vec::new();
+        while let Some(event) = self.follow_up.pop_front() {
+            let now = self.clock.now();
+            self.supervisor.handle(now, event, &mut actions);
+            for action in actions.drain(..) {
+                self.perform(action);
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Spawn(order) => self.spawn(&order),
+            Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
+            Action::Kill(worker) => self.kill(worker),
+            Action::Store(accepted) => {
+                let (id, durable) = (accepted.id, accepted.durable);
+                // Refused: the disk is so far behind that new work must wait. Not durable work goes on unrecorded until
+                // its end, which has more room.
+                if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                    self.follow_up.push_back(Event::StoreFailed(id));
+                }
+            }
+            Action::Record(attempt, record) => {
+                events::attempt_ended(&attempt);
+                self.ended(&record);
+                self.store(Command::Record(attempt, record));
+            }
+            Action::Update(record) => {
+                if record.state.is_final() {
+                    events::invocation_ended(&record);
+                }
+                self.ended(&record);
+                self.store(Command::Update(record));
+            }
+            Action::StoreEnabled { function, enabled } => self.store(Command::StoreEnabled { function, enabled }),
+            Action::Release { function, invocation } => {
+                self.request(&Request::Release(Release { function, invocation }), Vec::new());
+            }
+            Action::Reply(to, answer) => {
+                if let Some(reply) = self.replies.remove(&to) {
+                    let _ = reply.send(*answer); // the caller has gone; the invocation goes on
+                }
+            }
+            Action::Status(function) => {
+                let now = self.clock.now().mono;
+                if self.status.changed(&function, now) {
+                    self.write_status(&function);
+                }
+            }
+            Action::Notice(notice) => events::notice(&notice),
+            Action::Drained => {
+                for waiting in self.drained.take().into_iter().flatten() {
+                    let _ = waiting.send(()); // the caller has gone
+                }
+            }
+        }
+    }
+
+    fn store(&self, command: Command) {
+        // A command without room is counted by the ledger and told in `status`.
+        let _ = self.ledger.submit(command);
+    }
+
+    /// Wakes who waits for an invocation's end. The ledger's reader sees what was handed to its writer.
+    fn ended(&mut self, record: &InvocationRecord) {
+        if record.state.is_final() {
+            for waiting in self.ends.remove(&record.id).into_iter().flatten() {
+                let _ = waiting.send(()); // the caller has gone
+            }
+        }
+    }
+
+    fn spawn(&mut self, order: &SpawnOrder) {
+        let failed = |message: String| Event::SpawnFailed {
+            worker: order.worker,
+            message,
+        };
+        let Some(serving) = self
+            .functions
+            .get(&order.function)
+            .and_then(|function| function.serving.as_ref())
+        else {
+            self.follow_up.push_back(failed("the function is not installed".into()));
+            return;
+        };
+        let passed = match environment::pass(order, &serving.manifest.runtime) {
+            Ok(passed) => passed,
+            Err(error) => {
+                self.follow_up
+                    .push_back(failed(format!("failed to prepare its input: {error}")));
+                return;
+            }
+        };
+        let meta = Meta {
+            function: order.function.clone(),
+            invocation: order.invocation,
+            attempt: order.attempt,
+            output_max: serving.manifest.limits.output,
+            result_max: serving.manifest.limits.result,
+        };
+        let request = Request::Spawn(Spawn {
+            worker: order.worker,
+            function: order.id,
+            version: order.version,
+            invocation: order.invocation,
+            environment: passed.environment,
+            input: passed.input,
+            previous: passed.previous,
+        });
+        if let Some(number) = self.send(&request, passed.descriptors) {
+            self.asked.insert(number, Asked::Spawn(Box::new((order.worker, meta))));
+        }
+    }
+
+    /// Kills a worker's tree: by its own descriptor where there is one, which needs no help of the spawner.
+    fn kill(&mut self, worker: WorkerId) {
+        let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
+            self.request(&Request::Kill(worker), Vec::new());
+        }
+    }
+
+    /// Sends a request whose answer says nothing that matters.
+    pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
+        self.send(request, descriptors);
+    }
+
+    /// Sends a request; nothing where the connection is broken, which the main loop finds out by itself.
+    pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
+        match self.connection.as_mut()?.send(request, descriptors) {
+            Ok(number) => Some(number),
+            Err(error) => {
+                tracing::error!("{error}");
+                None
+            }
+        }
+    }
+
+    /// Replaces a function's status file, or removes it where the function is no more.
+    pub(crate) fn write_status(&mut self, function: &FunctionName) {
+        let written = match self.function_status(function) {
+            Some(status) => self.status.write(&status),
+            None => self.status.remove(function),
+        };
+        if let Err(error) = written {
+            tracing::warn!("{}", crate::chain(&error));
+        }
+    }
+
+    /// Writes the status files that waited for others of the same function.
+    pub(crate) fn write_due(&mut self) {
+        for function in self.status.due(self.clock.now().mono) {
+            self.write_status(&function);
+        }
+    }
+}

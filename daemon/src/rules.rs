@@ -1,0 +1,122 @@
+//! A manifest → what the supervisor goes by.
+
+use fnd_core::backoff::{Backoff, Jitter};
+use fnd_core::manifest::{self, Manifest, RetryOn};
+use fnd_core::outcome::Class;
+use fnd_core::record::Payload;
+use fnd_core::supervisor::{Overlap, Poll, Queue, Retry, Rules};
+use std::sync::Arc;
+
+/// Returns the rules of a manifest on the node `host`. A function that is for other nodes is not enabled here.
+#[must_use]
+pub fn rules(manifest: &Manifest, host: &str) -> Rules {
+    let limits = &manifest.limits;
+    Rules {
+        enabled: manifest.enabled && is_for(&manifest.nodes, host),
+        run_on_load: manifest.on_load,
+        default_payload: Payload {
+            data: manifest.data.as_ref().map(|data| data.to_string().into_bytes().into()),
+            content_type: manifest.data.as_ref().map(|_| "application/json".into()),
+            context: manifest.context.as_ref().map(|context| Arc::from(context.to_string())),
+            traceparent: None,
+        },
+        timeout: limits.timeout,
+        grace: limits.grace,
+        deadline: limits.deadline,
+        memory: limits.memory,
+        memory_text: size_text(limits.memory),
+        max_running: manifest.pool.max,
+        retry: retry(&manifest.retry),
+        poll: manifest.poll.as_ref().map(|poll| Poll {
+            repeat: poll.repeat,
+            until: poll.until,
+        }),
+        queue: Queue {
+            max: manifest.queue.max,
+            overlap: match manifest.queue.overlap {
+                manifest::Overlap::Queue => Overlap::Queue,
+                manifest::Overlap::Skip => Overlap::Skip,
+                manifest::Overlap::Replace => Overlap::Replace,
+                manifest::Overlap::Reject => Overlap::Reject,
+            },
+            rate: manifest.queue.rate.map(|rate| (rate.count, rate.per)),
+        },
+        result_max: limits.result,
+        pids: limits.pids,
+    }
+}
+
+/// A size for people, in the largest unit that keeps it whole: `256 MiB`.
+fn size_text(bytes: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut whole = bytes;
+    let mut unit = 0;
+    while whole >= 1024 && whole.is_multiple_of(1024) && unit + 1 < units.len() {
+        whole /= 1024;
+        unit += 1;
+    }
+    format!("{whole} {}", units[unit])
+}
+
+fn retry(retry: &manifest::Retry) -> Retry {
+    Retry {
+        retries: retry.retries,
+        backoff: Backoff {
+            interval: retry.interval,
+            factor: match retry.backoff {
+                manifest::Backoff::Exponential => retry.factor,
+                manifest::Backoff::Fixed => 1.0,
+            },
+            max_interval: retry.max_interval,
+            jitter: match retry.jitter {
+                manifest::Jitter::Equal => Jitter::Equal,
+                manifest::Jitter::Full => Jitter::Full,
+                manifest::Jitter::None => Jitter::None,
+            },
+        },
+        on: retry.on.iter().map(|class| class_of(*class)).collect(),
+        not_on_exit: retry.not_on_exit.clone(),
+    }
+}
+
+fn class_of(on: RetryOn) -> Class {
+    match on {
+        RetryOn::Error => Class::Error,
+        RetryOn::Transient => Class::Transient,
+        RetryOn::Timeout => Class::Timeout,
+        RetryOn::Oom => Class::Oom,
+        RetryOn::Signal => Class::Signal,
+        RetryOn::Spawn => Class::Spawn,
+        RetryOn::Interrupted => Class::Interrupted,
+    }
+}
+
+/// Says whether a function with these `nodes` is for `host`; `*` matches any part of a name, no entry every host.
+fn is_for(nodes: &[String], host: &str) -> bool {
+    nodes.is_empty() || nodes.iter().any(|pattern| matches(pattern, host))
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => text
+            .strip_prefix(head)
+            .is_some_and(|rest| (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| matches(tail, rest)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_matched_by_name_with_stars() {
+        let nodes = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(is_for(&[], "web-1"));
+        assert!(is_for(&nodes(&["web-*"]), "web-1"));
+        assert!(is_for(&nodes(&["db", "*-1"]), "web-1"));
+        assert!(is_for(&nodes(&["*e*-*"]), "web-1"));
+        assert!(!is_for(&nodes(&["web"]), "web-1"));
+        assert!(!is_for(&nodes(&["db-*", "*-2"]), "web-1"));
+    }
+}

@@ -1,0 +1,94 @@
+//! The configuration in force, and what follows from it on this machine.
+
+use crate::catalog::Rules;
+use crate::control::peer::Access;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::judge::SettingsDocument;
+use fnd_core::manifest::forms::Claims;
+use fnd_core::runtime::RuntimeSummary;
+use fnd_core::settings::Settings;
+use fnd_core::supervisor::NodeBudget;
+use procfs::Current as _;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The configuration in force.
+pub struct Current {
+    /// `fnd.toml` with `conf.d`.
+    pub settings: Settings,
+    /// Runtimes by id.
+    pub runtimes: Vec<RuntimeSummary>,
+    /// What is wrong with the newest configuration, applied or not.
+    pub diagnostics: Vec<Diagnostic>,
+    /// This node's host name.
+    pub host: String,
+    /// Who may do what; shared with the control server.
+    pub access: Rc<RefCell<Access>>,
+    /// The daemon's own uid.
+    pub own_uid: u32,
+}
+
+impl Current {
+    /// Returns the configuration of a document; nothing where that was refused.
+    #[must_use]
+    pub fn new(document: SettingsDocument) -> Option<Self> {
+        let own_uid = nix::unistd::getuid().as_raw();
+        let host = nix::unistd::gethostname()
+            .ok()
+            .and_then(|name| name.into_string().ok())
+            .unwrap_or_default();
+        Some(Self {
+            settings: document.settings?,
+            runtimes: document.runtimes,
+            diagnostics: document.diagnostics,
+            host,
+            access: Rc::new(RefCell::new(Access {
+                own_uid,
+                groups: Vec::new(),
+            })),
+            own_uid,
+        })
+    }
+
+    /// Takes over a newer configuration, if it was applied; says whether it was.
+    pub fn apply(&mut self, document: SettingsDocument, applied: bool) -> bool {
+        self.diagnostics = document.diagnostics;
+        match document.settings {
+            Some(settings) if applied => {
+                self.settings = settings;
+                self.runtimes = document.runtimes;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Looks up the groups of `[[access]]` and puts their roles in force. Returns what is wrong with them.
+    pub fn resolve_access(&self) -> Vec<String> {
+        let (access, problems) = Access::resolve(self.own_uid, &self.settings.access);
+        self.access.replace(access);
+        problems
+    }
+
+    /// Returns what all functions together may use: `[node]`, or the machine but its reserve.
+    #[must_use]
+    pub fn budget(&self) -> NodeBudget {
+        let node = &self.settings.node;
+        let machine = || procfs::Meminfo::current().map_or(u64::MAX, |memory| memory.mem_total);
+        NodeBudget {
+            memory: node
+                .memory
+                .unwrap_or_else(|| machine().saturating_sub(node.reserve_memory)),
+            workers: node.max_workers,
+        }
+    }
+
+    /// Returns which files are functions.
+    #[must_use]
+    pub fn catalog_rules(&self) -> Rules {
+        Rules {
+            claims: Claims::of(&self.runtimes),
+            default_runtime: self.settings.default_runtime.is_some(),
+        }
+    }
+}

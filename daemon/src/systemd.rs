@@ -1,0 +1,69 @@
+//! The service manager: readiness, watchdog, sockets it opened (`sd_notify(3)`, `sd_listen_fds(3)`). Without one, nothing.
+
+use sd_notify::NotifyState;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Duration;
+use tokio::net::UnixListener;
+
+/// Name of the control socket's descriptor (`FileDescriptorName=` of `fnd.socket`).
+const CONTROL: &str = "control";
+
+/// Returns the control socket the service manager listens on for fnd, if it does.
+///
+/// # Errors
+/// The descriptor is not a listening Unix socket.
+pub fn listener() -> io::Result<Option<UnixListener>> {
+    for (descriptor, name) in sd_notify::listen_fds_with_names()? {
+        if name == CONTROL || name == "fnd.socket" {
+            #[expect(unsafe_code, reason = "a descriptor number becomes an owner")]
+            // SAFETY: sd_listen_fds(3) hands these descriptors to this process, and nobody else here takes them: this is called
+            // once, at start.
+            let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+            let listener = std::os::unix::net::UnixListener::from(owned);
+            listener.set_nonblocking(true)?;
+            return UnixListener::from_std(listener).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Tells the service manager something; one that is not there or does not listen is none of fnd's business.
+fn tell(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+/// fnd serves.
+pub fn ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// A reload began; [`ready`] ends it.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(_) => tell(&[NotifyState::Reloading]),
+    }
+}
+
+/// fnd stops.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// fnd lives.
+pub fn alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+/// Returns how often the service manager wants to hear [`alive`]: half of its limit.
+#[must_use]
+pub fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|limit| limit / 2)
+}
+
+/// Returns whether the service manager started this process.
+#[must_use]
+pub fn is_service() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}

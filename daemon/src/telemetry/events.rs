@@ -1,0 +1,228 @@
+//! What fnd says, one function per event: the words for people, and the fields for queries.
+
+use super::text::{escape, plain_duration};
+use crate::logs::{Line, Stream};
+use crate::workers::output::Meta;
+use fnd_core::ids::FunctionName;
+use fnd_core::outcome::Class;
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::supervisor::{FunctionState, Notice};
+use std::time::Duration;
+
+/// Says one of the supervisor's notices.
+pub fn notice(notice: &Notice) {
+    match notice {
+        Notice::AttemptStarted {
+            function,
+            invocation,
+            attempt,
+            worker,
+            trigger,
+        } => tracing::debug!(
+            fnd_event = "attempt-started",
+            fnd_function = function.as_str(),
+            fnd_invocation = display(invocation),
+            fnd_attempt = u64::from(attempt.0),
+            "{function}  attempt {} started as {worker} ({})",
+            attempt.0,
+            trigger.as_str()
+        ),
+        Notice::StateChanged { function, from, to } => state_changed(function, *from, *to),
+        Notice::Unkillable { worker, function } => tracing::error!(
+            fnd_event = "unkillable",
+            fnd_function = function.as_str(),
+            "{function}  processes of {worker} did not end after SIGKILL (they wait in the kernel, often for a disk or a \
+             network file system), no other attempt takes their place until they do"
+        ),
+        Notice::Defect(what) => tracing::error!(fnd_event = "defect", "a defect of fnd, made safe: {what}"),
+    }
+}
+
+/// Says that a function's state changed.
+pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
+    let event = "state-changed";
+    let name = function.as_str();
+    match (from, to) {
+        // Each run does that; its end is said.
+        (FunctionState::Ready, FunctionState::Running) | (FunctionState::Running, FunctionState::Ready) => {
+            tracing::debug!(fnd_event = event, fnd_function = name, "{name}  is {}", state_word(to));
+        }
+        (_, FunctionState::CrashLooping | FunctionState::Invalid) => {
+            tracing::warn!(
+                fnd_event = event,
+                fnd_function = name,
+                "{name}  is {}, was {}",
+                state_word(to),
+                state_word(from)
+            );
+        }
+        (_, FunctionState::Building | FunctionState::Ready | FunctionState::Running | FunctionState::Disabled) => {
+            tracing::info!(
+                fnd_event = event,
+                fnd_function = name,
+                "{name}  is {}, was {}",
+                state_word(to),
+                state_word(from)
+            );
+        }
+    }
+}
+
+fn state_word(state: FunctionState) -> &'static str {
+    match state {
+        FunctionState::Building => "building",
+        FunctionState::Ready => "ready",
+        FunctionState::Running => "running",
+        FunctionState::Disabled => "disabled",
+        FunctionState::Invalid => "invalid",
+        FunctionState::CrashLooping => "crash-looping",
+    }
+}
+
+/// Says that an attempt ended, and when the next one begins if one does.
+pub fn attempt_ended(attempt: &AttemptRecord) {
+    let words = attempt_words(attempt);
+    macro_rules! say {
+        ($level:ident) => {
+            tracing::$level!(
+                fnd_event = "attempt-ended",
+                fnd_function = attempt.function.as_str(),
+                fnd_invocation = display(attempt.invocation),
+                fnd_attempt = u64::from(attempt.attempt.0),
+                "{words}"
+            )
+        };
+    }
+    match attempt.reason.class() {
+        Class::Success | Class::ExecuteAgain | Class::Cancelled | Class::Skipped => say!(info),
+        Class::Transient
+        | Class::Failed
+        | Class::Error
+        | Class::Timeout
+        | Class::Oom
+        | Class::Signal
+        | Class::Spawn
+        | Class::Interrupted
+        | Class::Deadline => say!(warn),
+    }
+}
+
+fn attempt_words(attempt: &AttemptRecord) -> String {
+    let took = plain_duration(Duration::from_micros(attempt.duration_us));
+    let (function, number) = (&attempt.function, attempt.attempt.0);
+    let next = match attempt.next_attempt_ms {
+        Some(next) => {
+            let delay = Duration::from_millis(next.saturating_sub(attempt.ended_ms));
+            format!(", attempt {} in {}", attempt.attempt.next().0, plain_duration(delay))
+        }
+        None => String::new(),
+    };
+    if attempt.reason.class() == Class::Success {
+        return format!("{function}  attempt {number} succeeded in {took}");
+    }
+    let verb = match attempt.reason.class() {
+        Class::ExecuteAgain => "asked to be polled",
+        Class::Cancelled => "was cancelled",
+        Class::Interrupted => "was interrupted",
+        _ => "failed",
+    };
+    let message = escape(attempt.message.trim());
+    let colon = if message.is_empty() { "" } else { ": " };
+    format!(
+        "{function}  attempt {number} {verb} after {took} ({}{colon}{message}){next}",
+        attempt.reason
+    )
+}
+
+/// Says that an invocation ended without an attempt of its own doing it: skipped, cancelled in the queue, or exhausted.
+pub fn invocation_ended(record: &InvocationRecord) {
+    let reason = record.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let message = escape(record.message.trim());
+    tracing::info!(
+        fnd_event = "invocation-ended",
+        fnd_function = record.function.as_str(),
+        fnd_invocation = display(record.id),
+        "{}  invocation {} {}{reason}: {message}",
+        record.function,
+        record.id,
+        record.state.as_str()
+    );
+}
+
+/// Says that a function's newest content was refused, and what follows from it.
+pub fn refused(function: &FunctionName, error: &str, serving: bool) {
+    let follows = if serving {
+        "keeping the version before it"
+    } else {
+        "it cannot run"
+    };
+    tracing::warn!(
+        fnd_event = "refused",
+        fnd_function = function.as_str(),
+        "{function}  was refused, {follows}\n{error}"
+    );
+}
+
+/// Passes a line of a function's output on.
+pub fn output_line(meta: &Meta, line: &Line<'_>) {
+    let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
+    let text = String::from_utf8_lossy(text);
+    let mark = if line.stream == Stream::Note { "-" } else { "|" };
+    tracing::info!(
+        fnd_event = "output",
+        fnd_function = meta.function.as_str(),
+        fnd_invocation = display(meta.invocation),
+        fnd_attempt = u64::from(meta.attempt.0),
+        fnd_stream = line.stream.as_str(),
+        "{}  {mark} {}",
+        meta.function,
+        escape(&text)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_core::ids::{Attempt, InvocationId};
+    use fnd_core::outcome::Reason;
+    use fnd_core::record::Usage;
+
+    fn attempt(reason: Reason, message: &str) -> AttemptRecord {
+        AttemptRecord {
+            invocation: InvocationId(1),
+            function: FunctionName::new("hello").unwrap(),
+            attempt: Attempt(1),
+            poll: 0,
+            worker: None,
+            version: None,
+            started_ms: 0,
+            ended_ms: 1000,
+            duration_us: 12_000,
+            reason,
+            message: message.to_owned(),
+            exit_code: None,
+            signal: None,
+            usage: Usage::default(),
+            next_attempt_ms: None,
+        }
+    }
+
+    #[test]
+    fn ends_read_as_one_line() {
+        assert_eq!(
+            attempt_words(&attempt(Reason::Ok, "")),
+            "hello  attempt 1 succeeded in 12 ms"
+        );
+        let failed = AttemptRecord {
+            next_attempt_ms: Some(3000),
+            ..attempt(Reason::Exit(3), "no\nroute\x1b[1m\n")
+        };
+        let expected = "hello  attempt 1 failed after 12 ms (exit-3: no\\nroute\\x1b[1m), attempt 2 in 2.00 s";
+        assert_eq!(attempt_words(&failed), expected);
+        let signal = attempt(Reason::Signal(11), "");
+        assert_eq!(
+            attempt_words(&signal),
+            "hello  attempt 1 failed after 12 ms (signal-SEGV)"
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Where fnd's own messages go: the journal where fnd is a service, standard error otherwise; neither is ever waited for.
+//!
+//! ```text
+//! tracing event -> entry (owned) -> bounded channel -> thread -> tracing-journald, or text on standard error
+//!                                     | full: dropped, counted, said when there is room again
+//! ```
+//! [`events`] has one function per event, so that the fields `FND_FUNCTION`, `FND_INVOCATION`, `FND_ATTEMPT` and the words
+//! are the same everywhere.
+
+mod entry;
+pub mod events;
+mod sink;
+mod text;
+
+pub use sink::{Guard, Target};
+pub use text::{escape, plain_duration};
+
+use std::io::{self, IsTerminal as _};
+use std::os::linux::fs::MetadataExt as _;
+use std::path::Path;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+/// journald's socket for native messages (systemd.io/JOURNAL_NATIVE_PROTOCOL).
+const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Telemetry could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is none.
+    #[error("`{0}` is no log filter: expected a level (`error`, `warn`, `info`, `debug`, `trace`) or `target=level`")]
+    Filter(String),
+    /// The thread could not be started.
+    #[error("failed to start the log thread")]
+    Thread(#[source] io::Error),
+    /// It was set up before.
+    #[error("logging is set up already")]
+    Twice,
+}
+
+/// Sets up logging for the process, `filter` as in `FND_LOG` (absent: `info`). Messages go out until the guard is dropped.
+///
+/// # Errors
+/// [`TelemetryError`].
+pub fn start(filter: Option<&str>, target: Target) -> Result<Guard, TelemetryError> {
+    let text = filter.unwrap_or("info");
+    let filter = EnvFilter::builder()
+        .parse(text)
+        .map_err(|_| TelemetryError::Filter(text.to_owned()))?;
+    let (layer, guard) = sink::start(target).map_err(TelemetryError::Thread)?;
+    let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Twice)?;
+    Ok(guard)
+}
+
+/// Returns where messages belong: the journal if standard error is connected to it, else standard error with time and
+/// colours as far as it is a terminal. `no_color` is whether `NO_COLOR` is set and not empty (no-color.org);
+/// `journal_stream` is `JOURNAL_STREAM` (systemd.exec(5)).
+#[must_use]
+pub fn target(journal_stream: Option<&str>, no_color: bool) -> Target {
+    let stderr = std::fs::metadata("/proc/self/fd/2").ok();
+    // A stale variable of a parent service must not hide messages: device and inode have to be those of standard error.
+    let connected = stderr.is_some_and(|file| journal_stream == Some(&format!("{}:{}", file.st_dev(), file.st_ino())));
+    if connected && Path::new(JOURNAL_SOCKET).exists() {
+        return Target::Journal;
+    }
+    let terminal = io::stderr().is_terminal();
+    Target::Stderr {
+        time: terminal,
+        color: terminal && !no_color,
+    }
+}

@@ -1,0 +1,321 @@
+//! The thread that messages go out on, and the bounded way to it.
+
+use super::entry::Entry;
+use super::text;
+use crate::clock;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tracing::Level;
+use tracing_journald::{Priority, PriorityMappings};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+/// Messages waiting. A scan of 10,000 new functions fits while the thread keeps up at all.
+const ENTRIES_MAX: usize = 8192;
+/// Bytes of messages waiting; lines of functions can be long. Beyond either, messages are dropped and counted.
+const BYTES_MAX: usize = 16 << 20;
+/// How long the end waits for a journal that does not answer.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// Where messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// journald, with fields.
+    Journal,
+    /// Standard error, as text.
+    Stderr {
+        /// With the time in front.
+        time: bool,
+        /// With colours.
+        color: bool,
+    },
+}
+
+/// Writes one message; may wait.
+type Sink = Box<dyn FnMut(&Entry) + Send>;
+
+enum Message {
+    Entry(Box<Entry>),
+    /// Look at [`Shared::closing`].
+    Wake,
+}
+
+/// Passes events to the thread.
+pub(super) struct Forward {
+    messages: SyncSender<Message>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting_bytes: AtomicUsize,
+    dropped: AtomicU64,
+    /// Told when everything is out.
+    closing: Mutex<Option<SyncSender<()>>>,
+}
+
+/// Gets the last messages out when it is dropped, for a second at the longest.
+pub struct Guard {
+    messages: SyncSender<Message>,
+    shared: Arc<Shared>,
+}
+
+impl Guard {
+    /// Returns how many messages were dropped and not yet said to be.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let (done, flushed) = sync_channel(1);
+        *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        // Where the channel is full the thread is awake, and looks when it is empty.
+        let _ = self.messages.try_send(Message::Wake);
+        // A sink that stands still keeps its messages.
+        let _ = flushed.recv_timeout(FLUSH);
+    }
+}
+
+/// Starts the thread of a target.
+pub(super) fn start(target: Target) -> io::Result<(Forward, Guard)> {
+    let sink: Sink = match target {
+        Target::Journal => journal()?,
+        Target::Stderr { time, color } => writer(io::stderr(), time, color),
+    };
+    start_with(sink)
+}
+
+fn start_with(sink: Sink) -> io::Result<(Forward, Guard)> {
+    let (messages, waiting) = sync_channel(ENTRIES_MAX);
+    let shared = Arc::new(Shared::default());
+    let guard = Guard {
+        messages: messages.clone(),
+        shared: Arc::clone(&shared),
+    };
+    let own = Arc::clone(&shared);
+    std::thread::Builder::new()
+        .name("log".into())
+        .spawn(move || run(&waiting, &own, sink))?;
+    Ok((Forward { messages, shared }, guard))
+}
+
+fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: Sink) {
+    for message in waiting {
+        let mut next = Some(message);
+        while let Some(message) = next {
+            if let Message::Entry(entry) = message {
+                shared.waiting_bytes.fetch_sub(entry.size(), Ordering::Relaxed);
+                sink(&entry);
+            }
+            let dropped = shared.dropped.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                let mut entry = Entry::new(Level::WARN, clock::unix_ms());
+                entry.message = format!("{dropped} messages were dropped: they came faster than they could be written");
+                sink(&entry);
+            }
+            next = waiting.try_recv().ok();
+        }
+        let closing = shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(done) = closing {
+            // Who asked may have given up.
+            let _ = done.try_send(());
+        }
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Forward {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let entry = Box::new(Entry::of(event, clock::unix_ms()));
+        let size = entry.size();
+        let waiting = self.shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
+        let sent = if waiting + size > BYTES_MAX {
+            false
+        } else {
+            match self.messages.try_send(Message::Entry(entry)) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            }
+        };
+        if !sent {
+            self.shared.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn writer(mut out: impl Write + Send + 'static, time: bool, color: bool) -> Sink {
+    Box::new(move |entry| {
+        // A closed standard error is no reason to stop, and there is nobody to tell.
+        let _ = out.write_all(text::line(entry, time, color).as_bytes());
+    })
+}
+
+/// Returns the way to journald: tracing-journald, whose socket blocks, used on this thread only.
+///
+/// Entries become events again, with the fields every entry may have; absent ones are not sent.
+fn journal() -> io::Result<Sink> {
+    // Informational for what people read every day; notice stands out in journalctl and is for what changes.
+    let priorities = PriorityMappings {
+        info: Priority::Informational,
+        debug: Priority::Debug,
+        ..PriorityMappings::new()
+    };
+    let layer = tracing_journald::layer()?
+        .with_field_prefix(None)
+        .with_syslog_identifier("fnd".to_owned())
+        .with_priority_mappings(priorities);
+    let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
+    Ok(Box::new(move |entry| {
+        tracing::dispatcher::with_default(&dispatch, || say(entry));
+    }))
+}
+
+fn say(entry: &Entry) {
+    macro_rules! say {
+        ($level:ident) => {
+            tracing::event!(
+                target: "fnd",
+                Level::$level,
+                fnd_event = entry.event.as_deref(),
+                fnd_function = entry.function.as_deref(),
+                fnd_invocation = entry.invocation.as_deref(),
+                fnd_attempt = entry.attempt,
+                fnd_stream = entry.stream.as_deref(),
+                "{}",
+                entry.message
+            )
+        };
+    }
+    match entry.level {
+        Level::ERROR => say!(ERROR),
+        Level::WARN => say!(WARN),
+        Level::INFO => say!(INFO),
+        Level::DEBUG => say!(DEBUG),
+        Level::TRACE => say!(TRACE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn messages_come_out_in_order_with_their_fields() {
+        let written = Written::default();
+        let (layer, guard) = start_with(writer(written.clone(), false, false)).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(fnd_function = "hello", fnd_attempt = 1_u64, size = 3, "said {}", "this");
+            tracing::error!("bad\x1b");
+        });
+        drop(guard);
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text, "said this size=3\nerror: bad\\x1b\n");
+    }
+
+    #[test]
+    fn a_sink_that_stands_still_stops_nobody_and_drops_are_said() {
+        let (release, released) = channel::<()>();
+        let (said, heard) = channel();
+        let mut first = true;
+        let sink = move |entry: &Entry| {
+            if std::mem::take(&mut first) {
+                released.recv().unwrap();
+            }
+            said.send(entry.message.clone()).unwrap();
+        };
+        let (layer, guard) = start_with(Box::new(sink)).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            for _ in 0..ENTRIES_MAX + 1000 {
+                tracing::info!("x");
+            }
+        });
+        let dropped = guard.dropped();
+        assert!((998..=1000).contains(&dropped), "{dropped}");
+        release.send(()).unwrap();
+        drop(guard);
+        let all: Vec<String> = heard.try_iter().collect();
+        assert!(
+            all.iter()
+                .any(|message| message.starts_with(&format!("{dropped} messages were dropped")))
+        );
+    }
+
+    /// Runs inside the mount namespace that the test below makes.
+    #[test]
+    #[ignore = "needs a /run of its own: run by `the_journal_gets_the_fields`"]
+    fn inside_a_run_directory_of_its_own() {
+        std::fs::create_dir_all("/run/systemd/journal").unwrap();
+        let journald = std::os::unix::net::UnixDatagram::bind(super::super::JOURNAL_SOCKET).unwrap();
+        let (layer, guard) = start(Target::Journal).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::warn!(fnd_function = "hello", fnd_attempt = 2_u64, "one\nFND_FUNCTION=forged");
+        });
+        drop(guard);
+        let mut datagram = [0; 4096];
+        let size = loop {
+            match journald.recv(&mut datagram).unwrap() {
+                0 => {} // tracing-journald's look whether somebody listens
+                size => break size,
+            }
+        };
+        let text = String::from_utf8_lossy(&datagram[..size]).into_owned();
+        for field in [
+            "PRIORITY",
+            "SYSLOG_IDENTIFIER",
+            "FND_FUNCTION",
+            "FND_ATTEMPT",
+            "MESSAGE",
+        ] {
+            assert!(text.lines().any(|line| line == field), "{field} in {text:?}");
+        }
+        assert!(!text.contains("FND_STREAM"), "{text:?}");
+        assert!(
+            text.contains("one\nFND_FUNCTION=forged"),
+            "behind its length, so that it is no field: {text:?}"
+        );
+    }
+
+    #[test]
+    fn the_journal_gets_the_fields() {
+        let name = "telemetry::sink::tests::inside_a_run_directory_of_its_own";
+        let command = format!("mount -t tmpfs tmpfs /run && exec \"$0\" --exact {name} --ignored --nocapture");
+        let program = std::env::current_exe().unwrap();
+        let unshare = std::process::Command::new("unshare")
+            .args(["--mount", "sh", "-c", &command])
+            .arg(program)
+            .output();
+        match unshare {
+            Ok(output) if output.status.success() => {}
+            Ok(output) if rustix::process::geteuid().is_root() => {
+                panic!(
+                    "{}{}",
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+            Ok(_) | Err(_) => println!("skipped: a mount namespace needs root and unshare(1)"),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the API and status files show: the supervisor's state and the registry's knowledge put together.
+
+use crate::clock::rfc3339;
+use crate::driver::State;
+use crate::workers::usage;
+use fnd_core::api::{FunctionDetail, FunctionMore, FunctionStatus, NodeStatus, milliseconds};
+use fnd_core::frame::Containment;
+use fnd_core::ids::FunctionName;
+use fnd_core::outcome::Class;
+use fnd_core::record::RunResult;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+impl State {
+    /// Returns a function's status; nothing where there is none of that name.
+    pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
+        let view = self.supervisor.function(name)?;
+        let known = self.functions.get(name);
+        let serving = known.and_then(|function| function.serving.as_ref());
+        let last = view.last.map(|last| &last.attempt);
+        let result = view.last.and_then(|last| last.result.as_ref());
+        let status = match last.map(|attempt| attempt.reason.class()) {
+            None => "pending",
+            Some(Class::Success) => "succeeded",
+            Some(_) => "failed",
+        };
+        Some(FunctionStatus {
+            status: status.into(),
+            message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
+            timestamp: rfc3339(self.clock.now().unix_ms),
+            function: name.clone(),
+            version: view.version,
+            state: view.state,
+            invocation: last.map(|attempt| attempt.invocation),
+            trigger: view.last.map(|last| last.trigger),
+            attempt: last.map(|attempt| attempt.attempt.0),
+            poll: last.map(|attempt| attempt.poll),
+            reason: last.map(|attempt| attempt.reason),
+            exit_code: last.and_then(|attempt| attempt.exit_code),
+            started_at: last.map(|attempt| rfc3339(attempt.started_ms)),
+            duration_ms: last.map(|attempt| milliseconds(attempt.duration_us)),
+            cpu_ms: last.map(|attempt| milliseconds(attempt.usage.cpu_us)),
+            memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak_bytes),
+            next_attempt_at: view.next_attempt_ms.map(rfc3339),
+            next_run_at: None,
+            result: result.and_then(shown),
+            runs: view.runs,
+            failures: view.failures,
+            error: known.and_then(|function| function.error.clone()),
+            runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
+            labels: serving
+                .map(|serving| serving.manifest.labels.clone())
+                .unwrap_or_default(),
+            p50_ms: view.duration_us(0.5).map(milliseconds),
+            p99_ms: view.duration_us(0.99).map(milliseconds),
+            running: count(view.running),
+            queued: count(view.queued),
+        })
+    }
+
+    /// Returns everything known of a function.
+    pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
+        let status = self.function_status(name)?;
+        let function = self.functions.get(name)?;
+        let serving = function.serving.as_ref();
+        let json = |value| serde_json::to_value(value).unwrap_or_default();
+        let candidate = &function.candidate;
+        let root = self.welcome.functions_dirs.get(usize::from(candidate.directory));
+        let more = FunctionMore {
+            mode: serving.map(|_| "script".to_owned()).unwrap_or_default(),
+            mode_reason: serving.map(|serving| serving.mode_reason.clone()).unwrap_or_default(),
+            source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
+            manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
+            interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
+            uid: serving.map_or(0, |serving| serving.uid),
+            diagnostics: function
+                .diagnostics
+                .iter()
+                .map(|d| serde_json::to_value(d).unwrap_or_default())
+                .collect(),
+        };
+        Some(FunctionDetail { status, more })
+    }
+
+    /// Returns every function's status, by name.
+    pub(crate) fn function_list(&self) -> Vec<FunctionStatus> {
+        self.supervisor
+            .functions()
+            .filter_map(|view| self.function_status(view.name))
+            .collect()
+    }
+
+    /// Returns the node.
+    pub(crate) fn node(&self) -> NodeStatus {
+        let functions = self.function_list();
+        let mut by_state = BTreeMap::new();
+        for function in &functions {
+            let state = serde_json::to_value(function.state)
+                .ok()
+                .and_then(|state| state.as_str().map(str::to_owned));
+            *by_state.entry(state.unwrap_or_default()).or_insert(0) += 1;
+        }
+        let state = match (&self.connection, self.supervisor.is_draining()) {
+            (None, _) => "no-spawner",
+            (Some(_), true) => "draining",
+            (Some(_), false) => "running",
+        };
+        let containment = match self.welcome.containment {
+            Containment::Cgroup => "cgroup",
+            Containment::PidNamespace => "pid namespace",
+            Containment::Subreaper => "subreaper (best effort)",
+        };
+        NodeStatus {
+            version: env!("CARGO_PKG_VERSION").into(),
+            spawner_version: self.welcome.version.clone(),
+            state: state.into(),
+            started_at: rfc3339(self.started_ms),
+            node: self.settings.host.clone(),
+            cgroups: self.welcome.layout.clone(),
+            containment: containment.into(),
+            not_enforced: self.welcome.missing.iter().cloned().collect(),
+            memory_bytes: usage::resident(self.spawner_pid),
+            running: count(self.supervisor.running()),
+            queued: count(self.supervisor.queued()),
+            functions_by_state: by_state,
+            problems: self.problems(),
+            functions,
+        }
+    }
+
+    /// What is wrong with the configuration, the directories and the disk.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let health = self.ledger.health();
+        let mut problems: Vec<_> = self
+            .settings
+            .diagnostics
+            .iter()
+            .map(|diagnostic| diagnostic.line())
+            .collect();
+        problems.extend(self.found.0.iter().map(|problem| problem.line()));
+        problems.extend(
+            health
+                .failing
+                .map(|error| format!("the history cannot be written: {error}")),
+        );
+        if health.lost > 0 {
+            problems.push(format!(
+                "{} records of the history were lost: the disk was full or too slow",
+                health.lost
+            ));
+        }
+        problems
+    }
+}
+
+/// A count as the API has it; it is bounded far below.
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// A result as status files show it: JSON as it is, text as a string, nothing where it is neither.
+fn shown(result: &RunResult) -> Option<Box<RawValue>> {
+    let text = str::from_utf8(&result.data).ok()?;
+    if result.json {
+        RawValue::from_string(text.trim().to_owned()).ok()
+    } else {
+        serde_json::value::to_raw_value(text).ok()
+    }
+}

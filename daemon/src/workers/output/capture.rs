@@ -1,0 +1,234 @@
+//! What is kept of one attempt's output: pure, bytes and times in, lines out.
+
+use super::Meta;
+use crate::logs::{Line, Lines, Stream};
+use fnd_core::record::RunResult;
+
+/// Longest line kept; the rest of it is dropped and counted.
+const LINE_MAX: usize = 16 << 10;
+/// Most of the last error line that is kept.
+const ERROR_LINE_MAX: usize = 4 << 10;
+
+/// One attempt's output.
+pub(super) struct Capture {
+    pub(super) meta: Meta,
+    /// From the beginning; those not on disk yet.
+    pub(super) head: Lines,
+    /// What the head may still grow by; 0 from the first line that did not fit.
+    head_left: u64,
+    /// From the end, once the head is full.
+    tail: Lines,
+    tail_max: u64,
+    /// Bytes dropped between both, and in lines too long.
+    gap: u64,
+    cut: u64,
+    gap_ms: u64,
+    stdout: Splitter,
+    stderr: Splitter,
+    result: Vec<u8>,
+    error_line: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Splitter {
+    bytes: u64,
+    partial: Vec<u8>,
+    /// Bytes of the unfinished line beyond the longest kept.
+    cut: u64,
+}
+
+impl Capture {
+    pub(super) fn new(meta: Meta) -> Self {
+        let head_left = meta.output_max / 2;
+        let tail_max = meta.output_max - head_left;
+        Self {
+            meta,
+            head: Lines::default(),
+            head_left,
+            tail: Lines::default(),
+            tail_max,
+            gap: 0,
+            cut: 0,
+            gap_ms: 0,
+            stdout: Splitter::default(),
+            stderr: Splitter::default(),
+            result: Vec::new(),
+            error_line: Vec::new(),
+        }
+    }
+
+    /// Takes bytes in. `seen` gets every whole line and note, and whether it is of the head.
+    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        if stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
+            // One byte more than a result may have tells that it is no result.
+            let room = (self.meta.result_max + 1).saturating_sub(self.result.len() as u64);
+            let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+            self.result.extend_from_slice(&bytes[..take]);
+        }
+        let splitter = self.splitter(stream);
+        splitter.bytes += bytes.len() as u64;
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (piece, after) = rest.split_at(end);
+            rest = &after[1..];
+            let splitter = self.splitter(stream);
+            if splitter.partial.is_empty() && splitter.cut == 0 && piece.len() <= LINE_MAX {
+                self.line(
+                    &Line {
+                        time_ms,
+                        stream,
+                        newline: true,
+                        text: piece,
+                    },
+                    seen,
+                );
+            } else {
+                splitter.grow(piece);
+                self.end_line(stream, time_ms, true, seen);
+            }
+        }
+        self.splitter(stream).grow(rest);
+    }
+
+    /// Ends it: unfinished lines are lines, and the tail follows the head.
+    pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.splitter(stream).partial.is_empty() {
+                self.end_line(stream, time_ms, false, seen);
+            }
+        }
+        if self.gap > 0 {
+            let text = format!("{} bytes of output were not kept here (limits.output)", self.gap);
+            let gap = Line {
+                time_ms: self.gap_ms,
+                stream: Stream::Note,
+                newline: true,
+                text: text.as_bytes(),
+            };
+            self.head.push(&gap);
+            seen(&gap, true);
+        }
+        if self.stdout.bytes > self.meta.result_max {
+            let text = format!(
+                "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
+                self.stdout.bytes, self.meta.result_max
+            );
+            let note = Line {
+                time_ms,
+                stream: Stream::Note,
+                newline: true,
+                text: text.as_bytes(),
+            };
+            self.tail.push(&note);
+            seen(&note, true);
+        }
+    }
+
+    /// Returns what is to be written behind the head at the end.
+    pub(super) fn tail(&mut self) -> &mut Lines {
+        &mut self.tail
+    }
+
+    /// Bytes on a stream.
+    pub(super) fn bytes(&self, stream: Stream) -> u64 {
+        if stream == Stream::Stdout {
+            self.stdout.bytes
+        } else {
+            self.stderr.bytes
+        }
+    }
+
+    /// Bytes of both not kept.
+    pub(super) fn dropped(&self) -> u64 {
+        self.gap + self.cut
+    }
+
+    /// Returns standard output as the result: absent where it is empty, or more than a result may be and so only log.
+    pub(super) fn take_result(&mut self) -> Option<RunResult> {
+        let data = std::mem::take(&mut self.result);
+        let fits = self.stdout.bytes <= self.meta.result_max;
+        (fits && !data.is_empty()).then(|| super::result::of(data))
+    }
+
+    /// Returns the last non-empty line of standard error, unprintable bytes replaced.
+    pub(super) fn error_line(&self) -> Option<String> {
+        (!self.error_line.is_empty()).then(|| String::from_utf8_lossy(&self.error_line).into_owned())
+    }
+
+    fn splitter(&mut self, stream: Stream) -> &mut Splitter {
+        if stream == Stream::Stdout {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        }
+    }
+
+    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        let splitter = self.splitter(stream);
+        let mut text = std::mem::take(&mut splitter.partial);
+        let cut = std::mem::take(&mut splitter.cut);
+        self.line(
+            &Line {
+                time_ms,
+                stream,
+                newline,
+                text: &text,
+            },
+            seen,
+        );
+        if cut > 0 {
+            self.cut += cut;
+            let note = format!("the line above had {cut} bytes more, which were not kept");
+            let note = Line {
+                time_ms,
+                stream: Stream::Note,
+                newline: false,
+                text: note.as_bytes(),
+            };
+            self.place(&note, seen);
+        }
+        text.clear();
+        self.splitter(stream).partial = text;
+    }
+
+    fn line(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        if line.stream == Stream::Stderr {
+            let text = line.text.trim_ascii();
+            if !text.is_empty() {
+                self.error_line.clear();
+                self.error_line
+                    .extend_from_slice(&text[..text.len().min(ERROR_LINE_MAX)]);
+            }
+        }
+        self.place(line, seen);
+    }
+
+    /// Puts a line into head or tail, and lets the tail's oldest go where it is too much.
+    fn place(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        let size = line.raw();
+        let in_head = self.head_left > 0 && size <= self.head_left;
+        seen(line, in_head);
+        if in_head {
+            self.head_left -= size;
+            self.head.push(line);
+            return;
+        }
+        self.head_left = 0;
+        self.tail.push(line);
+        while self.tail.kept() > self.tail_max {
+            if self.gap == 0 {
+                self.gap_ms = line.time_ms;
+            }
+            self.gap += self.tail.pop().unwrap_or(0);
+        }
+    }
+}
+
+impl Splitter {
+    fn grow(&mut self, piece: &[u8]) {
+        let room = LINE_MAX - self.partial.len().min(LINE_MAX);
+        let kept = room.min(piece.len());
+        self.partial.extend_from_slice(&piece[..kept]);
+        self.cut += (piece.len() - kept) as u64;
+    }
+}

@@ -1,0 +1,241 @@
+//! What a peer can use up, and clients that do not behave.
+
+use crate::fake::{Fake, Running};
+use crate::http::{ask, connect, get, post, take_apart};
+use fnd_daemon::control::limits::{BODY_GAP, HEAD_TIME};
+use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::{Server, listen};
+use std::cell::RefCell;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::rc::Rc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+#[test]
+fn heads_are_bounded() {
+    let server = Running::start();
+    let long = format!("GET /healthz HTTP/1.1\r\nx-filler: {}", "x".repeat(20 * 1024));
+    assert_eq!(ask(&server.socket, &long, b"").status, 431);
+    let many: String = (0..200).map(|n| format!("\r\nx-{n}: 1")).collect();
+    assert_eq!(
+        ask(&server.socket, &format!("GET /healthz HTTP/1.1{many}"), b"").status,
+        431
+    );
+    assert_eq!(get(&server.socket, "/healthz").status, 200);
+}
+
+#[test]
+fn bodies_are_bounded_and_the_refusal_is_read() {
+    let server = Running::start();
+    let large = vec![b'x'; (6 << 20) + 1];
+    let answer = post(
+        &server.socket,
+        "/v1/functions/hello/invoke",
+        "content-type: text/plain",
+        &large,
+    );
+    assert_eq!((answer.status, answer.code().as_str()), (413, "too-large"));
+    assert!(
+        answer.json()["detail"].as_str().unwrap().contains("6M (limits.body)"),
+        "{answer:?}"
+    );
+    // Also where the function is not there, or the length is not said beforehand.
+    assert_eq!(
+        post(&server.socket, "/v1/functions/nobody/invoke", "", &large).status,
+        404
+    );
+    let mut stream = connect(&server.socket);
+    stream.write_all(b"POST /v1/functions/hello/invoke HTTP/1.1\r\nhost: fnd\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
+    for _ in 0..7 {
+        stream.write_all(b"100000\r\n").unwrap();
+        stream.write_all(&large[..1 << 20]).unwrap();
+        stream.write_all(b"\r\n").unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert_eq!(take_apart(&bytes).status, 413);
+    let most = &large[..6 << 20];
+    assert_eq!(
+        post(
+            &server.socket,
+            "/v1/functions/hello/invoke",
+            "content-type: text/plain",
+            most
+        )
+        .body,
+        most
+    );
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    let (one, two) = (
+        "GET /healthz HTTP/1.1\r\nhost: fnd\r\n\r\n",
+        "GET /v1/nothing HTTP/1.1\r\nhost: fnd\r\n\r\n",
+    );
+    let last = "GET /v1/sizes HTTP/1.1\r\nhost: fnd\r\nconnection: close\r\n\r\n";
+    stream.write_all(format!("{one}{two}{last}").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let statuses: Vec<&str> = text
+        .match_indices("HTTP/1.1 ")
+        .map(|(at, _)| &text[at + 9..at + 12])
+        .collect();
+    assert_eq!(statuses, ["200", "404", "200"], "{text}");
+}
+
+#[test]
+fn a_half_closed_client_is_answered() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    stream
+        .write_all(b"GET /v1/sizes HTTP/1.1\r\nhost: fnd\r\n\r\n")
+        .unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert_eq!(take_apart(&bytes).status, 200);
+}
+
+#[test]
+fn what_is_no_http_is_refused_and_others_are_served() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    stream.write_all(b"\x16\x03\x01 hello there\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert_eq!(take_apart(&bytes).status, 400);
+    drop(connect(&server.socket));
+    assert_eq!(get(&server.socket, "/healthz").status, 200);
+}
+
+#[test]
+fn a_broken_off_body_runs_nothing() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    stream
+        .write_all(b"POST /v1/functions/hello/invoke HTTP/1.1\r\nhost: fnd\r\ncontent-length: 10\r\n\r\nhal")
+        .unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut bytes = Vec::new();
+    // Answered or closed: either is fine as long as nothing ran.
+    let _ = stream.read_to_end(&mut bytes);
+    assert_eq!(get(&server.socket, "/healthz").status, 200);
+    assert!(server.seen.lock().unwrap().submitted.is_none());
+}
+
+#[test]
+fn stopping_ends_a_request_that_would_wait_for_ever() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    stream
+        .write_all(b"POST /v1/functions/stuck/invoke HTTP/1.1\r\nhost: fnd\r\n\r\n")
+        .unwrap();
+    while server.seen.lock().unwrap().submitted.is_none() {
+        std::thread::yield_now();
+    }
+    drop(server);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.is_empty());
+}
+
+/// Serves in this runtime, whose clock jumps as soon as nobody has anything to do but wait.
+async fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("control.sock");
+    let listener = listen::bind(&socket, None).unwrap();
+    let access = Access {
+        own_uid: 0,
+        groups: Vec::new(),
+    };
+    let own_uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&socket).unwrap());
+    let access = Rc::new(RefCell::new(Access { own_uid, ..access }));
+    let (server, stop) = Server::new(listener, Rc::new(Fake::default()), access);
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async {
+            let serving = tokio::task::spawn_local(server.run());
+            client(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
+            stop.now();
+            serving.await.unwrap();
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_ends_is_cut_off() {
+    serve_here(async |mut stream| {
+        let start = tokio::time::Instant::now();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nx-slow").await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        assert!(
+            start.elapsed() >= HEAD_TIME && start.elapsed() < 2 * HEAD_TIME,
+            "{:?}",
+            start.elapsed()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_comes_is_refused() {
+    serve_here(async |mut stream| {
+        let start = tokio::time::Instant::now();
+        stream
+            .write_all(b"POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: 9\r\n\r\n")
+            .await
+            .unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let answer = take_apart(&bytes);
+        assert_eq!((answer.status, answer.code().as_str()), (408, "slow-request"));
+        assert!(start.elapsed() >= BODY_GAP, "{:?}", start.elapsed());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_follower_is_kept_and_hears_that_fnd_lives() {
+    serve_here(async |mut stream| {
+        stream
+            .write_all(b"GET /v1/logs?follow=1 HTTP/1.1\r\n\r\n")
+            .await
+            .unwrap();
+        let mut bytes = Vec::new();
+        // An empty line in a chunk of its own.
+        while !bytes.ends_with(b"\r\n1\r\n\n\r\n") {
+            assert_ne!(
+                stream.read_buf(&mut bytes).await.unwrap(),
+                0,
+                "{}",
+                String::from_utf8_lossy(&bytes)
+            );
+        }
+    })
+    .await;
+}
+
+#[test]
+#[ignore = "a measurement, for a release build: prints what the server itself costs a request"]
+fn cost_of_a_warm_request() {
+    let server = Running::start();
+    let mut stream = connect(&server.socket);
+    let mut buffer = [0; 1024];
+    let mut times: Vec<std::time::Duration> = (0..20_000)
+        .map(|_| {
+            #[expect(clippy::disallowed_methods, reason = "measuring is what this is for")]
+            let start = std::time::Instant::now();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: fnd\r\n\r\n").unwrap();
+            assert!(stream.read(&mut buffer).unwrap() > 100);
+            start.elapsed()
+        })
+        .collect();
+    times.sort();
+    let at = |percent: usize| times[times.len() * percent / 100];
+    println!("GET /healthz, one connection: p50 {:?}, p99 {:?}", at(50), at(99));
+}

@@ -1,0 +1,336 @@
+//! Every route: what it answers, and what it refuses.
+
+use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
+use crate::http::{get, post};
+use std::time::Duration;
+
+#[test]
+fn reading_routes_answer_in_json() {
+    let server = Running::start();
+    for (path, pointer, expected) in [
+        ("/v1/status", "/state", "running"),
+        ("/v1/functions", "/functions/4/function", "fails"),
+        ("/v1/functions?label=team=web", "/functions/0/function", "fails"),
+        ("/v1/functions/hello", "/mode", "script"),
+        ("/v1/functions/ops%2Fbackup", "/function", "ops/backup"),
+        ("/v1/invocations", "/invocations/1/reason", "exit-3"),
+        ("/v1/runtimes", "/runtimes/0/id", "python"),
+        ("/v1/sizes", "/sizes/0/limits/memory", "256M"),
+        ("/v1/openapi.json", "/openapi", "3.1.0"),
+        ("/v1/logs", "/lines/1/stream", "stderr"),
+        (&format!("/v1/invocations/{ENDED}"), "/state", "succeeded"),
+        (&format!("/v1/invocations/{ENDED}/logs"), "/lines/0/text", "first"),
+    ] {
+        let answer = get(&server.socket, path);
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (200, Some("application/json")),
+            "{path} {answer:?}"
+        );
+        assert_eq!(answer.json().pointer(pointer).unwrap(), expected, "{path}");
+    }
+    assert_eq!(get(&server.socket, "/v1/config").json()["node"]["max_workers"], 1000);
+    assert_eq!(get(&server.socket, "/healthz").body, b"ok\n");
+}
+
+#[test]
+fn a_run_gives_the_result_under_its_type() {
+    let server = Running::start();
+    let run = |function: &str, headers: &str, body: &[u8]| {
+        post(
+            &server.socket,
+            &format!("/v1/functions/{function}/invoke"),
+            headers,
+            body,
+        )
+    };
+    let answer = run("hello", "content-type: application/json", br#"{"name": "Ada"}"#);
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("application/json"))
+    );
+    assert_eq!(answer.header("fnd-invocation"), Some(ENDED));
+    assert_eq!(answer.body, br#"{"name": "Ada"}"#);
+    let answer = run("text", "", b"");
+    assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+    let answer = run("binary", "", b"");
+    assert_eq!(answer.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(answer.body, b"\xff\x00\xfe");
+}
+
+#[test]
+fn headers_and_bytes_reach_the_function() {
+    let server = Running::start();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let headers = format!(
+        "content-type: text/csv|fnd-timeout: 5s|idempotency-key: k1|traceparent: {trace}|fnd-context: {{\"a\":1}}"
+    );
+    assert_eq!(
+        post(&server.socket, "/v1/functions/hello/invoke", &headers, b"a;b\xff").status,
+        200
+    );
+    let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+    assert!(seen.wait);
+    assert_eq!(seen.timeout, Some(Duration::from_secs(5)));
+    assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
+    assert_eq!(seen.payload.data.as_deref(), Some(&b"a;b\xff"[..]));
+    assert_eq!(seen.payload.content_type.as_deref(), Some("text/csv"));
+    assert_eq!(seen.payload.traceparent.as_deref(), Some(trace));
+    assert_eq!(seen.payload.context.as_deref(), Some("{\"a\":1}"));
+    // No body is no payload, whatever length the client states; a stated type makes it an empty one.
+    for (headers, expected) in [
+        ("content-length: 0", None),
+        ("content-type: text/plain", Some(&b""[..])),
+    ] {
+        assert_eq!(
+            post(&server.socket, "/v1/functions/hello/invoke", headers, b"").status,
+            200
+        );
+        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+        assert_eq!(seen.payload.data.as_deref(), expected);
+    }
+}
+
+#[test]
+fn every_bad_end_has_its_status() {
+    let server = Running::start();
+    for (function, status, code, reason) in [
+        ("fails", 500, "function-failed", Some("exit-3")),
+        ("oom", 500, "function-failed", Some("oom")),
+        ("cancelled", 500, "cancelled", Some("cancelled")),
+        ("bad-answer", 502, "bad-answer", Some("result-too-large")),
+        ("slow", 408, "timeout", Some("timeout")),
+        ("full", 429, "queue-full", None),
+        ("disabled", 503, "disabled", None),
+        ("invalid", 503, "invalid", None),
+        ("stopping", 503, "unavailable", None),
+        ("nobody", 404, "not-found", None),
+        ("No-Name", 404, "not-found", None),
+    ] {
+        let answer = post(&server.socket, &format!("/v1/functions/{function}/invoke"), "", b"");
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{function}");
+        assert_eq!(answer.json()["reason"].as_str(), reason, "{function}");
+        assert_eq!(answer.header("fnd-invocation"), reason.map(|_| ENDED), "{function}");
+        assert_eq!(
+            answer.header("retry-after"),
+            (status == 429).then_some("2"),
+            "{function}"
+        );
+    }
+    let slow = post(&server.socket, "/v1/functions/slow/invoke", "", b"").json();
+    assert!(
+        slow["detail"]
+            .as_str()
+            .unwrap()
+            .starts_with("Timeout while processing the function"),
+        "{slow}"
+    );
+}
+
+#[test]
+fn queued_work_says_where_it_is() {
+    let server = Running::start();
+    let headers = "fnd-at: 2026-11-21T10:00:00+02:00|fnd-expires: 2026-11-21T09:00:00Z";
+    let answer = post(&server.socket, "/v1/functions/hello/invocations", headers, b"x");
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (202, Some(&*format!("/v1/invocations/{ENDED}")))
+    );
+    assert_eq!(answer.json()["id"], ENDED);
+    let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+    assert!(!seen.wait);
+    assert_eq!(
+        (seen.not_before_ms, seen.expires_ms),
+        (Some(1_795_248_000_000), Some(1_795_251_600_000))
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    let server = Running::start();
+    let run = "/v1/functions/hello/invoke";
+    for (path, headers, body, code, words) in [
+        (run, "content-type: application/json", &b"{"[..], "bad-json", "not JSON"),
+        (run, "fnd-context: {", b"", "bad-json", "Fnd-Context"),
+        (run, "fnd-timeout: 5", b"", "bad-request", "Fnd-Timeout"),
+        (run, "fnd-timeout: 0s", b"", "bad-request", "Fnd-Timeout"),
+        (run, "fnd-timeout: 10m", b"", "bad-request", "limits.timeout"),
+        (
+            run,
+            "fnd-timeout: 5s|fnd-timeout: 6s",
+            b"",
+            "bad-request",
+            "more than once",
+        ),
+        (run, "fnd-at: 2026-11-21T10:00:00Z", b"", "bad-request", "queued"),
+        (run, "fnd-priority: 3", b"", "bad-request", "not supported yet"),
+        (run, "idempotency-key: ", b"", "bad-request", "Idempotency-Key"),
+        (
+            "/v1/functions/hello/invocations",
+            "fnd-at: tomorrow",
+            b"",
+            "bad-request",
+            "RFC 3339",
+        ),
+        (
+            "/v1/functions/hello/invoke?x=1",
+            "",
+            b"",
+            "bad-request",
+            "unknown parameter `x`",
+        ),
+        ("/v1/validate", "", b"{}", "bad-json", "name"),
+    ] {
+        let answer = post(&server.socket, path, headers, body);
+        assert_eq!((answer.status, answer.code().as_str()), (400, code), "{path} {headers}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains(words), "{answer:?}");
+    }
+    assert!(server.seen.lock().unwrap().submitted.is_none(), "nothing of that ran");
+    for path in [
+        "/v1/invocations?state=done",
+        "/v1/invocations?limit=0",
+        "/v1/invocations?limit=1001",
+        "/v1/invocations?since=yesterday",
+        "/v1/invocations?reason=bad-luck",
+        "/v1/invocations?function=UPPER",
+        "/v1/invocations?limit=1&limit=2",
+        "/v1/invocations?state=%ff",
+        "/v1/functions?label=team",
+        "/v1/functions?watch=1",
+        "/v1/logs?follow=yes",
+        &format!("/v1/invocations/{ENDED}?wait=2h"),
+    ] {
+        let answer = get(&server.socket, path);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad-request"), "{path}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told_apart() {
+    let server = Running::start();
+    for (path, status, code) in [
+        ("/", 404, "not-found"),
+        ("/v1/nothing", 404, "not-found"),
+        ("/v1/functions/nobody", 404, "not-found"),
+        ("/v1/invocations/17", 404, "not-found"),
+        (&format!("/v1/invocations/{UNKNOWN}"), 404, "not-found"),
+        (&format!("/v1/invocations/{UNKNOWN}/logs"), 404, "not-found"),
+        (&format!("/v1/invocations/{UNKNOWN}/result"), 404, "not-found"),
+        ("/v1/logs?function=nobody", 404, "not-found"),
+        ("/v1/schedules", 404, "not-supported-yet"),
+        ("/metrics", 404, "not-supported-yet"),
+        ("/v1/functions/hello/invoke", 405, "method-not-allowed"),
+        (&format!("/v1/invocations/{RUNNING}/result"), 409, "not-ended"),
+        (&format!("/v1/invocations/{FAILED}/result"), 500, "function-failed"),
+        (&format!("/v1/invocations/{BROKEN}"), 500, "internal"),
+    ] {
+        let answer = get(&server.socket, path);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{path}");
+        assert_eq!(answer.header("allow"), (status == 405).then_some("POST"), "{path}");
+        assert!(
+            !String::from_utf8_lossy(&answer.body).contains("/var/lib"),
+            "what is private stays in the journal"
+        );
+    }
+}
+
+#[test]
+fn results_are_kept_whatever_became_of_the_run() {
+    let server = Running::start();
+    for (id, state, body) in [
+        (ENDED, "succeeded", &br#"{"hello": "Ada"}"#[..]),
+        (FAILED_WITH_RESULT, "failed", br#"{"tried": 3}"#),
+    ] {
+        let answer = get(&server.socket, &format!("/v1/invocations/{id}/result"));
+        assert_eq!(
+            (
+                answer.status,
+                answer.header("fnd-state"),
+                answer.header("fnd-invocation")
+            ),
+            (200, Some(state), Some(id))
+        );
+        assert_eq!(answer.body, body);
+    }
+}
+
+#[test]
+fn changes_say_what_is_so_now() {
+    let server = Running::start();
+    for (path, body, status, state) in [
+        ("/v1/functions/hello/enable", "", 200, "enabled"),
+        ("/v1/functions/hello/disable", "", 200, "disabled"),
+        (&format!("/v1/invocations/{RUNNING}/cancel"), "", 200, "cancelling"),
+        ("/v1/drain", "", 202, "draining"),
+        ("/v1/drain?wait=10ms", "", 202, "draining"),
+    ] {
+        let answer = post(&server.socket, path, "", body.as_bytes());
+        assert_eq!(
+            (answer.status, answer.json()["state"].as_str()),
+            (status, Some(state)),
+            "{path}"
+        );
+    }
+    for path in [
+        "/v1/functions/nobody/enable",
+        &format!("/v1/invocations/{UNKNOWN}/cancel"),
+        &format!("/v1/invocations/{ENDED}/cancel"),
+    ] {
+        assert_eq!(post(&server.socket, path, "", b"").code(), "not-found", "{path}");
+    }
+    let reload = post(&server.socket, "/v1/reload", "", b"").json();
+    assert_eq!(reload["diagnostics"][0]["place"]["line"], 7);
+    let validate = |content: &str| {
+        let body = serde_json::json!({"name": "a.toml", "content": content}).to_string();
+        post(&server.socket, "/v1/validate", "", body.as_bytes()).json()["valid"].clone()
+    };
+    assert_eq!(
+        (validate("runtime = 'python'"), validate("runtime = 'pyhton'")),
+        (true.into(), false.into())
+    );
+}
+
+#[test]
+fn filters_and_waits_reach_the_daemon() {
+    let server = Running::start();
+    let query = format!(
+        "function=ops/backup&state=failed&reason=exit-3&trigger=load&since=2026-11-21T10:00:00+02:00&limit=7&after={ENDED}"
+    );
+    assert_eq!(get(&server.socket, &format!("/v1/invocations?{query}")).status, 200);
+    let filter = server.seen.lock().unwrap().filter.take().unwrap();
+    assert_eq!(
+        filter.function.as_ref().map(ToString::to_string).as_deref(),
+        Some("ops/backup")
+    );
+    assert_eq!(filter.reason, Some(fnd_core::outcome::Reason::Exit(3)));
+    assert_eq!(
+        (filter.since_ms, filter.until_ms, filter.limit),
+        (Some(1_795_248_000_000), None, 7)
+    );
+    assert_eq!(filter.after.map(|id| id.to_string()).as_deref(), Some(ENDED));
+    let answer = get(&server.socket, &format!("/v1/invocations/{RUNNING}?wait=10ms"));
+    assert_eq!((answer.status, answer.json()["state"].as_str()), (200, Some("running")));
+}
+
+#[test]
+fn followed_lines_come_one_by_one() {
+    let server = Running::start();
+    let answer = get(
+        &server.socket,
+        &format!("/v1/invocations/{ENDED}/logs?follow=1&limit=5"),
+    );
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("application/x-ndjson"))
+    );
+    let lines: Vec<serde_json::Value> = answer
+        .body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    let query = server.seen.lock().unwrap().logs.take().unwrap();
+    assert!(query.follow);
+    assert_eq!(query.limit, 5);
+}
