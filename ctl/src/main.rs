@@ -1,2 +1,77 @@
-//! Not built yet.
-fn main() {}
+//! `fndctl`, the client of fnd: it asks over the control socket and prints; it decides nothing.
+
+mod cli;
+mod client;
+mod commands;
+mod exit;
+mod output;
+
+use clap::Parser as _;
+use cli::{Cli, Verb};
+use client::Client;
+use commands::Context;
+use exit::{Exit, Failure};
+use output::Output;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The socket of a system install.
+const SYSTEM_SOCKET: &str = "/run/fnd/control.sock";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = run(cli).unwrap_or_else(|failure| {
+        output::failure(&failure);
+        failure.exit
+    });
+    exit.into()
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    let socket = match (cli.socket, cli.user) {
+        (Some(path), _) => path,
+        (None, true) => user_socket()?,
+        (None, false) => PathBuf::from(SYSTEM_SOCKET),
+    };
+    let context = Context {
+        client: Client::new(socket, cli.user),
+        out: Output::new(cli.output),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
+    runtime.block_on(perform(cli.verb, &context))
+}
+
+async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
+    use commands as c;
+    match verb {
+        Verb::Status(args) => c::status::run(context, args).await,
+        Verb::List(args) => c::list::run(context, args).await,
+        Verb::Show(args) => c::show::run(context, args).await,
+        Verb::Invoke(args) => c::invoke::run(context, args).await,
+        Verb::Logs(args) => c::logs::run(context, args).await,
+        Verb::History(args) => c::history::run(context, args).await,
+        Verb::Result(args) => c::result::run(context, args).await,
+        Verb::Cancel(args) => c::cancel::run(context, args).await,
+        Verb::Enable(args) => c::enable::run(context, args, "enable").await,
+        Verb::Disable(args) => c::enable::run(context, args, "disable").await,
+        Verb::Validate(args) => c::validate::run(context, &args),
+        Verb::Reload(args) => c::reload::run(context, args).await,
+        Verb::Runtimes(args) => c::runtimes::run(context, args).await,
+        Verb::Sizes(args) => c::sizes::run(context, args).await,
+        Verb::Drain(args) => c::drain::run(context, args).await,
+        Verb::Explain(args) => c::explain::run(context, &args),
+        Verb::Config(args) => c::config::run(context, args).await,
+        Verb::Completion(args) => c::completion::run(context, &args),
+        Verb::Version(args) => c::version::run(context, args).await,
+    }
+}
+
+fn user_socket() -> Result<PathBuf, Failure> {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) if !directory.is_empty() => Ok(PathBuf::from(directory).join("fnd/control.sock")),
+        _ => Err(Failure::usage(
+            "--user needs XDG_RUNTIME_DIR, which a login session sets",
+        )),
+    }
+}

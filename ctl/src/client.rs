@@ -1,0 +1,257 @@
+//! The other end of the socket: one HTTP/1.1 request a connection.
+
+use crate::exit::{Exit, Failure};
+use fnd_core::api::Problem;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{HOST, HeaderMap};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+/// A request to be sent.
+pub(crate) type Outgoing = Request<Full<Bytes>>;
+
+/// The daemon at a socket.
+#[derive(Debug)]
+pub(crate) struct Client {
+    path: PathBuf,
+    /// Whether it is the person's own daemon.
+    user: bool,
+}
+
+/// A whole answer with a status of success.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// HTTP status.
+    pub(crate) status: u16,
+    /// Headers.
+    pub(crate) headers: HeaderMap,
+    /// Body.
+    pub(crate) body: Bytes,
+}
+
+impl Client {
+    /// Returns a client; connects to nothing yet.
+    #[must_use]
+    pub(crate) fn new(path: PathBuf, user: bool) -> Self {
+        Self { path, user }
+    }
+
+    /// Returns the answer to a GET.
+    ///
+    /// # Errors
+    /// Where there is no answer, and where it is a refusal.
+    pub(crate) async fn get(&self, path: &str) -> Result<Reply, Failure> {
+        self.send(request(Method::GET, path, &[], Bytes::new())?).await
+    }
+
+    /// Returns the answer to a POST without body.
+    ///
+    /// # Errors
+    /// Where there is no answer, and where it is a refusal.
+    pub(crate) async fn post(&self, path: &str) -> Result<Reply, Failure> {
+        self.send(request(Method::POST, path, &[], Bytes::new())?).await
+    }
+
+    /// Returns the answer to a request.
+    ///
+    /// # Errors
+    /// Where there is no answer, and where it is a refusal.
+    pub(crate) async fn send(&self, request: Outgoing) -> Result<Reply, Failure> {
+        let Streaming { response, connection } = self.open(request).await?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(|error| self.broke_off(&error))?.to_bytes();
+        drop(connection);
+        Ok(Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        })
+    }
+
+    /// Returns an answer whose body comes piece by piece.
+    ///
+    /// # Errors
+    /// Where there is no answer, and where it is a refusal.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
+        let Streaming { response, connection } = self.open(request(Method::GET, path, &[], Bytes::new())?).await?;
+        Ok(Pieces {
+            body: response.into_body(),
+            kept: Vec::new(),
+            _connection: connection,
+        })
+    }
+
+    async fn open(&self, request: Outgoing) -> Result<Streaming, Failure> {
+        let (mut sender, connection) = self.connect().await?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| self.broke_off(&error))?;
+        if response.status().is_success() {
+            return Ok(Streaming { response, connection });
+        }
+        let status = response.status();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| self.broke_off(&error))?
+            .to_bytes();
+        Err(match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => problem.into(),
+            Err(_) => {
+                let path = self.path.display();
+                Failure::new(
+                    Exit::NotReachable,
+                    format!("`{path}` answered {status}, and not as fnd does"),
+                )
+            }
+        })
+    }
+
+    async fn connect(&self) -> Result<(SendRequest<Full<Bytes>>, JoinSet<()>), Failure> {
+        let stream = UnixStream::connect(&self.path)
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|error| self.broke_off(&error))?;
+        let mut owner = JoinSet::new();
+        owner.spawn(async move {
+            // Whoever waits for the answer sees the same error.
+            let _ = connection.await;
+        });
+        Ok((sender, owner))
+    }
+
+    fn unreachable(&self, error: &std::io::Error) -> Failure {
+        let path = self.path.display();
+        match error.kind() {
+            ErrorKind::PermissionDenied => {
+                Failure::new(Exit::NotAllowed, format!("you may not use the control socket `{path}`")).help(
+                    "run it with sudo, or add yourself to group fnd: `sudo usermod -aG fnd $USER`, then log in again",
+                )
+            }
+            ErrorKind::NotFound => self.is_it_running(format!("there is no control socket `{path}`")),
+            ErrorKind::ConnectionRefused => {
+                self.is_it_running(format!("nobody answers on the control socket `{path}`"))
+            }
+            _ => self.is_it_running(format!("failed to connect to the control socket `{path}`: {error}")),
+        }
+    }
+
+    fn is_it_running(&self, message: String) -> Failure {
+        let start = if self.user {
+            "`systemctl --user status fnd`, `fnd --user`"
+        } else {
+            "`systemctl status fnd`"
+        };
+        Failure::new(Exit::NotReachable, message).help(format!(
+            "is fnd running? {start}, or `make run` in a checkout; another socket is named with --socket or FND_SOCKET"
+        ))
+    }
+
+    fn broke_off(&self, error: &hyper::Error) -> Failure {
+        let path = self.path.display();
+        Failure::new(
+            Exit::NotReachable,
+            format!("the connection to `{path}` broke off: {error}"),
+        )
+        .help("did fnd stop? what was accepted is in `fndctl history`")
+    }
+
+    /// Returns where the socket is.
+    #[must_use]
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// An answer that has begun, and the task that drives its connection.
+struct Streaming {
+    response: Response<Incoming>,
+    connection: JoinSet<()>,
+}
+
+/// A body that comes piece by piece.
+pub(crate) struct Pieces {
+    body: Incoming,
+    kept: Vec<u8>,
+    _connection: JoinSet<()>,
+}
+
+impl Pieces {
+    /// Returns the next line that is not empty, without its end; nothing after the last.
+    ///
+    /// # Errors
+    /// Where the connection breaks off.
+    pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        loop {
+            while let Some(end) = self.kept.iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.kept.drain(..=end).collect();
+                line.pop();
+                if !line.is_empty() {
+                    return Ok(Some(line));
+                }
+            }
+            match self.body.frame().await {
+                None if self.kept.is_empty() => return Ok(None),
+                None => return Ok(Some(std::mem::take(&mut self.kept))),
+                Some(Ok(frame)) => self.kept.extend(frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => {
+                    return Err(Failure::new(
+                        Exit::NotReachable,
+                        format!("the connection to fnd broke off: {error}"),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Returns a request.
+///
+/// # Errors
+/// A header that HTTP cannot say.
+pub(crate) fn request(
+    method: Method,
+    path: &str,
+    headers: &[(String, String)],
+    body: Bytes,
+) -> Result<Outgoing, Failure> {
+    let mut request = Request::builder().method(method).uri(path).header(HOST, "fnd");
+    for (name, value) in headers {
+        request = request.header(name.as_str(), value.as_str());
+    }
+    request
+        .body(Full::new(body))
+        .map_err(|error| Failure::usage(format!("that cannot be said in HTTP: {error}")))
+}
+
+/// Returns a text for use in a path or parameter, percent-encoded.
+#[must_use]
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_one_segment() {
+        assert_eq!(super::encode("ops/backup"), "ops%2Fbackup");
+        assert_eq!(super::encode("a b+é?&="), "a%20b%2B%C3%A9%3F%26%3D");
+    }
+}

@@ -1,0 +1,54 @@
+//! `fndctl drain`: accepts nothing new, and waits until nothing runs any more.
+
+use super::Context;
+use super::text::span;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::Changed;
+use fnd_core::units::print_duration;
+use std::time::Duration;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  fndctl drain\n  fndctl drain --wait 0       begins and does not wait\n  fndctl drain --wait 5m"
+)]
+pub(crate) struct Args {
+    /// Wait at most this long; what runs then goes on, and fnd still accepts nothing new [default: until done].
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<String>,
+}
+
+/// How long one request waits.
+const STEP: Duration = Duration::from_secs(3600);
+
+/// Asks for it and waits.
+///
+/// # Errors
+/// Where the wait is over first; what the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let asked = args.wait.as_deref().map(span).transpose()?;
+    let mut left = asked.unwrap_or(super::result::LONGEST);
+    context.out.progress("draining: waiting for what runs ...");
+    loop {
+        let step = left.min(STEP);
+        let reply = context
+            .client
+            .post(&format!("/v1/drain?wait={}", print_duration(step)))
+            .await?;
+        left -= step;
+        if reply.status == 202 && !left.is_zero() {
+            continue;
+        }
+        context
+            .out
+            .document(&reply.body, |changed: &Changed, out| out.line(&changed.state))?;
+        if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
+            return Err(Failure::new(
+                Exit::Timeout,
+                "the wait is over and something still runs; fnd accepts nothing new",
+            )
+            .help("what runs: fndctl history --state running"));
+        }
+        return Ok(Exit::Fine);
+    }
+}

@@ -1,0 +1,103 @@
+//! `fndctl explain`: what a reason, an error code or a key means. Needs no daemon; the texts are core's.
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use fnd_core::explain;
+use fnd_core::outcome::Reason;
+use fnd_core::problem::Code;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl explain oom\n  fndctl explain queue-full\n  fndctl explain retry.jitter")]
+pub(crate) struct Args {
+    /// A reason (`oom`), an error code (`queue-full`) or a key (`limits.memory`).
+    what: Option<String>,
+}
+
+/// Explains it; without a word lists those there are.
+///
+/// # Errors
+/// A word nobody knows.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+    let Some(what) = &args.what else {
+        list(context)?;
+        return Ok(Exit::Fine);
+    };
+    let found = explanations(what);
+    if found.is_empty() {
+        let help = match explain::near(what) {
+            Some(near) => format!("did you mean `{near}`? `fndctl explain` alone lists what there is"),
+            None => "`fndctl explain` alone lists what there is".to_owned(),
+        };
+        return Err(Failure::new(Exit::NoSuchThing, format!("nothing is called `{what}`")).help(&help));
+    }
+    context.out.line(&found.join("\n\n"))?;
+    Ok(Exit::Fine)
+}
+
+/// Returns everything a word may mean: a reason and a code can have one name.
+fn explanations(what: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let word = match Reason::parse(what) {
+        Some(Reason::Exit(code)) if ![0, 65, 75, 99].contains(&code) => "exit-N",
+        Some(Reason::Signal(_)) => "signal-NAME",
+        _ => what,
+    };
+    if let Some(meaning) = explain::reason(word) {
+        found.push(format!("{what}: a reason: how an attempt or a run ended\n{meaning}"));
+    }
+    if let Some(code) = Code::parse(what) {
+        let (status, meaning) = (code.status(), code.meaning());
+        found.push(format!(
+            "{what}: an error code of the API, HTTP status {status}\n{meaning}"
+        ));
+    }
+    if let Some(meaning) = explain::diagnostic(what) {
+        found.push(format!(
+            "{what}: a diagnostic of a manifest or the configuration\n{meaning}"
+        ));
+    }
+    found.extend(explain::key(what).iter().map(explain::KeyText::text));
+    found
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let codes: Vec<&str> = Code::all().map(Code::as_str).collect();
+    let diagnostics: Vec<&str> = explain::DIAGNOSTICS.iter().map(|(code, _)| *code).collect();
+    let keys = |file: &str| {
+        let keys = explain::keys().into_iter().filter(|key| key.file == file);
+        keys.map(|key| key.path).collect::<Vec<_>>().join(" ")
+    };
+    for (what, words) in [
+        ("reasons", explain::REASONS.join(" ")),
+        ("error codes of the API", codes.join(" ")),
+        ("diagnostics", diagnostics.join(" ")),
+        ("keys of a function's manifest", keys("function.toml")),
+        ("keys of fnd.toml", keys("fnd.toml")),
+    ] {
+        context.out.line(&format!("{what}: {words}\n"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_codes_and_keys_are_explained() {
+        for (what, words) in [
+            ("oom", "limits.memory"),
+            ("exit-3", "not_on_exit"),
+            ("signal-SEGV", "signal"),
+            ("queue-full", "429"),
+            ("retry.jitter", "equal"),
+            ("node.max_workers", "fnd.toml"),
+            ("jitter", "retry.jitter"),
+        ] {
+            let found = explanations(what).join("\n");
+            assert!(found.contains(words), "{what}: {found}");
+        }
+        assert!(explanations("retry.jiter").is_empty());
+    }
+}

@@ -1,0 +1,215 @@
+//! `fndctl history`: runs, newest first; with `--id` one with its attempts.
+
+use super::text::{distance, duration, since, size};
+use super::{Context, Parameters, function_path, invocation_path};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone, escape};
+use fnd_core::api::{InvocationList, InvocationView};
+use fnd_core::outcome::State;
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl history\n  \
+    fndctl history hello --state failed --since 1d\n  \
+    fndctl history --reason oom -o wide\n  \
+    fndctl history --id 01934567-89ab-7def-8123-456789abcdef")]
+pub(crate) struct Args {
+    /// Of one function.
+    function: Option<String>,
+
+    /// One run with its attempts.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "since", "until", "limit", "after"])]
+    id: Option<String>,
+
+    /// In this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
+    #[arg(long)]
+    state: Option<String>,
+
+    /// With this reason, such as timeout or exit-1.
+    #[arg(long)]
+    reason: Option<String>,
+
+    /// With this trigger: load, manual.
+    #[arg(long)]
+    trigger: Option<String>,
+
+    /// Accepted not longer ago than this: `1h`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Accepted before this: `10m`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Most runs [default: 100].
+    #[arg(short = 'n', long, value_name = "RUNS")]
+    limit: Option<u32>,
+
+    /// Those after this one in the list, which are older.
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+/// Shows them.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    if let Some(id) = &args.id {
+        let reply = context.client.get(&invocation_path(id)?).await?;
+        context
+            .out
+            .document(&reply.body, |view: &InvocationView, out| one(out, view, now))?;
+        return Ok(Exit::Fine);
+    }
+    if let Some(function) = &args.function {
+        function_path(function)?;
+    }
+    let mut parameters = Parameters::default();
+    parameters.add("function", args.function.as_deref());
+    parameters.add("state", args.state.as_deref());
+    parameters.add("reason", args.reason.as_deref());
+    parameters.add("trigger", args.trigger.as_deref());
+    parameters.add(
+        "since",
+        args.since
+            .as_deref()
+            .map(|text| since(text, now))
+            .transpose()?
+            .as_deref(),
+    );
+    parameters.add(
+        "until",
+        args.until
+            .as_deref()
+            .map(|text| since(text, now))
+            .transpose()?
+            .as_deref(),
+    );
+    parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
+    parameters.add("after", args.after.as_deref());
+    let reply = context.client.get(&format!("/v1/invocations{}", parameters.0)).await?;
+    context.out.document(&reply.body, |list: &InvocationList, out| {
+        out.table(&table(&list.invocations, out.format == Format::Wide, now))?;
+        if let Some(next) = &list.next {
+            out.progress(&format!("older ones: --after {next}"));
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the table of invocations.
+pub(super) fn table(invocations: &[InvocationView], wide: bool, now: Timestamp) -> Table {
+    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED"];
+    if wide {
+        header.extend(["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"]);
+    }
+    let mut table = Table::new(&header);
+    for view in invocations {
+        let mut cells = vec![
+            view.id.to_string(),
+            view.function.to_string(),
+            view.state.as_str().to_owned(),
+            view.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            distance(Some(&view.accepted_at), now),
+        ];
+        if wide {
+            cells.extend([
+                view.trigger.as_str().to_owned(),
+                view.attempts.to_string(),
+                view.polls.to_string(),
+                view.started_at.clone().unwrap_or_default(),
+                view.ended_at.clone().unwrap_or_default(),
+                distance(view.next_attempt_at.as_deref(), now),
+                view.message.clone(),
+            ]);
+        }
+        table.row(tone(view.state), cells);
+    }
+    table
+}
+
+fn tone(state: State) -> Tone {
+    match state {
+        State::Failed | State::Interrupted => Tone::Bad,
+        State::Cancelled | State::Skipped => Tone::Dim,
+        State::Queued | State::Running | State::Waiting | State::Polling | State::Succeeded => Tone::Plain,
+    }
+}
+
+fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failure> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let exhausted = view
+        .exhausted
+        .map(|what| format!(" (out of {})", format!("{what:?}").to_lowercase()));
+    let lines = [
+        ("id", view.id.to_string()),
+        ("function", view.function.to_string()),
+        ("trigger", view.trigger.as_str().to_owned()),
+        (
+            "state",
+            format!("{}{}", view.state.as_str(), exhausted.unwrap_or_default()),
+        ),
+        (
+            "reason",
+            view.reason.map_or("-".to_owned(), |reason| reason.to_string()),
+        ),
+        (
+            "message",
+            if view.message.is_empty() {
+                "-".to_owned()
+            } else {
+                view.message.clone()
+            },
+        ),
+        ("accepted", view.accepted_at.clone()),
+        ("started", text(&view.started_at)),
+        ("ended", text(&view.ended_at)),
+        ("next attempt", text(&view.next_attempt_at)),
+        (
+            "version",
+            view.version.map_or("-".to_owned(), |version| version.to_string()),
+        ),
+    ];
+    for (name, value) in lines {
+        out.line(&format!("{name:13} {}", escape(&value, false)))?;
+    }
+    if view.attempt_records.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let mut header = vec!["TRY", "STARTED", "DURATION", "REASON", "CPU", "MEMORY", "OUTPUT"];
+    if out.format == Format::Wide {
+        header.extend(["POLL", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
+    }
+    let mut table = Table::new(&header);
+    for attempt in &view.attempt_records {
+        let mut cells = vec![
+            attempt.attempt.to_string(),
+            distance(Some(&attempt.started_at), now),
+            duration(Some(attempt.duration_ms)),
+            attempt.reason.to_string(),
+            duration(Some(attempt.cpu_ms)),
+            size(attempt.memory_peak_bytes),
+            size(Some(attempt.stdout_bytes.saturating_add(attempt.stderr_bytes))),
+        ];
+        if out.format == Format::Wide {
+            cells.extend([
+                attempt.poll.to_string(),
+                attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+                attempt.signal.clone().unwrap_or_default(),
+                duration(Some(attempt.throttled_ms)),
+                size(Some(attempt.dropped_bytes)),
+                attempt.message.clone(),
+            ]);
+        }
+        let bad = attempt.reason != fnd_core::outcome::Reason::Ok;
+        table.row(if bad { Tone::Bad } else { Tone::Plain }, cells);
+    }
+    out.table(&table)
+}

@@ -1,0 +1,180 @@
+//! `fndctl invoke F`: runs it and prints its result, or queues it.
+
+use super::text::span;
+use super::{Context, function_path};
+use crate::cli::Format;
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::Queued;
+use hyper::Method;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use std::io::Read as _;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl invoke hello -d '{\"name\": \"Ada\"}'      JSON, since it parses\n  \
+    fndctl invoke hello -d 'just text'\n  \
+    fndctl invoke resize -d @photo.jpg > small.jpg\n  \
+    jq .order orders.json | fndctl invoke ship -d -\n  \
+    fndctl invoke backup --async                  prints the id and does not wait\n  \
+    fndctl invoke backup --in 10m\n  \
+    fndctl invoke backup --follow                 shows its output while it runs")]
+pub(crate) struct Args {
+    /// The function.
+    function: String,
+
+    /// What it gets: JSON if it parses, else text; `@FILE` or `-` for a file or standard input.
+    #[arg(short, long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
+    data: Option<String>,
+
+    /// A header of the request, such as `content-type:text/csv` or `idempotency-key:42`.
+    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
+    headers: Vec<String>,
+
+    /// Queue it, print its id and do not wait.
+    #[arg(long = "async", conflicts_with = "follow")]
+    queue: bool,
+
+    /// Queue it, to start not before this instant.
+    #[arg(long, value_name = "RFC3339", conflicts_with_all = ["in_", "follow"])]
+    at: Option<String>,
+
+    /// Queue it, to start not before this time has passed.
+    #[arg(long = "in", id = "in_", value_name = "DURATION", conflicts_with = "follow")]
+    in_: Option<String>,
+
+    /// End it after this time; shorter than its own timeout only.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+
+    /// Show its output on standard error while it runs.
+    #[arg(long)]
+    follow: bool,
+}
+
+/// Runs or queues it.
+///
+/// # Errors
+/// How the function ended otherwise than well; what the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let path = function_path(&args.function)?;
+    let (headers, body) = put_together(&args)?;
+    let queue = args.queue || args.at.is_some() || args.in_.is_some();
+    let verb = if queue || args.follow { "invocations" } else { "invoke" };
+    let request = request(Method::POST, &format!("{path}/{verb}"), &headers, body)?;
+    if verb == "invoke" {
+        context.out.progress(&format!("running {} ...", args.function));
+    }
+    let reply = context.client.send(request).await?;
+    if verb == "invoke" {
+        context.out.result(&reply.body)?;
+        return Ok(Exit::Fine);
+    }
+    if !args.follow {
+        match context.out.format {
+            Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
+            Format::Yaml => context.out.yaml(&reply.body)?,
+            Format::Table | Format::Wide => context.out.line(&queued(&reply.body)?)?,
+        }
+        return Ok(Exit::Fine);
+    }
+    let id = queued(&reply.body)?;
+    let mut lines = context
+        .client
+        .stream(&format!("/v1/invocations/{id}/logs?follow=1"))
+        .await?;
+    while let Some(line) = lines.line().await? {
+        if let Ok(line) = serde_json::from_slice::<fnd_core::api::LogLine>(&line) {
+            context.out.aside(&line.text);
+        }
+    }
+    super::result::print(context, &format!("/v1/invocations/{id}"), super::result::LONGEST).await
+}
+
+fn queued(body: &[u8]) -> Result<String, Failure> {
+    let queued: Result<Queued, _> = serde_json::from_slice(body);
+    let queued =
+        queued.map_err(|error| Failure::new(Exit::NotReachable, format!("fnd's answer has no id: {error}")))?;
+    Ok(queued.id.to_string())
+}
+
+/// Returns the headers and the body of the request.
+fn put_together(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
+    let mut headers = Vec::new();
+    for header in &args.headers {
+        let parts = header.split_once(':').filter(|(name, _)| !name.trim().is_empty());
+        let (name, value) = parts.ok_or_else(|| Failure::usage(format!("`-H {header}`: expected NAME:VALUE")))?;
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    }
+    if let Some(timeout) = &args.timeout {
+        span(timeout)?;
+        headers.push(("Fnd-Timeout".to_owned(), timeout.clone()));
+    }
+    if let Some(at) = &args.at {
+        let at = at.parse::<Timestamp>();
+        let at = at.map_err(|_| Failure::usage("--at: expected an instant such as `2026-11-21T08:00:00Z`"))?;
+        headers.push(("Fnd-At".to_owned(), at.to_string()));
+    }
+    if let Some(after) = &args.in_ {
+        let at = Timestamp::now().checked_add(span(after)?);
+        let at = at.map_err(|_| Failure::usage(format!("--in {after}: that is too far ahead")))?;
+        headers.push(("Fnd-At".to_owned(), at.to_string()));
+    }
+    let Some(data) = &args.data else {
+        return Ok((headers, Bytes::new()));
+    };
+    let bytes = read(data)?;
+    if !headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+    {
+        headers.push(("Content-Type".to_owned(), media_type(&bytes).to_owned()));
+    }
+    Ok((headers, bytes.into()))
+}
+
+fn read(data: &str) -> Result<Vec<u8>, Failure> {
+    if data == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        return match read {
+            Ok(_) => Ok(bytes),
+            Err(error) => Err(Failure::usage(format!("failed to read standard input: {error}"))),
+        };
+    }
+    match data.strip_prefix('@') {
+        Some(file) => std::fs::read(file).map_err(|error| Failure::usage(format!("failed to read `{file}`: {error}"))),
+        None => Ok(data.as_bytes().to_vec()),
+    }
+}
+
+fn media_type(bytes: &[u8]) -> &'static str {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
+        "application/json"
+    } else if std::str::from_utf8(bytes).is_ok() {
+        "text/plain; charset=utf-8"
+    } else {
+        "application/octet-stream"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::media_type;
+
+    #[test]
+    fn data_is_json_if_it_parses() {
+        for (data, expected) in [
+            (&b"{\"a\": 1}"[..], "application/json"),
+            (b"42", "application/json"),
+            (b"hello", "text/plain; charset=utf-8"),
+            (b"{\"a\": ", "text/plain; charset=utf-8"),
+            (b"", "text/plain; charset=utf-8"),
+            (b"\xff\xfe", "application/octet-stream"),
+        ] {
+            assert_eq!(media_type(data), expected);
+        }
+    }
+}

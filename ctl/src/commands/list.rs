@@ -1,0 +1,61 @@
+//! `fndctl list`: names, and what each is.
+
+use super::status::state;
+use super::{Context, Parameters};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use fnd_core::api::FunctionList;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1")]
+pub(crate) struct Args {
+    /// Only functions with this label; of several each must be there.
+    #[arg(short, long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
+}
+
+/// Lists them.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let mut parameters = Parameters::default();
+    for label in &args.labels {
+        parameters.add("label", Some(label));
+    }
+    let reply = context.client.get(&format!("/v1/functions{}", parameters.0)).await?;
+    context.out.document(&reply.body, |list: &FunctionList, out| {
+        let mut header = vec!["FUNCTION", "RUNTIME", "STATE", "LABELS"];
+        if out.format == Format::Wide {
+            header.extend(["VERSION", "ERROR"]);
+        }
+        let mut table = Table::new(&header);
+        for function in &list.functions {
+            let labels: Vec<String> = function
+                .labels
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect();
+            let mut cells = vec![
+                function.function.to_string(),
+                function.runtime.clone(),
+                state(function.state).to_owned(),
+                labels.join(","),
+            ];
+            if out.format == Format::Wide {
+                cells.push(
+                    function
+                        .version
+                        .map(|version| version.hex()[..12].to_owned())
+                        .unwrap_or_default(),
+                );
+                cells.push(function.error.clone().unwrap_or_default());
+            }
+            table.row(Tone::Plain, cells);
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}

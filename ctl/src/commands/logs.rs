@@ -1,0 +1,129 @@
+//! `fndctl logs`: kept output, and with `-f` what comes.
+
+use super::text::since;
+use super::{Context, Parameters, function_path, invocation_path};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::{LogLine, LogList};
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl logs hello\n  \
+    fndctl logs -f                       of every function, as it comes\n  \
+    fndctl logs hello --since 1h\n  \
+    fndctl logs --id 01934567-89ab-7def-8123-456789abcdef")]
+pub(crate) struct Args {
+    /// Of one function.
+    function: Option<String>,
+
+    /// Go on with what comes; with --id until the run ends.
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Of one run.
+    #[arg(long, value_name = "ID", conflicts_with = "function")]
+    id: Option<String>,
+
+    /// Not older than this: `1h`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// Older than this: `10m`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<String>,
+
+    /// Most kept lines, the newest.
+    #[arg(short = 'n', long, value_name = "LINES")]
+    limit: Option<u32>,
+}
+
+/// Shows them.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    let mut parameters = Parameters::default();
+    let path = match (&args.id, &args.function) {
+        (Some(id), _) => format!("{}/logs", invocation_path(id)?),
+        (None, Some(function)) => {
+            function_path(function)?;
+            parameters.add("function", Some(function));
+            "/v1/logs".to_owned()
+        }
+        (None, None) => "/v1/logs".to_owned(),
+    };
+    parameters.add(
+        "since",
+        args.since
+            .as_deref()
+            .map(|text| since(text, now))
+            .transpose()?
+            .as_deref(),
+    );
+    parameters.add(
+        "until",
+        args.until
+            .as_deref()
+            .map(|text| since(text, now))
+            .transpose()?
+            .as_deref(),
+    );
+    parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
+    let named = args.function.is_some() || args.id.is_some();
+    if !args.follow {
+        let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
+        context.out.document(&reply.body, |list: &LogList, out| {
+            list.lines
+                .iter()
+                .try_for_each(|line| out.line(&text(out.format, named, &out.untrusted(&line.text), line)))
+        })?;
+        return Ok(Exit::Fine);
+    }
+    parameters.add("follow", Some("1"));
+    let mut lines = context.client.stream(&format!("{path}{}", parameters.0)).await?;
+    while let Some(line) = lines.line().await? {
+        match context.out.format {
+            Format::Json => context.out.line(&String::from_utf8_lossy(&line))?,
+            Format::Yaml => {
+                context.out.line("---")?;
+                context.out.yaml(&line)?;
+            }
+            Format::Table | Format::Wide => {
+                let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
+                let line = parsed.map_err(|error| {
+                    Failure::new(
+                        Exit::NotReachable,
+                        format!("fnd sent a line that is not understood: {error}"),
+                    )
+                })?;
+                context.out.line(&text(
+                    context.out.format,
+                    named,
+                    &context.out.untrusted(&line.text),
+                    &line,
+                ))?;
+            }
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// Returns a line for people: instant, function unless one was named, stream where it is not standard output, text.
+fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
+    let mut shown = line.time.clone();
+    if !named || format == Format::Wide {
+        shown.push_str(&format!(" {}", line.function));
+    }
+    if format == Format::Wide {
+        shown.push_str(&format!(" {} {}", line.invocation, line.attempt));
+    }
+    let mark = match line.stream.as_str() {
+        "stdout" => "|",
+        "stderr" => "!",
+        _ => "-",
+    };
+    format!("{shown} {mark} {untrusted}")
+}

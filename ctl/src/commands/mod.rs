@@ -1,0 +1,63 @@
+//! The verbs, one file each: ask, then print.
+
+pub(crate) mod cancel;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod drain;
+pub(crate) mod enable;
+pub(crate) mod explain;
+pub(crate) mod history;
+pub(crate) mod invoke;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod reload;
+pub(crate) mod result;
+pub(crate) mod runtimes;
+pub(crate) mod show;
+pub(crate) mod sizes;
+pub(crate) mod status;
+mod text;
+pub(crate) mod validate;
+pub(crate) mod version;
+
+use crate::client::Client;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// What every verb needs.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// The daemon.
+    pub(crate) client: Client,
+    /// Where to print.
+    pub(crate) out: Output,
+}
+
+/// Returns the path of a function, checked before anything is sent.
+fn function_path(name: &str) -> Result<String, Failure> {
+    let name = fnd_core::ids::FunctionName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(format!("/v1/functions/{}", crate::client::encode(name.as_str())))
+}
+
+/// Returns the path of an invocation, checked before anything is sent.
+fn invocation_path(id: &str) -> Result<String, Failure> {
+    match fnd_core::ids::InvocationId::parse(id) {
+        Some(id) => Ok(format!("/v1/invocations/{id}")),
+        None => Err(Failure::usage(format!(
+            "`{id}` is not an id of a run: expected a UUID as `fndctl history` shows"
+        ))),
+    }
+}
+
+/// Parameters of a request being put together.
+#[derive(Debug, Default)]
+struct Parameters(String);
+
+impl Parameters {
+    fn add(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.0.push(if self.0.is_empty() { '?' } else { '&' });
+            self.0.push_str(&format!("{name}={}", crate::client::encode(value)));
+        }
+    }
+}

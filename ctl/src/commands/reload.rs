@@ -1,0 +1,37 @@
+//! `fndctl reload`: waits until everything is read again; fails if a manifest is bad.
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::ReloadReport;
+use fnd_core::diagnostic::Severity;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl reload && fndctl status")]
+pub(crate) struct Args {}
+
+/// Asks for it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+    context.out.progress("reading configuration and functions again ...");
+    let reply = context.client.post("/v1/reload").await?;
+    let mut bad = false;
+    context.out.document(&reply.body, |report: &ReloadReport, out| {
+        for function in &report.applied {
+            out.line(&format!("{function}: applied"))?;
+        }
+        for function in &report.removed {
+            out.line(&format!("{function}: removed"))?;
+        }
+        out.diagnostics(&report.diagnostics)
+    })?;
+    if let Ok(report) = serde_json::from_slice::<ReloadReport>(&reply.body) {
+        bad = report
+            .diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error);
+    }
+    Ok(if bad { Exit::InvalidManifest } else { Exit::Fine })
+}

@@ -1,0 +1,67 @@
+//! `fndctl result ID`: what a function gave.
+
+use super::text::span;
+use super::{Context, invocation_path};
+use crate::exit::{Exit, Failure};
+use fnd_core::api::InvocationView;
+use fnd_core::units::print_duration;
+use std::time::Duration;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl result 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl result --wait 5m \"$(fndctl invoke backup --async)\"")]
+pub(crate) struct Args {
+    /// The run.
+    id: String,
+
+    /// Wait for its end, at most this long.
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<String>,
+}
+
+/// Longer than any wait anybody means.
+pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// How long one request waits; a longer wait is several, since the daemon bounds each.
+const WAIT_STEP: Duration = Duration::from_secs(3600);
+
+/// Prints it.
+///
+/// # Errors
+/// How the run ended otherwise than well, or has not; what the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let path = invocation_path(&args.id)?;
+    let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
+    print(context, &path, wait).await
+}
+
+/// Waits for the end of an invocation and prints its result.
+pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> Result<Exit, Failure> {
+    while !wait.is_zero() {
+        let step = wait.min(WAIT_STEP);
+        let reply = context
+            .client
+            .get(&format!("{path}?wait={}", print_duration(step)))
+            .await?;
+        let ended = serde_json::from_slice::<InvocationView>(&reply.body).is_ok_and(|view| view.state.is_final());
+        wait = if ended { Duration::ZERO } else { wait - step };
+    }
+    let reply = context.client.get(&format!("{path}/result")).await?;
+    context.out.result(&reply.body)?;
+    let state = reply
+        .headers
+        .get("fnd-state")
+        .and_then(|state| state.to_str().ok())
+        .unwrap_or("succeeded");
+    if state == "succeeded" {
+        return Ok(Exit::Fine);
+    }
+    let id = path.rsplit('/').next().unwrap_or_default();
+    Err(Failure::new(
+        Exit::FunctionFailed,
+        format!("the run {state}; this is the result of its last attempt"),
+    )
+    .help(format!("how it ended: fndctl history --id {id}")))
+}

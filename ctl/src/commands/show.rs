@@ -1,0 +1,86 @@
+//! `fndctl show F`: everything known of a function.
+
+use super::config::flat;
+use super::status::state;
+use super::text::distance;
+use super::{Context, function_path};
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, escape};
+use fnd_core::api::FunctionDetail;
+use fnd_core::diagnostic::Diagnostic;
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl show hello\n  fndctl show ops/backup -o json | jq .manifest.limits")]
+pub(crate) struct Args {
+    /// The function.
+    function: String,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let reply = context.client.get(&function_path(&args.function)?).await?;
+    context
+        .out
+        .document(&reply.body, |detail: &FunctionDetail, out| print(out, detail))?;
+    Ok(Exit::Fine)
+}
+
+fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
+    let status = &detail.status;
+    let now = Timestamp::now();
+    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let last = match (&status.started_at, status.reason) {
+        (Some(_), Some(reason)) => {
+            format!(
+                "{} {}: {reason}: {}",
+                distance(status.started_at.as_deref(), now),
+                status.status,
+                status.message
+            )
+        }
+        _ => "-".to_owned(),
+    };
+    let lines = [
+        ("function", status.function.to_string()),
+        ("state", state(status.state).to_owned()),
+        ("mode", format!("{} ({})", detail.more.mode, detail.more.mode_reason)),
+        ("runtime", format!("{} ({})", status.runtime, detail.more.interpreter)),
+        ("source", detail.more.source.clone()),
+        (
+            "version",
+            or_dash(status.version.map(|version| version.to_string()).unwrap_or_default()),
+        ),
+        ("uid", detail.more.uid.to_string()),
+        (
+            "runs",
+            format!(
+                "{}, {} failed, {} running, {} waiting",
+                status.runs, status.failures, status.running, status.queued
+            ),
+        ),
+        ("last run", last),
+        (
+            "next attempt",
+            or_dash(distance(status.next_attempt_at.as_deref(), now)),
+        ),
+        ("error", or_dash(status.error.clone().unwrap_or_default())),
+    ];
+    for (name, value) in lines {
+        out.line(&format!("{name:13} {}", escape(&value, false)))?;
+    }
+    out.line("\nmanifest:")?;
+    for line in flat(&detail.more.manifest) {
+        out.line(&format!("  {}", escape(&line, false)))?;
+    }
+    let problems = detail
+        .more
+        .diagnostics
+        .iter()
+        .filter_map(|value| serde_json::from_value::<Diagnostic>(value.clone()).ok());
+    out.diagnostics(&problems.collect::<Vec<_>>())
+}

@@ -1,0 +1,36 @@
+//! `fndctl sizes`: the presets of limits.
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, Tone};
+use fnd_core::api::SizeList;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl sizes\n  fndctl explain size")]
+pub(crate) struct Args {}
+
+/// Lists them.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+    let reply = context.client.get("/v1/sizes").await?;
+    context.out.document(&reply.body, |list: &SizeList, out| {
+        let mut table = Table::new(&["SIZE", "CPU", "MEMORY", "OTHER LIMITS"]);
+        for size in &list.sizes {
+            let limit = |key: &str| size.limits.get(key).cloned().unwrap_or_default();
+            let others = size
+                .limits
+                .iter()
+                .filter(|(key, _)| !["cpu", "memory"].contains(&key.as_str()));
+            let others: Vec<String> = others.map(|(key, value)| format!("{key}={value}")).collect();
+            table.row(
+                Tone::Plain,
+                [size.name.clone(), limit("cpu"), limit("memory"), others.join(" ")],
+            );
+        }
+        out.table(&table)
+    })?;
+    Ok(Exit::Fine)
+}

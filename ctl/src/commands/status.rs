@@ -1,0 +1,157 @@
+//! `fndctl status`: the functions and how each last ran; below them what is wrong with the node.
+
+use super::text::{brief, distance, size};
+use super::{Context, function_path};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone};
+use fnd_core::api::{FunctionDetail, FunctionStatus, NodeStatus};
+use fnd_core::supervisor::FunctionState;
+use jiff::Timestamp;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  fndctl status\n  fndctl status hello\n  fndctl status -o json | jq '.functions[].state'"
+)]
+pub(crate) struct Args {
+    /// One function only.
+    function: Option<String>,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    if let Some(name) = &args.function {
+        let reply = context.client.get(&function_path(name)?).await?;
+        context.out.document(&reply.body, |detail: &FunctionDetail, out| {
+            out.table(&table(
+                std::slice::from_ref(&detail.status),
+                out.format == Format::Wide,
+                now,
+            ))?;
+            notes(out, std::slice::from_ref(&detail.status), now)
+        })?;
+        return Ok(Exit::Fine);
+    }
+    let reply = context.client.get("/v1/status").await?;
+    context.out.document(&reply.body, |node: &NodeStatus, out| {
+        out.table(&table(&node.functions, out.format == Format::Wide, now))?;
+        notes(out, &node.functions, now)?;
+        about_node(out, node)
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the table of functions.
+pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) -> Table {
+    let mut header = vec![
+        "FUNCTION", "RUNTIME", "STATE", "LAST RUN", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
+    ];
+    if wide {
+        header.extend(["LAST REASON", "CPU", "RUNNING", "QUEUED", "VERSION"]);
+    }
+    let mut table = Table::new(&header);
+    for function in functions {
+        let next = function.next_attempt_at.as_deref().or(function.next_run_at.as_deref());
+        let mut cells = vec![
+            function.function.to_string(),
+            function.runtime.clone(),
+            state(function.state).to_owned(),
+            distance(function.started_at.as_deref(), now),
+            distance(next, now),
+            function.runs.to_string(),
+            function.failures.to_string(),
+            brief(function.p50_ms),
+            brief(function.p99_ms),
+            size(function.memory_peak_bytes),
+        ];
+        if wide {
+            cells.extend([
+                function.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+                brief(function.cpu_ms),
+                function.running.to_string(),
+                function.queued.to_string(),
+                function
+                    .version
+                    .map(|version| version.hex()[..12].to_owned())
+                    .unwrap_or_default(),
+            ]);
+        }
+        table.row(tone(function), cells);
+    }
+    table
+}
+
+/// Returns the word of a state.
+pub(super) fn state(state: FunctionState) -> &'static str {
+    match state {
+        FunctionState::Building => "building",
+        FunctionState::Ready => "ready",
+        FunctionState::Running => "running",
+        FunctionState::Disabled => "disabled",
+        FunctionState::Invalid => "invalid",
+        FunctionState::CrashLooping => "crash-looping",
+    }
+}
+
+fn tone(function: &FunctionStatus) -> Tone {
+    match function.state {
+        FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
+        FunctionState::Disabled => Tone::Dim,
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running if function.status == "failed" => {
+            Tone::Bad
+        }
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
+    }
+}
+
+/// Says below the table what a line of it has no room for: why a function last failed, and what is wrong with its file.
+fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for function in functions {
+        if let Some(error) = &function.error {
+            lines.push(format!("{}: {error}", function.function));
+        }
+        if function.status == "failed" {
+            let again = distance(function.next_attempt_at.as_deref(), now);
+            let again = if again.is_empty() {
+                again
+            } else {
+                format!("; next attempt {again}")
+            };
+            let reason = function.reason.map(|reason| reason.to_string()).unwrap_or_default();
+            lines.push(format!("{}: {reason}: {}{again}", function.function, function.message));
+        }
+    }
+    if !lines.is_empty() {
+        out.line("")?;
+    }
+    lines
+        .iter()
+        .try_for_each(|line| out.line(&crate::output::escape(line, false)))
+}
+
+fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    if node.state != "running" {
+        lines.push(format!("fnd is {}", node.state));
+    }
+    if out.format == Format::Wide {
+        let each = node.not_enforced.iter();
+        lines.extend(each.map(|(limit, why)| format!("not enforced here: {limit}: {why}")));
+    } else if !node.not_enforced.is_empty() {
+        let names: Vec<&str> = node.not_enforced.keys().map(String::as_str).collect();
+        lines.push(format!("not enforced here (why: -o wide): {}", names.join(", ")));
+    }
+    lines.extend(node.problems.iter().map(|problem| format!("problem: {problem}")));
+    if !lines.is_empty() {
+        out.line("")?;
+    }
+    lines
+        .iter()
+        .try_for_each(|line| out.line(&crate::output::escape(line, true)))
+}

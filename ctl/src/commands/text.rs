@@ -1,0 +1,145 @@
+//! Instants, durations and sizes for people, and instants as people say them.
+
+use crate::exit::Failure;
+use fnd_core::units::parse_duration;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Returns how long ago an instant of the API was, or how far ahead it is: `5s ago`, `in 3m`.
+pub(super) fn distance(instant: Option<&str>, now: Timestamp) -> String {
+    let Some(then) = instant.and_then(|text| text.parse::<Timestamp>().ok()) else {
+        return String::new();
+    };
+    let ms = now.as_millisecond() - then.as_millisecond();
+    let span = rough(Duration::from_millis(ms.unsigned_abs()));
+    if ms >= 0 {
+        format!("{span} ago")
+    } else {
+        format!("in {span}")
+    }
+}
+
+/// Returns a span in its largest unit: `42s`, `3m`, `5h`, `12d`.
+fn rough(span: Duration) -> String {
+    match span.as_secs() {
+        s @ 0..120 => format!("{s}s"),
+        s @ 120..7200 => format!("{}m", s / 60),
+        s @ 7200..172_800 => format!("{}h", s / 3600),
+        // Two years on nobody counts days.
+        s if s < 730 * 86_400 => format!("{}d", s / 86_400),
+        s => format!("{}y", s / 86_400 / 365),
+    }
+}
+
+/// Returns a duration with three digits: `0.42ms`, `12.3ms`, `1.20s`, `3m05s`.
+pub(super) fn duration(ms: Option<f64>) -> String {
+    match ms {
+        None => String::new(),
+        Some(ms) if ms < 10.0 => format!("{ms:.2}ms"),
+        Some(ms) if ms < 100.0 => format!("{ms:.1}ms"),
+        Some(ms) if ms < 1000.0 => format!("{ms:.0}ms"),
+        Some(ms) if ms < 10_000.0 => format!("{:.2}s", ms / 1000.0),
+        Some(ms) if ms < 60_000.0 => format!("{:.1}s", ms / 1000.0),
+        Some(ms) => format!("{}m{:02.0}s", (ms / 60_000.0).floor(), (ms % 60_000.0 / 1000.0).floor()),
+    }
+}
+
+/// Returns a duration with two digits, for tables: `0.4ms`, `12ms`, `1.2s`, `59s`, `3m`.
+pub(super) fn brief(ms: Option<f64>) -> String {
+    match ms {
+        None => String::new(),
+        Some(ms) if ms < 9.95 => format!("{ms:.1}ms"),
+        Some(ms) if ms < 999.5 => format!("{ms:.0}ms"),
+        Some(ms) if ms < 9950.0 => format!("{:.1}s", ms / 1000.0),
+        Some(ms) if ms < 120_000.0 => format!("{:.0}s", ms / 1000.0),
+        Some(ms) => format!("{:.0}m", (ms / 60_000.0).floor()),
+    }
+}
+
+/// Returns a size with its unit: `512B`, `9.2M`, `256M`.
+pub(super) fn size(bytes: Option<u64>) -> String {
+    let Some(bytes) = bytes else { return String::new() };
+    let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+    match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        None => format!("{bytes}B"),
+        Some((unit, shift)) => {
+            // Tenths, rounded down; beyond ten of a unit they say nothing.
+            let tenths = (u128::from(bytes) * 10) >> shift;
+            if tenths < 100 && tenths % 10 != 0 {
+                format!("{}.{}{unit}", tenths / 10, tenths % 10)
+            } else {
+                format!("{}{unit}", tenths / 10)
+            }
+        }
+    }
+}
+
+/// Returns an instant of a command line as the API takes it: RFC 3339 stays, `1h` is an hour before now.
+pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return Ok(instant.to_string());
+    }
+    let ago = parse_duration(text).ok().and_then(|ago| now.checked_sub(ago).ok());
+    ago.map(|instant| instant.to_string()).ok_or_else(|| {
+        Failure::usage(format!(
+            "`{text}` is neither a time before now such as `1h` nor an instant such as `2026-11-21T08:00:00Z`"
+        ))
+    })
+}
+
+/// Returns a duration of a command line as the API takes it.
+pub(super) fn span(text: &str) -> Result<Duration, Failure> {
+    parse_duration(text).map_err(|error| Failure::usage(format!("`{text}`: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_people() {
+        let now: Timestamp = "2026-11-21T08:00:00Z".parse().unwrap();
+        for (instant, expected) in [
+            (None, ""),
+            (Some("2026-11-21T07:59:58.500Z"), "1s ago"),
+            (Some("2026-11-21T07:00:00Z"), "60m ago"),
+            (Some("2026-11-20T08:00:00Z"), "24h ago"),
+            (Some("2026-10-21T08:00:00Z"), "31d ago"),
+            (Some("2026-11-21T08:00:05Z"), "in 5s"),
+        ] {
+            assert_eq!(distance(instant, now), expected);
+        }
+        for (ms, expected) in [
+            (0.4216, "0.42ms"),
+            (12.34, "12.3ms"),
+            (999.4, "999ms"),
+            (1204.0, "1.20s"),
+            (59_900.0, "59.9s"),
+            (185_900.0, "3m05s"),
+        ] {
+            assert_eq!(duration(Some(ms)), expected);
+        }
+        for (ms, expected) in [
+            (0.42, "0.4ms"),
+            (9.96, "10ms"),
+            (999.6, "1.0s"),
+            (9951.0, "10s"),
+            (119_000.0, "119s"),
+            (125_000.0, "2m"),
+        ] {
+            assert_eq!(brief(Some(ms)), expected);
+        }
+        for (bytes, expected) in [
+            (512, "512B"),
+            (9_646_899, "9.1M"),
+            (256 << 20, "256M"),
+            (1 << 30, "1G"),
+            (u64::MAX, "16777215T"),
+        ] {
+            assert_eq!(size(Some(bytes)), expected);
+        }
+        assert_eq!(since("1h", now).unwrap(), "2026-11-21T07:00:00Z");
+        assert_eq!(since("2026-11-21T10:00:00+02:00", now).unwrap(), "2026-11-21T08:00:00Z");
+        assert!(since("yesterday", now).is_err());
+    }
+}

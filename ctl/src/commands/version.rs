@@ -1,0 +1,41 @@
+//! `fndctl version`: of the client, and of the daemon where one answers.
+
+use super::Context;
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::NodeStatus;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  fndctl version")]
+pub(crate) struct Args {}
+
+/// Prints them; that no daemon answers is no failure here.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+    let node = match context.client.get("/v1/status").await {
+        Ok(reply) => serde_json::from_slice::<NodeStatus>(&reply.body).ok(),
+        Err(_) => None,
+    };
+    let client = env!("CARGO_PKG_VERSION");
+    let (daemon, spawner) = match &node {
+        Some(node) => (Some(node.version.as_str()), Some(node.spawner_version.as_str())),
+        None => (None, None),
+    };
+    let body = serde_json::json!({"fndctl": client, "fnd": daemon, "fnd_spawner": spawner}).to_string();
+    match context.out.format {
+        Format::Json => context.out.line(&body)?,
+        Format::Yaml => context.out.yaml(body.as_bytes())?,
+        Format::Table | Format::Wide => {
+            let absent = format!("no answer on {}", context.client.path().display());
+            context.out.line(&format!("fndctl      {client}"))?;
+            context
+                .out
+                .line(&format!("fnd         {}", daemon.unwrap_or(&absent)))?;
+            context.out.line(&format!("fnd-spawner {}", spawner.unwrap_or("-")))?;
+        }
+    }
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,131 @@
+//! How `fndctl` ends: the exit codes of contract section 6, and the failure that carries one.
+
+use fnd_core::api::Problem;
+use fnd_core::problem::Code;
+use std::process::ExitCode;
+
+/// An exit code; the numbers are fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Fine = 0,
+    /// The function failed, was cancelled or skipped; also where fnd itself failed at what it was asked.
+    FunctionFailed = 1,
+    /// The command line, a file named on it, or a value in it is wrong. What clap says ends with this, too.
+    Usage = 2,
+    /// No such function or invocation, or this fnd does not have that yet.
+    NoSuchThing = 3,
+    /// No daemon answers on the socket.
+    NotReachable = 4,
+    /// The socket or the role does not allow it.
+    NotAllowed = 5,
+    /// The function's timeout, or that of a wait; the message says which.
+    Timeout = 6,
+    /// Queue full, rate, overlap, or fnd cannot run anything now; later may be better.
+    Busy = 7,
+    /// A manifest is invalid.
+    InvalidManifest = 8,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// Returns the exit code for an error code of the API. An ended invocation that has one failed, whatever the reason.
+    #[must_use]
+    pub(crate) fn of(code: Code) -> Self {
+        match code {
+            Code::BadRequest | Code::BadJson | Code::MethodNotAllowed | Code::TooLarge => Self::Usage,
+            Code::NotAllowed => Self::NotAllowed,
+            Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
+            Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
+            Code::QueueFull | Code::Rate | Code::Overlap | Code::Unavailable | Code::TooManyConnections => Self::Busy,
+            Code::Invalid => Self::InvalidManifest,
+            Code::FunctionFailed
+            | Code::Cancelled
+            | Code::Internal
+            | Code::BadAnswer
+            | Code::Disabled
+            | Code::Skipped
+            | Code::CouldNotRun => Self::FunctionFailed,
+        }
+    }
+}
+
+/// Why a command ended otherwise than fine, for people.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Exit code.
+    pub(crate) exit: Exit,
+    /// What happened: lower case, no final period. Empty: everything was said already.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: Option<String>,
+}
+
+impl Failure {
+    /// Returns a failure without advice.
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// Returns a failure of the command line.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Returns it with advice.
+    #[must_use]
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        let exit = Code::parse(&problem.code).map_or(Exit::FunctionFailed, Exit::of);
+        let message = match (&problem.function, problem.reason) {
+            (Some(function), Some(reason)) if !problem.detail.contains(function.as_str()) => {
+                format!("`{function}` ended with `{reason}`: {}", problem.detail)
+            }
+            _ => problem.detail,
+        };
+        let mut failure = Self::new(exit, message);
+        if let Some(id) = problem.invocation.filter(|_| problem.reason.is_some()) {
+            failure.help = Some(format!("its output: fndctl logs --id {id}"));
+        }
+        failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_the_contract() {
+        for (code, exit) in [
+            (Code::FunctionFailed, 1),
+            (Code::Cancelled, 1),
+            (Code::Skipped, 1),
+            (Code::BadJson, 2),
+            (Code::NotFound, 3),
+            (Code::NotAllowed, 5),
+            (Code::Timeout, 6),
+            (Code::QueueFull, 7),
+            (Code::Rate, 7),
+            (Code::Invalid, 8),
+        ] {
+            assert_eq!(Exit::of(code) as u8, exit, "{}", code.as_str());
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The only printing: results, tables, documents and errors, in the form that was asked for.
+//!
+//! Text of functions is untrusted: on a terminal its control characters are shown, not obeyed.
+
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
+use fnd_core::diagnostic::{Colour, Diagnostic};
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// Width of a table where neither terminal nor `COLUMNS` says one.
+const WIDTH: u16 = 80;
+
+/// Blanks between columns.
+const GAP: u16 = 2;
+
+/// Where and how to print.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `-o`.
+    pub(crate) format: Format,
+    terminal: bool,
+    colours: bool,
+    /// Columns; absent: as many as it takes.
+    width: Option<u16>,
+}
+
+/// What a row is, which its colour says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As it should be.
+    Plain,
+    /// Something failed.
+    Bad,
+    /// Switched off.
+    Dim,
+}
+
+/// A table; rows are one line each.
+#[derive(Debug)]
+pub(crate) struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<(Tone, Vec<String>)>,
+}
+
+impl Table {
+    /// Returns an empty table.
+    #[must_use]
+    pub(crate) fn new(header: &[&'static str]) -> Self {
+        Self {
+            header: header.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Appends a row; cells that are empty show as `-`.
+    pub(crate) fn row(&mut self, tone: Tone, cells: impl IntoIterator<Item = String>) {
+        let filled = cells.into_iter().map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                escape(&cell, false)
+            }
+        });
+        self.rows.push((tone, filled.collect()));
+    }
+
+    /// Returns the lines, header first, none wider than `width` if that can be had: what does not fit ends in `…`.
+    #[must_use]
+    pub(crate) fn lines(&self, width: Option<u16>) -> Vec<String> {
+        let one_line = |cells: Vec<String>| {
+            let mut row = Row::from(cells);
+            row.max_height(1);
+            row
+        };
+        let mut layout = Layout::new();
+        layout.load_style(presets::NOTHING).set_truncation_indicator("…");
+        layout.set_content_arrangement(ContentArrangement::Dynamic);
+        layout.set_header(one_line(self.header.iter().map(ToString::to_string).collect()));
+        for (_, cells) in &self.rows {
+            layout.add_row(one_line(cells.clone()));
+        }
+        let mut widths = layout.column_max_content_widths();
+        if let Some(width) = width {
+            self.shrink(&mut widths, width);
+        }
+        for (column, width) in layout.column_iter_mut().zip(widths) {
+            column
+                .set_padding((0, GAP))
+                .set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + GAP)));
+        }
+        layout.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Takes from the widest column until all fit, down to its header; the first, by which a row is known, comes last.
+    fn shrink(&self, widths: &mut [u16], width: u16) {
+        let header = |place: usize| {
+            self.header
+                .get(place)
+                .map_or(1, |text| u16::try_from(text.len()).unwrap_or(u16::MAX))
+        };
+        loop {
+            let gaps = u16::try_from(widths.len().saturating_sub(1))
+                .unwrap_or(u16::MAX)
+                .saturating_mul(GAP);
+            let total = widths.iter().fold(gaps, |sum, width| sum.saturating_add(*width));
+            if total <= width {
+                return;
+            }
+            let spare = |place: usize, width: u16| width > header(place).max(4);
+            let others = widths
+                .iter()
+                .enumerate()
+                .skip(1)
+                .filter(|(place, width)| spare(*place, **width));
+            let widest = others.max_by_key(|(_, width)| **width).map(|(place, _)| place);
+            let Some(column) = widest.or((widths.first().is_some_and(|width| spare(0, *width))).then_some(0)) else {
+                return;
+            };
+            if let Some(width) = widths.get_mut(column) {
+                *width -= 1;
+            }
+        }
+    }
+}
+
+impl Output {
+    /// Returns an output for this process.
+    #[must_use]
+    pub(crate) fn new(format: Format) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let said = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let columns = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .filter(|width| *width > 0);
+        let window = || {
+            rustix::termios::tcgetwinsize(io::stdout())
+                .ok()
+                .map(|size| size.ws_col)
+                .filter(|width| *width > 0)
+        };
+        let width = match (format, terminal) {
+            (Format::Wide, _) => None,
+            (_, true) => columns.or_else(window).or(Some(WIDTH)),
+            // A pipe gets whole names unless somebody says how wide it is.
+            (_, false) => columns,
+        };
+        Self {
+            format,
+            terminal,
+            colours: terminal && !said("NO_COLOR") && !dumb,
+            width,
+        }
+    }
+
+    /// Prints an answer of the API: its own body, the same as YAML, or what `table` makes of it.
+    ///
+    /// # Errors
+    /// A body that is not what it should be.
+    pub(crate) fn document<T: serde::de::DeserializeOwned>(
+        &self,
+        body: &[u8],
+        table: impl FnOnce(&T, &Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.line(&self.untrusted(&String::from_utf8_lossy(body))),
+            Format::Yaml => self.yaml(body),
+            Format::Table | Format::Wide => table(&parse(body)?, self),
+        }
+    }
+
+    /// Prints a JSON body as YAML.
+    ///
+    /// # Errors
+    /// A body that is not JSON.
+    pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), Failure> {
+        let value: serde_json::Value = parse(body)?;
+        let text = serde_saphyr::to_string(&value);
+        let text =
+            text.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to write YAML: {error}")))?;
+        self.raw(escape_for(self.terminal, &text).as_bytes())
+    }
+
+    /// Prints a table.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        for (number, line) in table.lines(self.width).iter().enumerate() {
+            let tone = number
+                .checked_sub(1)
+                .and_then(|row| table.rows.get(row))
+                .map(|(tone, _)| *tone);
+            let style = match tone {
+                None => Style::new().bold(),
+                Some(Tone::Plain) => Style::new(),
+                Some(Tone::Bad) => AnsiColor::Red.on_default(),
+                Some(Tone::Dim) => Style::new().dimmed(),
+            };
+            self.line(&self.paint(style, line))?;
+        }
+        Ok(())
+    }
+
+    /// Prints problems of files, each with the line it points at.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) -> Result<(), Failure> {
+        let colour = if self.colours { Colour::Ansi } else { Colour::Plain };
+        diagnostics
+            .iter()
+            .try_for_each(|diagnostic| self.line(&diagnostic.render(colour)))
+    }
+
+    /// Prints a line of ours or of a function.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        self.raw(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints a function's bytes: as they are, but on a terminal without effects, and with a line end.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), Failure> {
+        if !self.terminal {
+            return self.raw(bytes);
+        }
+        let mut text = escape(&String::from_utf8_lossy(bytes), true);
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        self.raw(text.as_bytes())
+    }
+
+    /// Returns a function's text for a line of ours, without effects on a terminal.
+    #[must_use]
+    pub(crate) fn untrusted(&self, text: &str) -> String {
+        escape_for(self.terminal, text)
+    }
+
+    /// Prints bytes as they are. Whoever stops reading, as `head` does, has had enough, which is fine.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written for another reason.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match out.write_all(bytes).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::new(Exit::Fine, "")),
+            Err(error) => Err(Failure::new(
+                Exit::FunctionFailed,
+                format!("failed to write to standard output: {error}"),
+            )),
+        }
+    }
+
+    /// Prints a function's line to standard error.
+    pub(crate) fn aside(&self, text: &str) {
+        say(&escape_for(io::stderr().is_terminal(), text));
+    }
+
+    /// Says what is going on, on standard error and only to a terminal.
+    pub(crate) fn progress(&self, text: &str) {
+        if io::stderr().is_terminal() {
+            say(&escape(text, false));
+        }
+    }
+
+    fn paint(&self, style: Style, text: &str) -> String {
+        if self.colours {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Prints a failure to standard error.
+pub(crate) fn failure(failure: &Failure) {
+    if !failure.message.is_empty() {
+        say(&format!("error: {}", escape(&failure.message, true)));
+    }
+    if let Some(help) = &failure.help {
+        say(&format!("  help: {}", escape(help, true)));
+    }
+}
+
+fn say(text: &str) {
+    // Nobody is left to be told that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| {
+        Failure::new(Exit::NotReachable, format!("fnd's answer is not understood: {error}"))
+            .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+    })
+}
+
+fn escape_for(terminal: bool, text: &str) -> String {
+    if terminal { escape(text, true) } else { text.to_owned() }
+}
+
+/// Returns text without characters that a terminal obeys: they are shown as escapes. Line ends and tabs may stay.
+#[must_use]
+pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Marks of direction reorder what follows, so they are as bad as control characters.
+        let direction = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if (c.is_control() && !(keep_lines && matches!(c, '\n' | '\t'))) || direction {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_obey_nothing_of_a_function() {
+        assert_eq!(
+            escape("a\u{1b}[31mb\r\n\tc\u{9b}d", true),
+            "a\\u{1b}[31mb\\r\n\tc\\u{9b}d"
+        );
+        assert_eq!(escape("a\nb\u{202e}c", false), "a\\nb\\u{202e}c");
+        assert_eq!(escape("žluťoučký 🐎", false), "žluťoučký 🐎");
+    }
+}

@@ -1,0 +1,354 @@
+//! The real `fndctl` against the real control server, in front of a daemon that is made up.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../../daemon/tests/control/fake.rs"]
+mod fake;
+
+use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
+use fnd_daemon::control::peer::Access;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn fndctl(socket: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fndctl"));
+    command.env_clear().env("FND_SOCKET", socket).stdin(Stdio::null());
+    command
+}
+
+fn run(server: &Running, arguments: &[&str]) -> (i32, String, String) {
+    told(
+        &fndctl(&server.socket)
+            .env("COLUMNS", "80")
+            .args(arguments)
+            .output()
+            .unwrap(),
+    )
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn exit_codes_are_those_of_the_contract() {
+    let server = Running::start();
+    for (arguments, expected) in [
+        (&["status"][..], 0),
+        (&["invoke", "hello", "-d", "{\"name\": \"Ada\"}"], 0),
+        (&["invoke", "fails"], 1),
+        (&["invoke", "oom"], 1),
+        (&["invoke", "cancelled"], 1),
+        (&["invoke", "bad-answer"], 1),
+        (&["invoke", "disabled"], 1),
+        (&["result", FAILED], 1),
+        (&["result", FAILED_WITH_RESULT], 1),
+        (&["frobnicate"], 2),
+        (&["invoke", "hello", "--timeout", "soon"], 2),
+        (&["invoke", "hello", "--timeout", "10m"], 2),
+        (&["invoke", "hello", "-d", "@/nonexistent"], 2),
+        (&["invoke", "Hello"], 2),
+        (&["result", "17"], 2),
+        (&["history", "--state", "odd"], 2),
+        (&["invoke", "nobody"], 3),
+        (&["show", "nobody"], 3),
+        (&["logs", "nobody"], 3),
+        (&["cancel", UNKNOWN], 3),
+        (&["invoke", "slow"], 6),
+        (&["result", RUNNING], 6),
+        (&["drain", "--wait", "10ms"], 6),
+        (&["invoke", "full"], 7),
+        (&["invoke", "invalid"], 8),
+        (&["reload"], 8),
+    ] {
+        let (code, _, errors) = run(&server, arguments);
+        assert_eq!(code, expected, "{arguments:?}: {errors}");
+        assert_eq!(
+            errors.is_empty(),
+            expected == 0 || arguments == ["reload"],
+            "{arguments:?}: {errors}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_socket_asks_whether_fnd_is_running() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("control.sock");
+    let (code, _, errors) = told(&fndctl(&missing).arg("status").output().unwrap());
+    assert_eq!(code, 4);
+    assert!(
+        errors.contains("is fnd running?") && errors.contains("systemctl status fnd"),
+        "{errors}"
+    );
+    drop(std::os::unix::net::UnixListener::bind(&missing).unwrap());
+    let (code, _, errors) = told(&fndctl(&missing).arg("list").output().unwrap());
+    assert_eq!(code, 4);
+    assert!(
+        errors.contains("nobody answers") && errors.contains("make run"),
+        "{errors}"
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_fndctl"))
+        .env_clear()
+        .args(["--user", "status"])
+        .output()
+        .unwrap();
+    let (code, _, errors) = told(&output);
+    assert_eq!(code, 2);
+    assert!(errors.contains("XDG_RUNTIME_DIR"), "{errors}");
+}
+
+#[test]
+fn whoever_has_no_role_is_told_the_group() {
+    let server = Running::start_for(Access {
+        own_uid: 1,
+        groups: Vec::new(),
+    });
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    let as_nobody = |binary: &Path| {
+        let mut command = Command::new(binary);
+        command.env_clear().env("FND_SOCKET", &server.socket).arg("status");
+        if is_root {
+            command.uid(65_534).gid(65_534);
+        }
+        told(&command.output().unwrap())
+    };
+    // A copy everybody may execute: the target directory may be closed to others.
+    let place = tempfile::Builder::new()
+        .permissions(std::fs::Permissions::from_mode(0o755))
+        .tempdir()
+        .unwrap();
+    let binary = place.path().join("fndctl");
+    std::fs::copy(env!("CARGO_BIN_EXE_fndctl"), &binary).unwrap();
+    if is_root {
+        let (code, _, errors) = as_nobody(&binary);
+        assert_eq!(code, 5, "{errors}");
+        assert!(errors.contains("add yourself to group fnd"), "{errors}");
+    }
+    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    open(server.socket.parent().unwrap(), 0o755);
+    open(&server.socket, 0o666);
+    let (code, _, errors) = as_nobody(&binary);
+    assert_eq!(code, 5, "{errors}");
+    assert!(errors.contains("no group of yours has a role"), "{errors}");
+}
+
+/// Checks a golden text, made of lines, against the first lines of what was printed.
+fn check(printed: &str, golden: &str) {
+    let golden: Vec<&str> = golden.lines().skip(1).map(str::trim_start).collect();
+    let printed: Vec<&str> = printed.lines().take(golden.len()).collect();
+    assert_eq!(printed, golden);
+    assert!(printed.iter().all(|line| line.chars().count() <= 80), "{printed:#?}");
+}
+
+#[test]
+fn tables_fit_eighty_columns() {
+    let server = Running::start();
+    check(
+        &run(&server, &["status"]).1,
+        "
+        FUNCTION    RUNTIME    STATE    LAST RUN  NEXT  RUNS  FAILED  P50   P99   MEMORY
+        bad-answer  python…    ready    -         -     0     0       -     -     -
+        binary      python…    ready    -         -     0     0       -     -     -
+        cancelled   python…    ready    -         -     0     0       -     -     -
+        disabled    python…    ready    -         -     0     0       -     -     -
+        fails       python…    ready    25y ago   -     1234  12      12ms  1.2s  9M",
+    );
+    check(
+        &run(&server, &["status", "hello"]).1,
+        "
+        FUNCTION  RUNTIME      STATE  LAST RUN  NEXT  RUNS  FAILED  P50  P99  MEMORY
+        hello     python 3.11  ready  -         -     0     0       -    -    -",
+    );
+    check(
+        &run(&server, &["list", "-l", "team=web"]).1,
+        "
+        FUNCTION  RUNTIME      STATE  LABELS
+        fails     python 3.11  ready  team=web",
+    );
+    let (_, history, _) = run(&server, &["history"]);
+    assert!(
+        history.starts_with("ID                                    FUNCTION  STATE      REASON  ACCEPTED\n"),
+        "{history}"
+    );
+    assert!(history.lines().all(|line| line.len() <= 80), "{history}");
+    check(
+        &run(&server, &["sizes"]).1,
+        "
+        SIZE  CPU   MEMORY  OTHER LIMITS
+        XS    150m  256M    -",
+    );
+    check(
+        &run(&server, &["runtimes"]).1,
+        "
+        RUNTIME  SUFFIXES  VERSIONS
+        python   .py       3.11",
+    );
+    // Whoever pipes gets whole words.
+    let piped = told(&fndctl(&server.socket).arg("status").output().unwrap()).1;
+    assert!(piped.contains("python 3.11"), "{piped}");
+}
+
+#[test]
+fn what_went_wrong_stands_below_the_table() {
+    let server = Running::start();
+    let (_, text, _) = run(&server, &["status"]);
+    for line in [
+        "fails: exit-3: no such host \\u{1b}[31mdb1",
+        "invalid: unknown runtime `pyhton`",
+        "not enforced here (why: -o wide): memory",
+    ] {
+        assert!(text.lines().any(|printed| printed == line), "{text}");
+    }
+}
+
+#[test]
+fn json_is_the_body_of_the_api_and_yaml_says_the_same() {
+    let server = Running::start();
+    for arguments in [
+        &["status"][..],
+        &["list"],
+        &["show", "hello"],
+        &["history"],
+        &["runtimes"],
+        &["sizes"],
+        &["config"],
+        &["logs"],
+    ] {
+        let (_, json, _) = run(&server, &[arguments, &["-o", "json"]].concat());
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(value.is_object(), "{json}");
+        let (_, yaml, _) = run(&server, &[arguments, &["-o", "yaml"]].concat());
+        let same: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+        assert_eq!(same, value, "{arguments:?}");
+    }
+}
+
+#[test]
+fn payloads_in_every_form_reach_the_function() {
+    let server = Running::start();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"\xff\x00raw").unwrap();
+    let at = format!("@{}", file.path().display());
+    for (data, bytes, content_type) in [
+        ("{\"name\": \"Ada\"}", &b"{\"name\": \"Ada\"}"[..], "application/json"),
+        ("plain text", b"plain text", "text/plain; charset=utf-8"),
+        ("-1", b"-1", "application/json"),
+        (&at, b"\xff\x00raw", "application/octet-stream"),
+        ("-", b"from stdin", "text/plain; charset=utf-8"),
+    ] {
+        let mut command = fndctl(&server.socket);
+        command.args([
+            "invoke",
+            "hello",
+            "-H",
+            "Idempotency-Key: k1",
+            "--timeout",
+            "5s",
+            "-d",
+            data,
+        ]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(if data == "-" { b"from stdin" } else { b"" })
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.as_slice()),
+            (Some(0), bytes),
+            "the result is printed as it is"
+        );
+        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+        assert_eq!(seen.payload.data.as_deref(), Some(bytes));
+        assert_eq!(seen.payload.content_type.as_deref(), Some(content_type));
+        assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
+        assert_eq!(seen.timeout, Some(std::time::Duration::from_secs(5)));
+    }
+}
+
+#[test]
+fn queued_work_prints_its_id_and_followed_work_its_output() {
+    let server = Running::start();
+    for arguments in [&["--async"][..], &["--in", "5m"], &["--at", "2030-01-01T00:00:00Z"]] {
+        let (code, id, _) = run(&server, &[&["invoke", "hello"][..], arguments].concat());
+        assert_eq!((code, id.trim()), (0, ENDED));
+        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+        assert_eq!((seen.wait, seen.not_before_ms.is_some()), (false, arguments.len() == 2));
+    }
+    let (code, result, output) = run(&server, &["invoke", "hello", "--follow"]);
+    assert_eq!((code, result.as_str()), (0, "{\"hello\": \"Ada\"}"));
+    assert!(output.starts_with("first\nsecond"), "{output}");
+}
+
+#[test]
+fn validate_needs_no_daemon_and_names_line_and_column() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    let validate = |name: &str| {
+        let nowhere = directory.path().join("no.sock");
+        let mut command = fndctl(&nowhere);
+        told(
+            &command
+                .arg("validate")
+                .arg(directory.path().join(name))
+                .output()
+                .unwrap(),
+        )
+    };
+    write("hello.py", "print('hello')\n");
+    write("bad.py", "print('bad')\n");
+    write("bad.toml", "[retry]\nretires = 3\n");
+    let (code, text, _) = validate("hello.py");
+    assert_eq!((code, text.as_str()), (0, "1 function judged: 0 errors, 0 warnings\n"));
+    for path in ["bad.py", "bad.toml", ""] {
+        let (code, text, _) = validate(path);
+        assert_eq!(code, 8, "{text}");
+        assert!(text.contains("bad.toml:2:1") && text.contains("retries"), "{text}");
+    }
+    assert!(validate("").1.contains("2 functions judged"));
+    assert_eq!(validate("missing.py").0, 2);
+    write("hello.sh", "echo hello\n");
+    let (code, text, _) = validate("");
+    assert_eq!(code, 8);
+    assert!(
+        text.contains("hello.py") && text.contains("`hello` is there more than once"),
+        "{text}"
+    );
+    write("fnd.toml", "keep_version = 3\n");
+    let (code, text, _) = validate("fnd.toml");
+    assert_eq!(code, 8);
+    assert!(text.contains("keep_versions"), "{text}");
+}
+
+#[test]
+fn what_needs_no_daemon_works_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let nowhere = directory.path().join("no.sock");
+    for (arguments, words) in [
+        (&["completion", "bash"][..], "complete -F _fndctl"),
+        (&["completion", "zsh"], "#compdef fndctl"),
+        (&["completion", "fish"], "complete -c fndctl"),
+        (&["explain", "oom"], "limits.memory"),
+        (&["explain", "retry.jitter"], "equal"),
+        (&["version"], "no answer on"),
+        (&["invoke", "--help"], "fndctl invoke resize -d @photo.jpg"),
+        (&["--help"], "Exit codes:"),
+    ] {
+        let (code, text, errors) = told(&fndctl(&nowhere).args(arguments).output().unwrap());
+        assert_eq!(code, 0, "{arguments:?}: {errors}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+    }
+    let (code, _, errors) = told(&fndctl(&nowhere).args(["explain", "bad-luck"]).output().unwrap());
+    assert_eq!(code, 3, "{errors}");
+}
