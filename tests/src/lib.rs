@@ -1,1 +1,22 @@
-//! The harness of the end-to-end tests.
+//! The harness of the end-to-end tests: real `fnd`, `fnd-spawner` and `fndctl` in a private root.
+//!
+//! A [`Fnd`] has directories, a socket and a cgroup of its own, so any number run beside each other. When it is stopped it
+//! holds itself to the first promise: no process and no cgroup of it is left. Everything that is waited for has a deadline;
+//! nothing sleeps instead. What a machine cannot do is skipped with its reason (`require!`).
+//!
+//! A failed expectation panics, with what was seen: that is what a harness is for.
+
+pub mod ask;
+pub mod client;
+pub mod ctl;
+pub mod fnd;
+pub mod http_stub;
+pub mod leftovers;
+pub mod programs;
+pub mod require;
+pub mod wait;
+
+pub use client::{Answer, Client};
+pub use ctl::Run;
+pub use fnd::{Fnd, Setup};
+pub use wait::{now, wait_until};

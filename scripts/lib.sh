@@ -1,0 +1,39 @@
+# Shared by the scripts beside it; sourced, never run.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+
+say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+# Prints the real deno binary. `FND_DENO` wins (somebody's own), then the one set-up brought. A wrapper script on PATH is
+# not used: a wrapper would be measured and confined in its place.
+find_deno() {
+    if [[ -n ${FND_DENO:-} ]]; then
+        printf '%s\n' "$FND_DENO"
+        return
+    fi
+    case $(uname -m) in
+        x86_64) printf '%s\n' "$target/deno/node_modules/@deno/linux-x64-glibc/deno" ;;
+        aarch64) printf '%s\n' "$target/deno/node_modules/@deno/linux-arm64-glibc/deno" ;;
+        *) return 1 ;;
+    esac
+}
+
+# Whether this process may make cgroups at the top of the tree that kills (cgroup2), and, where that has no controllers,
+# in the memory hierarchy: then limits are enforced.
+can_limit() {
+    [[ $(id -u) == 0 ]] || return 1
+    local tree=/sys/fs/cgroup
+    [[ -e $tree/cgroup.controllers ]] || tree=/sys/fs/cgroup/unified
+    local probe="$tree/fnd-probe-$$"
+    mkdir "$probe" 2>/dev/null || return 1
+    local killable=1
+    [[ -w $probe/cgroup.kill ]] && killable=0
+    rmdir "$probe"
+    return "$killable"
+}

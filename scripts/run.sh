@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Builds fnd and runs it in the foreground on examples/functions, its state in a temporary directory that is removed
+# afterwards. Ctrl-C ends it when what runs has finished, a second one at once. Arguments are passed on to fnd.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+# A debug build: a checkout is run to try something, so the seconds until it answers count, not microseconds per run.
+cargo build --locked --quiet -p fnd -p fnd-spawner -p fndctl || die "the build failed"
+bin=$target/debug
+
+home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-run.XXXXXX")
+trap 'rm -rf -- "$home"' EXIT
+# Functions run as users of their own and must reach their code through it; what is private below has a mode of its own.
+chmod 0755 "$home"
+mkdir "$home/state" "$home/run"
+
+deno=$(find_deno)
+if [[ $(id -u) == 0 ]] && ! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$deno"; then
+    # The checkout is in a place that only root may enter, a function's user may not.
+    install -D -m 0755 "$deno" "$home/bin/deno"
+    deno=$home/bin/deno
+fi
+cat >"$home/fnd.toml" <<TOML
+[runtimes]
+deno = { interpreters = { "2" = "$deno" } }
+TOML
+
+arguments=(--config "$home/fnd.toml" --functions "$root/examples/functions" --runtimes "$root/runtimes"
+    --state "$home/state" --run-dir "$home/run")
+if ! can_limit; then
+    arguments+=(--best-effort-limits)
+    say "no root or no writable cgroups: limits are not enforced"
+fi
+
+# A process group of its own, so that Ctrl-C reaches this script alone and fnd gets it once.
+set -m
+"$bin/fnd" "${arguments[@]}" "$@" &
+fnd=$!
+set +m
+trap 'kill -INT "$fnd" 2>/dev/null' INT
+trap 'kill -TERM "$fnd" 2>/dev/null' TERM HUP
+
+socket=$home/run/control.sock
+for ((waited = 0; waited < 150; waited++)); do
+    kill -0 "$fnd" 2>/dev/null || break
+    if table=$("$bin/fndctl" --socket "$socket" status 2>/dev/null); then
+        cat >&2 <<TEXT
+
+$table
+
+fnd runs the functions in $root/examples/functions.
+Talk to it from another terminal:
+
+    export FND_SOCKET=$socket
+    $bin/fndctl status
+    $bin/fndctl invoke csv-report -d \$'name,size\\na,1\\nb,2'
+
+Its log follows; Ctrl-C stops it.
+
+TEXT
+        break
+    fi
+    sleep 0.2 # for the socket to answer: there is nothing else to wait on from a shell
+done
+
+code=0
+while kill -0 "$fnd" 2>/dev/null; do
+    wait "$fnd" && code=0 || code=$?
+done
+# A shell that was interrupted in `wait` still knows the exit code of the child.
+wait "$fnd" 2>/dev/null && code=0 || code=$?
+((code == 127)) && code=0
+exit "$code"

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Brings what building, running and testing fnd need on a Debian machine that has a Rust toolchain: Debian packages (as
+# root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
+# needs no network. `--ci` adds what only .ci/run uses.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# deno is pinned: fnd's tests state how this one behaves. Raise it together with them.
+deno_version=2.9.6
+
+# Debian package and how to tell that it is there: by what it gives, not by dpkg, since the same may come from elsewhere.
+packages=()
+need() { # PACKAGE TEST...
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || packages+=("$package")
+}
+command_there() { command -v "$1"; }
+# Functions run with Debian's python3 and a PATH without version managers, so that is the one that is asked.
+python_has() { /usr/bin/python3 -c "import $1"; }
+
+need bash command_there bash
+need build-essential command_there cc
+need build-essential command_there make
+need curl command_there curl
+need git test -x /usr/bin/git
+need gzip command_there gzip
+need jq test -x /usr/bin/jq
+need openssl test -x /usr/bin/openssl
+need python3 test -x /usr/bin/python3
+need python3-git python_has git
+need python3-requests python_has requests
+need python3-venv python_has ensurepip
+need python3-yaml python_has yaml
+need sqlite3 test -x /usr/bin/sqlite3
+need procps command_there ps
+deno=$(find_deno) || die "no deno for $(uname -m): fnd is built for x86_64 and aarch64; set FND_DENO to a deno of your own"
+if [[ ! -x $deno ]]; then
+    need npm command_there npm
+fi
+if [[ ${1:-} == --ci ]]; then
+    need shellcheck command_there shellcheck
+    need systemd command_there systemd-analyze
+fi
+
+command -v cargo >/dev/null || die "cargo is missing: install a Rust toolchain (https://rustup.rs); rust-toolchain.toml names the version"
+
+if ((${#packages[@]})); then
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    if [[ $(id -u) != 0 ]]; then
+        say "missing: ${packages[*]}. Install with:"
+        printf '    sudo apt-get install --no-install-recommends -y %s\n' "${packages[*]}" >&2
+        exit 1
+    fi
+    say "installing ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    install_packages() { apt-get install -qq --no-install-recommends -y "${packages[@]}" >/dev/null; }
+    # The lists may be there and current; if not, fetch them once.
+    install_packages 2>/dev/null || { apt-get update -qq && install_packages; } || die "apt-get could not install ${packages[*]}"
+fi
+
+if [[ ! -x $deno ]]; then
+    [[ -z ${FND_DENO:-} ]] || die "FND_DENO=$FND_DENO is not an executable file"
+    say "installing deno $deno_version below $target/deno"
+    mkdir -p "$target/deno"
+    # The package's own start script only finds the platform's package, which holds the binary; it isn't needed, and npm may be
+    # told to run none.
+    npm install --prefix "$target/deno" --ignore-scripts --no-audit --no-fund --loglevel=error "deno@$deno_version" >&2
+    chmod 0755 "$deno" || die "npm installed deno, but not $deno"
+fi

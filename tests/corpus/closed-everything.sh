@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+exec <&- >&- 2>&-
+sleep 0.05
+exit 6

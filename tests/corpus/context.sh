@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+[[ $CONTEXT == "$KEPTN_CONTEXT" ]] && printf %s "$CONTEXT"

@@ -1,0 +1,3 @@
+const lines: string[] = ["crlf"];
+console.log(`a
+b ${lines[0]}`.length);

@@ -1,0 +1,3 @@
+import sys
+if sys.argv[1:] == []:
+    print("crlf")

@@ -1,0 +1,1 @@
+console.log(JSON.parse(Deno.env.get("DATA")!).a + 1);

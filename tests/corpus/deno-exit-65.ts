@@ -1,0 +1,2 @@
+console.error("final");
+Deno.exit(65);

@@ -1,0 +1,1 @@
+console.log(Deno.readTextFileSync("/etc/os-release").length > 0);

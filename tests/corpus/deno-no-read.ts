@@ -1,0 +1,6 @@
+try {
+  Deno.readTextFileSync("/etc/hostname");
+  console.log("read it");
+} catch (error) {
+  console.log((error as Error).name);
+}

@@ -1,0 +1,2 @@
+const { name } = JSON.parse(await new Response(Deno.stdin.readable).text());
+console.log(JSON.stringify({ hello: name }));

@@ -1,0 +1,3 @@
+const path = `${Deno.env.get("TMPDIR")}/x`;
+Deno.writeTextFileSync(path, "kept");
+console.log(Deno.readTextFileSync(path));

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo "on the way out" >/dev/stderr
+exit 4

@@ -1,0 +1,5 @@
+def inner():
+    raise ValueError("boom: über")
+
+
+inner()

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo "wrong input" >&2
+exit 65

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo "try later" >&2
+exit 75

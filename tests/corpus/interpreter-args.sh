@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+[[ $- == *e* ]] && printf "%s" "$CMD_ARGS"

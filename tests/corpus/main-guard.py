@@ -1,0 +1,6 @@
+def main():
+    print("guarded")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+echo "it's \"quoted\" and \$5 \`back\`"

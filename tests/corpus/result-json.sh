@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo noise
+echo '{"answer": 42}' >"$FND_RESULT"

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo noise
+echo "plain words" >"$FND_RESULT"

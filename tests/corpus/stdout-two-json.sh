@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+echo '{"a": 1}'
+echo '{"a": 2}'

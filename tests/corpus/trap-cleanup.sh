@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+trap 'echo "code $?"' EXIT
+false
+exit 8

@@ -1,0 +1,238 @@
+//! The control socket: roles, malformed requests, limits, errors in their documented form.
+
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Answer, Fnd, Setup, require, wait_until};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+const HELLO: &str = "# /// fnd\n# on_load = false\n# [limits]\n# body = \"1K\"\n# ///\necho hello\n";
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str) {
+    assert_eq!(answer.status, status, "{}", answer.text());
+    let problem = answer.problem();
+    assert_eq!((problem.code.as_str(), problem.status), (code, status));
+    assert!(!problem.detail.is_empty() && !problem.title.is_empty());
+}
+
+#[test]
+fn errors_have_their_documented_form() {
+    let fnd = Fnd::start();
+    fnd.drop_file("hello.sh", HELLO);
+    fnd.wait_ready("hello");
+    let client = fnd.client();
+    refused(&client.get("/v1/functions/nobody"), 404, "not-found");
+    refused(&client.get("/v1/no/such/path"), 404, "not-found");
+    refused(&client.get("/v1/functions/..%2F..%2Fetc"), 404, "not-found");
+    refused(&client.get("/v1/invocations/not-an-id"), 404, "not-found");
+    refused(
+        &client.get("/v1/invocations/00000000-0000-7000-8000-000000000000"),
+        404,
+        "not-found",
+    );
+    refused(&client.post("/v1/functions/hello/invoke", "{not json"), 400, "bad-json");
+    refused(&client.get("/v1/invocations?state=finished"), 400, "bad-request");
+    let large = format!("\"{}\"", "x".repeat(2000));
+    refused(&client.post("/v1/functions/hello/invoke", &large), 413, "too-large");
+    let wrong = client.call("DELETE", "/v1/status", &[], b"");
+    refused(&wrong, 405, "method-not-allowed");
+    assert!(wrong.header("allow").unwrap_or_default().contains("GET"));
+    // None of it ran anything.
+    assert!(fnd.history("hello").is_empty());
+    fnd.finish();
+}
+
+#[test]
+fn a_failed_run_names_itself() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "fails.sh",
+        "# /// fnd\n# on_load = false\n# ///\necho 'the reason' >&2\nexit 4\n",
+    );
+    fnd.wait_ready("fails");
+    let answer = fnd.invoke("fails", "");
+    refused(&answer, 500, "function-failed");
+    let problem = answer.problem();
+    assert_eq!(problem.reason.unwrap().to_string(), "exit-4");
+    assert_eq!(problem.function.unwrap().as_str(), "fails");
+    assert_eq!(problem.invocation.unwrap(), Fnd::id_of(&answer));
+    assert!(problem.detail.contains("the reason"), "{}", problem.detail);
+    fnd.finish();
+}
+
+#[test]
+fn malformed_http_is_refused_and_nobody_else_notices() {
+    let fnd = Fnd::start();
+    for garbage in [
+        "\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "\0\u{1}\u{2}\r\n\r\n",
+        "POST /v1/reload HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+    ] {
+        let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(garbage.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        // Closed without an answer is right as well.
+        let _ = stream.read_to_end(&mut answer);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{garbage:?}: {text}");
+    }
+    let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "GET /v1/status HTTP/1.1\r\nHost: fnd\r\nX-Long: {}\r\n\r\n",
+        "y".repeat(200_000)
+    );
+    // It may be cut off before all of it is sent.
+    let _ = stream.write_all(head.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 2"));
+    assert!(fnd.client().get("/healthz").status.is_success());
+    fnd.finish();
+}
+
+#[test]
+fn history_has_filters_and_pages() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "odd.sh",
+        "# /// fnd\n# on_load = false\n# ///\nread -r n\n((n % 2 == 0))\n",
+    );
+    fnd.wait_ready("odd");
+    for n in 0..7 {
+        fnd.wait_end(fnd.queue("odd", &n.to_string()));
+    }
+    let list =
+        |query: &str| -> fnd_core::api::InvocationList { fnd.client().get(&format!("/v1/invocations?{query}")).json() };
+    assert_eq!(list("function=odd&state=failed").invocations.len(), 3);
+    assert_eq!(list("function=odd&reason=exit-1").invocations.len(), 3);
+    assert_eq!(list("function=odd&trigger=load").invocations.len(), 0);
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = list(&format!("function=odd&limit=3{after}"));
+        assert!(page.invocations.len() <= 3);
+        seen.extend(page.invocations.iter().map(|view| view.id));
+        let Some(next) = page.next else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(seen.len(), 7);
+    assert!(seen.is_sorted_by(|a, b| a > b), "newest first: {seen:?}");
+    fnd.finish();
+}
+
+/// Whoever asks again with the same key while the first is under way gets the first.
+#[test]
+fn the_same_idempotency_key_is_the_same_invocation() {
+    let fnd = Fnd::start();
+    // While it runs; remembering keys for longer comes with durable work.
+    fnd.drop_file("once.sh", "# /// fnd\n# on_load = false\n# ///\nsleep 1\n");
+    fnd.wait_ready("once");
+    let key = [("idempotency-key", "order-17")];
+    let path = "/v1/functions/once/invocations";
+    let ask = || {
+        fnd.client()
+            .call("POST", path, &key, b"")
+            .json::<fnd_core::api::Queued>()
+            .id
+    };
+    let first = ask();
+    assert_eq!(ask(), first);
+    fnd.wait_end(first);
+    assert_eq!(fnd.history("once").len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn descriptions_of_itself() {
+    let fnd = Fnd::start();
+    let openapi: serde_json::Value = fnd.client().get("/v1/openapi.json").json();
+    assert!(openapi["openapi"].as_str().unwrap_or_default().starts_with('3'));
+    assert!(
+        openapi["paths"]["/v1/functions/{function}/invoke"].is_object()
+            || openapi["paths"].as_object().unwrap().len() > 10
+    );
+    for path in ["/v1/runtimes", "/v1/sizes", "/v1/config"] {
+        let answer = fnd.client().get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+    fnd.finish();
+}
+
+/// Who is not root and has no role gets nothing; the group with the role of a viewer reads and no more.
+#[test]
+fn roles_go_by_the_kernels_word() {
+    require!(root);
+    let setup = Setup::default().config("[[access]]\ngroup = \"nogroup\"\nrole = \"viewer\"\n");
+    let fnd = Fnd::start_with(&setup);
+    fnd.drop_file("hello.sh", HELLO);
+    fnd.wait_ready("hello");
+    // The mode of the socket is what systemd sets; here the door is opened wide, so that the roles are what decides.
+    std::fs::set_permissions(fnd.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    // The program lies in a build directory, which others may not enter.
+    let fndctl = fnd.path("fndctl");
+    std::fs::copy(fnd_tests::programs::program("fndctl"), &fndctl).unwrap();
+    let run_as = |uid: u32, gid: u32, arguments: &[&str]| {
+        use std::os::unix::process::CommandExt as _;
+        let output = Command::new(&fndctl)
+            .args(arguments)
+            .env_clear()
+            .env("FND_SOCKET", fnd.socket())
+            .uid(uid)
+            .gid(gid)
+            .output()
+            .unwrap();
+        output.status.code()
+    };
+    let nogroup = nix::unistd::Group::from_name("nogroup").unwrap().unwrap().gid.as_raw();
+    assert_eq!(run_as(54_321, nogroup, &["status"]), Some(0));
+    assert_eq!(run_as(54_321, nogroup, &["invoke", "hello"]), Some(5));
+    assert_eq!(run_as(54_321, nogroup, &["reload"]), Some(5));
+    assert_eq!(run_as(54_321, 54_321, &["status"]), Some(5));
+    // Without the right to open the socket there is nothing to ask.
+    std::fs::set_permissions(fnd.socket(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(run_as(54_321, nogroup, &["status"]), Some(5));
+    fnd.finish();
+}
+
+#[test]
+fn reload_waits_and_says_what_is_wrong() {
+    let fnd = Fnd::start();
+    fnd.drop_file("good.sh", HELLO);
+    let good = fnd.client().post("/v1/reload", "");
+    assert_eq!(good.status, 200);
+    let report: serde_json::Value = good.json();
+    assert_eq!(report["diagnostics"].as_array().map(Vec::len), Some(0), "{report}");
+    // It has waited: what was on disk before is there now.
+    assert!(fnd.function("good").is_some_and(|function| function.version.is_some()));
+    fnd.drop_file("bad.toml", "memroy = 3\n");
+    fnd.drop_file("bad.sh", "echo\n");
+    let report: serde_json::Value = fnd.client().post("/v1/reload", "").json();
+    assert!(report["diagnostics"].to_string().contains("memroy"), "{report}");
+    let _ = fnd.ctl(&["reload"]).expect_code(8);
+    fnd.finish();
+}
+
+#[test]
+fn drain_finishes_and_accepts_nothing_new() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file(
+        "short.sh",
+        "# /// fnd\n# on_load = false\n# ///\nsleep 0.3\necho finished\n",
+    );
+    fnd.wait_ready("short");
+    let id = fnd.queue("short", "");
+    let _ = fnd.ctl(&["drain"]).expect_code(0);
+    assert_eq!(fnd.invocation(id).state.as_str(), "succeeded");
+    let answer = fnd.invoke("short", "");
+    refused(&answer, 503, "unavailable");
+    wait_until("the state to say so", PATIENCE, || {
+        (fnd.status().state == "draining").then_some(())
+    });
+    fnd.stop();
+}

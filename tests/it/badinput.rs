@@ -1,0 +1,264 @@
+//! Bad input: a clear error with the fix in it, and everything else keeps serving.
+
+use fnd_tests::{Fnd, Setup, require};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+/// Starts one with a function that must keep serving whatever is dropped beside it.
+fn with_witness() -> Fnd {
+    let fnd = Fnd::start();
+    fnd.drop_file("witness.sh", "# /// fnd\n# on_load = false\n# ///\necho serving\n");
+    fnd.wait_ready("witness");
+    fnd
+}
+
+#[track_caller]
+fn witness_serves(fnd: Fnd) {
+    assert_eq!(fnd.invoke("witness", "").text().trim(), "serving");
+    fnd.finish();
+}
+
+/// Drops a manifest beside a script and looks that each needle is in the error.
+#[track_caller]
+fn refused(fnd: &Fnd, name: &str, manifest: &str, needles: &[&str]) {
+    fnd.drop_file(&format!("{name}.toml"), manifest);
+    fnd.drop_file(&format!("{name}.sh"), "echo never\n");
+    let function = fnd.wait_error(name);
+    let error = function.error.unwrap();
+    for needle in needles {
+        assert!(error.contains(needle), "{name}: no {needle:?} in {error}");
+    }
+    assert!(fnd.history(name).is_empty(), "{name} was run");
+}
+
+#[test]
+fn manifests() {
+    let fnd = with_witness();
+    refused(&fnd, "runtime", "runtime = \"pyhton\"\n", &["pyhton", "python"]);
+    refused(&fnd, "syntax", "on_load = = false\n", &["syntax.toml:1:"]);
+    refused(
+        &fnd,
+        "key",
+        "[limits]\nmemroy = \"1M\"\n",
+        &["memroy", "memory", "key.toml:2:1"],
+    );
+    refused(
+        &fnd,
+        "unit",
+        "[limits]\ntimeout = \"soon\"\n",
+        &["soon", "unit.toml:2:11"],
+    );
+    refused(&fnd, "zero", "[limits]\ntimeout = \"0\"\n", &["timeout"]);
+    refused(&fnd, "negative", "[retry]\nretries = -1\n", &["retries"]);
+    refused(&fnd, "type", "enabled = \"yes\"\n", &["enabled"]);
+    refused(&fnd, "double", "on_load = false\non_load = true\n", &["on_load"]);
+    refused(
+        &fnd,
+        "not-yet",
+        "[[schedule]]\ncron = \"* * * * *\"\n",
+        &["schedule", "not supported yet"],
+    );
+    refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
+    witness_serves(fnd);
+}
+
+#[test]
+fn a_manifest_that_is_not_text() {
+    let fnd = with_witness();
+    fnd.drop_bytes("bytes.toml", b"description = \"\xff\xfe\"\n", 0o644);
+    fnd.drop_file("bytes.sh", "echo never\n");
+    assert!(fnd.wait_error("bytes").error.unwrap().contains("UTF-8"));
+    witness_serves(fnd);
+}
+
+#[test]
+fn both_a_sidecar_and_an_inline_block() {
+    let fnd = with_witness();
+    fnd.drop_file("two.toml", "on_load = false\n");
+    fnd.drop_file("two.sh", "# /// fnd\n# on_load = false\n# ///\necho never\n");
+    let error = fnd.wait_error("two").error.unwrap();
+    assert!(error.contains("two.toml"), "{error}");
+    witness_serves(fnd);
+}
+
+#[test]
+fn a_missing_interpreter() {
+    let fnd = Fnd::start_with(
+        &Setup::default().config("[runtimes.python]\ninterpreters = { \"3.99\" = \"/nonexistent/python3.99\" }\n"),
+    );
+    fnd.drop_file(
+        "versioned.py",
+        "# /// fnd\n# on_load = false\n# runtime = \"python3.99\"\n# ///\nprint(1)\n",
+    );
+    let error = fnd.wait_error("versioned").error.unwrap();
+    assert!(
+        error.contains("/nonexistent/python3.99") || error.contains("3.99"),
+        "{error}"
+    );
+    fnd.finish();
+}
+
+/// A sticky ancestor such as /tmp is fine; a file that others can write is not.
+#[test]
+fn a_world_writable_file() {
+    let fnd = with_witness();
+    fnd.drop_bytes("open.sh", b"echo never\n", 0o666);
+    let error = fnd.wait_error("open").error.unwrap();
+    assert!(error.contains("INSECURE MODE") && error.contains("chmod"), "{error}");
+    // The fix it names is enough.
+    fs::set_permissions(fnd.function_path("open.sh"), fs::Permissions::from_mode(0o644)).unwrap();
+    fnd.drop_file("open.toml", "on_load = false\n");
+    fnd.wait_ready("open");
+    witness_serves(fnd);
+}
+
+#[test]
+fn a_world_writable_directory() {
+    let fnd = with_witness();
+    fs::create_dir(fnd.function_path("wide")).unwrap();
+    fs::set_permissions(fnd.function_path("wide"), fs::Permissions::from_mode(0o777)).unwrap();
+    fnd.drop_file("wide/inner.sh", "echo never\n");
+    let error = fnd.wait_error("wide/inner").error.unwrap();
+    assert!(error.contains("INSECURE MODE"), "{error}");
+    witness_serves(fnd);
+}
+
+#[test]
+fn an_unreadable_file() {
+    if fnd_tests::require::is_root() {
+        return; // Root reads everything; the case is one of a person's own fnd.
+    }
+    let fnd = with_witness();
+    fnd.drop_bytes("closed.sh", b"echo never\n", 0o000);
+    assert!(fnd.wait_error("closed").error.unwrap().contains("closed.sh"));
+    witness_serves(fnd);
+}
+
+#[test]
+fn links_fifos_and_devices() {
+    let fnd = with_witness();
+    let outside = fnd.path("outside.sh");
+    fs::write(&outside, "echo never\n").unwrap();
+    symlink(&outside, fnd.function_path("link.sh")).unwrap();
+    symlink("/nonexistent", fnd.function_path("dangling.sh")).unwrap();
+    nix::unistd::mkfifo(
+        &fnd.function_path("pipe.sh"),
+        nix::sys::stat::Mode::from_bits_truncate(0o644),
+    )
+    .unwrap();
+    assert!(fnd.wait_error("link").error.unwrap().contains("link.sh"));
+    let _ = fnd.wait_problem_or_error("dangling");
+    let _ = fnd.wait_problem_or_error("pipe");
+    // A link that stays inside is followed.
+    fnd.drop_file("real/main.sh", "echo real\n");
+    fnd.drop_file("real/function.toml", "on_load = false\n");
+    fnd.wait_ready("real");
+    witness_serves(fnd);
+}
+
+#[test]
+fn names_that_are_none() {
+    let fnd = with_witness();
+    fnd.drop_file("Über Name.sh", "echo never\n");
+    fnd.drop_file("UPPER.sh", "echo never\n");
+    let problem = fnd.wait_problem("UPPER.sh");
+    assert!(problem.contains("a-z"), "{problem}");
+    let _ = fnd.wait_problem("ber Name.sh");
+    witness_serves(fnd);
+}
+
+#[test]
+fn a_configuration_that_is_wrong_stops_the_start() {
+    let fnd = Fnd::prepare(&Setup::default().config("functons_dirs = []\n[status]\nmode = 640\n"));
+    let status = fnd.command().status().unwrap();
+    assert_eq!(status.code(), Some(78), "{}", fnd.log());
+    for needle in ["functons_dirs", "functions_dirs", "fnd.toml:1:", "fnd.toml:3:"] {
+        assert!(fnd.log().contains(needle), "no {needle:?} in {}", fnd.log());
+    }
+    let status = fnd.command().arg("--no-such-flag").status().unwrap();
+    assert_eq!(status.code(), Some(2), "{}", fnd.log());
+}
+
+#[test]
+fn check_judges_without_running() {
+    let good = Fnd::prepare(&Setup::default().file("fine.sh", "echo fine\n"));
+    assert_eq!(
+        good.command().arg("--check").status().unwrap().code(),
+        Some(0),
+        "{}",
+        good.log()
+    );
+    let bad = Fnd::prepare(&Setup::default().file("bad.sh", "# /// fnd\n# colour = 1\n# ///\necho\n"));
+    assert_eq!(
+        bad.command().arg("--check").status().unwrap().code(),
+        Some(78),
+        "{}",
+        bad.log()
+    );
+    assert!(
+        bad.log().contains("bad.sh:2:") && bad.log().contains("colour"),
+        "{}",
+        bad.log()
+    );
+}
+
+/// uid 0 only where manifest and configuration both say so; the configuration here says nothing.
+#[test]
+fn root_is_refused() {
+    require!(root);
+    let fnd = with_witness();
+    refused(
+        &fnd,
+        "rooted",
+        "on_load = false\n[sandbox]\nprofile = \"off\"\nuser = \"root\"\n",
+        &["root"],
+    );
+    witness_serves(fnd);
+}
+
+/// A limit that a manifest asks for is enforced or refused; `open_files` always can be, io only on version 2.
+#[test]
+fn a_limit_that_cannot_be_enforced_is_refused() {
+    require!(root, cgroup);
+    let fnd = with_witness();
+    let missing = fnd.status().not_enforced;
+    if missing.contains_key("io_read") {
+        refused(
+            &fnd,
+            "io",
+            "on_load = false\n[limits]\nio_read = \"1M/s\"\n",
+            &["io_read"],
+        );
+    }
+    witness_serves(fnd);
+}
+
+#[test]
+fn what_nobody_claims_is_no_function() {
+    let fnd = with_witness();
+    fnd.drop_file("README.md", "# Notes\n");
+    fnd.drop_file("data.txt", "1 2 3\n");
+    fnd.drop_file("after.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("after");
+    let names: Vec<String> = fnd
+        .status()
+        .functions
+        .iter()
+        .map(|function| function.function.to_string())
+        .collect();
+    assert_eq!(names, ["after", "witness"]);
+    witness_serves(fnd);
+}
+
+#[test]
+fn ten_broken_files_beside_a_good_one() {
+    let fnd = with_witness();
+    for n in 0..10 {
+        fnd.drop_file(&format!("broken-{n}.sh"), "# /// fnd\n# [[[\n# ///\n");
+    }
+    for n in 0..10 {
+        let function = fnd.wait_error(&format!("broken-{n}"));
+        assert_eq!(fnd_tests::ask::word(&function.state), "invalid");
+    }
+    witness_serves(fnd);
+}

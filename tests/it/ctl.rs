@@ -1,0 +1,196 @@
+//! `fndctl` as people and scripts use it.
+
+use fnd_tests::ctl::fndctl;
+use fnd_tests::{Fnd, Run};
+use std::path::Path;
+
+fn node() -> Fnd {
+    let fnd = Fnd::start();
+    fnd.drop_file("hello.py", "# /// fnd\n# on_load = false\n# labels = { team = \"ops\" }\n# ///\nimport json, sys\ndata = sys.stdin.read()\nprint(json.dumps({\"got\": data}))\n");
+    fnd.drop_file(
+        "fails.sh",
+        "# /// fnd\n# on_load = false\n# ///\necho why >&2\nexit 3\n",
+    );
+    fnd.drop_file(
+        "slow.sh",
+        "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"200ms\"\n# grace = \"100ms\"\n# ///\nsleep 1000\n",
+    );
+    for name in ["hello", "fails", "slow"] {
+        fnd.wait_ready(name);
+    }
+    fnd
+}
+
+#[test]
+fn exit_codes() {
+    let fnd = node();
+    for (code, arguments) in [
+        (0, vec!["invoke", "hello"]),
+        (1, vec!["invoke", "fails"]),
+        (2, vec!["no-such-verb"]),
+        (2, vec!["invoke"]),
+        (3, vec!["invoke", "nobody"]),
+        (3, vec!["result", "00000000-0000-7000-8000-000000000000"]),
+        (6, vec!["invoke", "slow"]),
+        (0, vec!["status"]),
+        (0, vec!["status", "hello"]),
+        (3, vec!["status", "nobody"]),
+        (0, vec!["version"]),
+    ] {
+        let run = fnd.ctl(&arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {run}");
+    }
+    fnd.finish();
+}
+
+/// Without a daemon it says so, and what to look at.
+#[test]
+fn no_daemon_is_an_answer_with_advice() {
+    let run = fndctl(
+        &["status"],
+        b"",
+        &[("FND_SOCKET", Path::new("/nonexistent/control.sock"))],
+    );
+    assert_eq!(run.code, 4, "{run}");
+    assert!(run.stderr.contains("/nonexistent/control.sock"), "{run}");
+    assert!(
+        run.stderr.contains("fnd running") || run.stderr.contains("systemctl"),
+        "{run}"
+    );
+    // A socket that nobody listens on any more is the same thing.
+    let directory = tempfile::tempdir().unwrap();
+    let stale = directory.path().join("control.sock");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    let run = fndctl(&["status"], b"", &[("FND_SOCKET", &stale)]);
+    assert_eq!(run.code, 4, "{run}");
+}
+
+#[test]
+fn every_form_of_payload() {
+    let fnd = node();
+    let file = fnd.path("payload.json");
+    std::fs::write(&file, "{\"from\": \"file\"}").unwrap();
+    let got = |run: Run| run.expect_code(0).json()["got"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(got(fnd.ctl(&["invoke", "hello"])), "");
+    assert_eq!(got(fnd.ctl(&["invoke", "hello", "-d", "{\"a\":1}"])), "{\"a\":1}");
+    assert_eq!(got(fnd.ctl(&["invoke", "hello", "-d", "plain words"])), "plain words");
+    assert_eq!(
+        got(fnd.ctl(&["invoke", "hello", "-d", &format!("@{}", file.display())])),
+        "{\"from\": \"file\"}"
+    );
+    assert_eq!(
+        got(fnd.ctl_with(&["invoke", "hello", "-d", "-"], b"from a pipe")),
+        "from a pipe"
+    );
+    let run = fnd.ctl(&["invoke", "hello", "-d", "@/nonexistent"]);
+    assert!(run.code == 2 && run.stderr.contains("/nonexistent"), "{run}");
+    fnd.finish();
+}
+
+#[test]
+fn asynchronous_and_its_result() {
+    let fnd = node();
+    let run = fnd
+        .ctl(&["invoke", "hello", "-d", "later", "--async", "-o", "json"])
+        .expect_code(0);
+    let id = run.json()["id"].as_str().unwrap().to_owned();
+    fnd.wait_end(fnd_core::ids::InvocationId::parse(&id).unwrap());
+    assert_eq!(fnd.ctl(&["result", &id]).expect_code(0).json()["got"], "later");
+    let history = fnd.ctl(&["history", "hello", "-o", "json"]).expect_code(0).json();
+    assert_eq!(history["invocations"][0]["id"], id.as_str());
+    fnd.finish();
+}
+
+#[test]
+fn tables_fit_and_other_forms_are_whole() {
+    let fnd = node();
+    let _ = fnd.ctl(&["invoke", "hello"]).expect_code(0);
+    for verb in ["status", "list", "history", "runtimes", "sizes"] {
+        let table = fnd.ctl(&[verb]).expect_code(0);
+        // Notes below a table are sentences; a terminal wraps those.
+        for line in table
+            .out()
+            .lines()
+            .take_while(|line| !line.is_empty() && !line.starts_with("not enforced"))
+        {
+            assert!(line.chars().count() <= 80, "{verb}: {line:?} is wider than 80 columns");
+        }
+        let json = fnd.ctl(&[verb, "-o", "json"]).expect_code(0).json();
+        assert!(json.is_object(), "{verb}: {json}");
+        let yaml = fnd.ctl(&[verb, "-o", "yaml"]).expect_code(0).out();
+        assert!(
+            yaml.contains(':') && !yaml.trim_start().starts_with('{'),
+            "{verb}: {yaml}"
+        );
+    }
+    let table = fnd.ctl(&["status"]).out();
+    assert!(
+        table.contains("FUNCTION") && table.contains("hello") && table.contains("python"),
+        "{table}"
+    );
+    fnd.finish();
+}
+
+#[test]
+fn lists_by_label() {
+    let fnd = node();
+    let listed = fnd.ctl(&["list", "-l", "team=ops", "-o", "json"]).expect_code(0).json();
+    assert_eq!(listed["functions"].as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed["functions"][0]["function"], "hello");
+    fnd.finish();
+}
+
+#[test]
+fn explains_reasons_codes_and_keys() {
+    for word in ["oom", "exit-3", "queue-full", "limits.memory", "retry.jitter"] {
+        let run = fndctl(&["explain", word], b"", &[]).expect_code(0);
+        assert!(run.out().len() > 20, "{word}: {run}");
+    }
+    let run = fndctl(&["explain", "no-such-word"], b"", &[]);
+    assert_ne!(run.code, 0);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            fndctl(&["completion", shell], b"", &[])
+                .expect_code(0)
+                .out()
+                .contains("fndctl")
+        );
+    }
+}
+
+/// No daemon is needed, and every problem is named with its place.
+#[test]
+fn validate_names_every_problem() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("broken.toml");
+    std::fs::write(directory.path().join("broken.sh"), "echo\n").unwrap();
+    std::fs::write(
+        &path,
+        "retires = 3\n[limits]\ntimeout = \"5 parsecs\"\nmemory = \"0\"\n",
+    )
+    .unwrap();
+    let run = fndctl(&[Path::new("validate"), directory.path()], b"", &[]);
+    assert_eq!(run.code, 8, "{run}");
+    let text = format!("{}{}", run.out(), run.stderr);
+    for needle in [
+        "broken.toml:1:",
+        "retires",
+        "broken.toml:3:",
+        "parsecs",
+        "broken.toml:4:",
+    ] {
+        assert!(text.contains(needle), "no {needle:?} in {text}");
+    }
+    std::fs::write(&path, "on_load = false\n").unwrap();
+    let _ = fndctl(&[Path::new("validate"), directory.path()], b"", &[]).expect_code(0);
+}
+
+#[test]
+fn show_tells_how_it_is_run() {
+    let fnd = node();
+    let shown = fnd.ctl(&["show", "hello"]).expect_code(0).out();
+    for needle in ["script", "python", "hello.py", "180s"] {
+        assert!(shown.contains(needle), "no {needle:?} in {shown}");
+    }
+    fnd.finish();
+}

@@ -1,0 +1,102 @@
+//! What the documents say is true: every example in them is one that fnd accepts.
+
+use fnd_tests::ctl::fndctl;
+use fnd_tests::programs::repository;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A fenced block of a document.
+struct Block {
+    /// What it says it is: `toml`, `toml fnd.toml`.
+    kind: String,
+    text: String,
+    place: String,
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut paths = vec![repository().join("README.md")];
+    paths.extend(
+        fs::read_dir(repository().join("docs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path()),
+    );
+    paths.retain(|path| path.extension().is_some_and(|suffix| suffix == "md"));
+    paths.sort();
+    paths
+}
+
+fn blocks(path: &Path) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut open = false;
+    for (number, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+        if let Some(kind) = line.strip_prefix("```") {
+            open = !open;
+            if open {
+                let place = format!("{}:{}", path.file_name().unwrap().to_string_lossy(), number + 1);
+                found.push(Block {
+                    kind: kind.trim().to_owned(),
+                    text: String::new(),
+                    place,
+                });
+            }
+        } else if let Some(block) = found.last_mut().filter(|_| open) {
+            block.text += line;
+            block.text.push('\n');
+        }
+    }
+    found
+}
+
+/// A block `toml` is a manifest; `bash`, `python` and `typescript` with a manifest block inside are functions.
+#[test]
+fn every_example_is_valid() {
+    let mut checked = 0;
+    for block in documents().iter().flat_map(|path| blocks(path)) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        match block.kind.as_str() {
+            "toml" => {
+                // Whatever a manifest may ask for is valid for a deno script.
+                fs::write(file("example.toml"), &block.text).unwrap();
+                fs::write(file("example.ts"), "console.log(1);\n").unwrap();
+            }
+            "bash" | "python" | "typescript" if block.text.contains("/// fnd") => {
+                let suffix = match block.kind.as_str() {
+                    "bash" => "sh",
+                    "python" => "py",
+                    _ => "ts",
+                };
+                fs::write(file(&format!("example.{suffix}")), &block.text).unwrap();
+            }
+            _ => continue,
+        }
+        let run = fndctl(&[Path::new("validate"), directory.path()], b"", &[]);
+        assert_eq!(run.code, 0, "{}: {run}\n{}", block.place, block.text);
+        checked += 1;
+    }
+    assert!(checked >= 10, "only {checked} examples were found");
+}
+
+/// Links between documents lead somewhere.
+#[test]
+fn links_lead_somewhere() {
+    let mut paths = documents();
+    paths.push(repository().join("ARCHITECTURE.md"));
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        for part in text.split("](").skip(1) {
+            let Some(target) = part
+                .split([')', '#'])
+                .next()
+                .filter(|t| !t.is_empty() && !t.contains("://"))
+            else {
+                continue;
+            };
+            assert!(
+                path.parent().unwrap().join(target).exists(),
+                "{}: {target}",
+                path.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Every shipped example runs, with local stand-ins for what it would reach.
+
+use fnd_core::outcome::State;
+use fnd_tests::http_stub::HttpStub;
+use fnd_tests::programs::repository;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Starts fnd on a copy of the examples named (all of them without any).
+fn with_examples(names: &[&str]) -> Fnd {
+    let base = repository().join("examples/functions");
+    let mut setup = Setup::default();
+    let mut directories = vec![base.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(&base).unwrap().to_string_lossy().into_owned();
+            if names.is_empty() || names.iter().any(|name| below.starts_with(name)) {
+                let mode = path.metadata().unwrap().permissions().mode() & 0o755;
+                setup.files.push((below, fs::read(&path).unwrap(), mode));
+            }
+        }
+    }
+    Fnd::start_with(&setup)
+}
+
+/// Returns a directory that functions of any user may read and write.
+fn shared(fnd: &Fnd, name: &str) -> PathBuf {
+    let path = fnd.path(name);
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    path
+}
+
+#[track_caller]
+fn result_of(fnd: &Fnd, name: &str, payload: &Value) -> Value {
+    fnd.wait_ready(name);
+    let answer = fnd.invoke(name, &payload.to_string());
+    assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+    answer.json()
+}
+
+#[track_caller]
+fn reason_of(fnd: &Fnd, name: &str, payload: &Value) -> String {
+    fnd.wait_ready(name);
+    let (_, view) = fnd.run(name, &payload.to_string());
+    view.reason.map(|reason| reason.to_string()).unwrap_or_default()
+}
+
+/// What `make run` shows: all are accepted, and those that reach out to nobody have run.
+#[test]
+fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
+    require!(deno);
+    let fnd = with_examples(&[]);
+    let names = ["disk-space", "dns-check", "inventory", "load-average", "ops/heartbeat"];
+    for name in names {
+        let view = fnd.wait_run(name);
+        assert_eq!(view.state, State::Succeeded, "{name}: {}", view.message);
+    }
+    let status = fnd.status();
+    assert!(status.functions.len() >= 10, "{}", status.functions.len());
+    assert_eq!(status.problems, Vec::<String>::new());
+    for function in &status.functions {
+        assert_eq!(function.error, None, "{}", function.function);
+        let runs_itself = names.contains(&function.function.as_str());
+        assert_eq!(function.runs > 0, runs_itself, "{}", function.function);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn disk_space() {
+    let fnd = with_examples(&["disk-space"]);
+    let report = result_of(&fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 101}));
+    assert_eq!(report["disks"][0]["path"], "/");
+    assert_eq!(
+        reason_of(&fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 0})),
+        "exit-1"
+    );
+    fnd.finish();
+}
+
+/// A TLS server of openssl, ended with the test.
+struct TlsServer {
+    child: Child,
+    port: u16,
+}
+
+impl TlsServer {
+    fn start(directory: &Path, days: &str) -> Self {
+        let key = directory.join("key.pem");
+        let certificate = directory.join("cert.pem");
+        let made = Command::new("/usr/bin/openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                days,
+                "-subj",
+                "/CN=localhost",
+            ])
+            .args(["-addext", "subjectAltName=DNS:localhost", "-keyout"])
+            .arg(&key)
+            .arg("-out")
+            .arg(&certificate)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(made.success());
+        fs::set_permissions(&certificate, fs::Permissions::from_mode(0o644)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("/usr/bin/openssl")
+            .args(["s_server", "-quiet", "-accept", &format!("127.0.0.1:{port}"), "-key"])
+            .arg(&key)
+            .arg("-cert")
+            .arg(&certificate)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { child, port };
+        wait_until("openssl to listen", PATIENCE, || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        server
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn cert_expiry() {
+    let fnd = with_examples(&["cert-expiry"]);
+    let server = TlsServer::start(&shared(&fnd, "tls"), "30");
+    let host = format!("localhost:{}", server.port);
+    let ca_file = fnd.path("tls/cert.pem").display().to_string();
+    let report = result_of(
+        &fnd,
+        "cert-expiry",
+        &json!({"hosts": [&host], "days": 14, "ca_file": ca_file}),
+    );
+    assert_eq!(report[&host]["ok"], true, "{report}");
+    let soon = json!({"hosts": [&host], "days": 60, "ca_file": ca_file});
+    assert_eq!(reason_of(&fnd, "cert-expiry", &soon), "exit-1");
+    // An authority nobody trusts is an answer, not something to try again.
+    assert_eq!(reason_of(&fnd, "cert-expiry", &json!({"hosts": [&host]})), "exit-1");
+    fnd.finish();
+}
+
+#[test]
+fn http_probe() {
+    require!(deno);
+    let fnd = with_examples(&["http-probe"]);
+    let server = HttpStub::start(&[200], "all is well");
+    let report = result_of(&fnd, "http-probe", &json!({"url": server.url(), "contains": "well"}));
+    assert_eq!(report["status"], 200);
+    assert_eq!(
+        reason_of(&fnd, "http-probe", &json!({"url": server.url(), "contains": "ill"})),
+        "exit-1"
+    );
+    let missing = HttpStub::start(&[404], "no");
+    assert_eq!(reason_of(&fnd, "http-probe", &json!({"url": missing.url()})), "exit-1");
+    fnd.finish();
+}
+
+/// A webhook that fails twice: the third attempt gets through.
+#[test]
+fn notify() {
+    require!(deno);
+    let fnd = with_examples(&["notify"]);
+    let server = HttpStub::start(&[503, 429, 200], "ok");
+    let report = result_of(
+        &fnd,
+        "notify",
+        &json!({"url": format!("{}/hook", server.url()), "text": "Backup done"}),
+    );
+    assert_eq!(report, json!({"sent": true, "attempt": 3}));
+    let seen = server.seen();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(seen[2].line, "POST /hook");
+    assert_eq!(
+        serde_json::from_str::<Value>(&seen[2].body).unwrap(),
+        json!({"text": "Backup done"})
+    );
+    let gone = HttpStub::start(&[410], "gone");
+    assert_eq!(
+        reason_of(&fnd, "notify", &json!({"url": gone.url(), "text": "x"})),
+        "failed"
+    );
+    assert_eq!(gone.seen().len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn rotate_logs() {
+    let fnd = with_examples(&["rotate-logs"]);
+    let logs = shared(&fnd, "logs");
+    let write = |text: &str| {
+        let path = logs.join("app.log");
+        fs::write(&path, text.repeat(100)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    };
+    let payload = json!({"directory": logs.display().to_string(), "larger_than": 50, "keep": 2});
+    for round in ["one\n", "two\n", "three\n"] {
+        write(round);
+        assert_eq!(result_of(&fnd, "rotate-logs", &payload), json!({"rotated": 1}));
+    }
+    let mut names: Vec<String> = fs::read_dir(&logs)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["app.log", "app.log.1.gz", "app.log.2.gz"]);
+    assert_eq!(fs::metadata(logs.join("app.log")).unwrap().len(), 0);
+    // Small ones are left alone.
+    assert_eq!(result_of(&fnd, "rotate-logs", &payload), json!({"rotated": 0}));
+    fnd.finish();
+}
+
+#[test]
+fn dump_database() {
+    let fnd = with_examples(&["dump-database"]);
+    let directory = shared(&fnd, "db");
+    let database = directory.join("app.db");
+    let made = Command::new("/usr/bin/sqlite3")
+        .arg(&database)
+        .arg("create table t(x); insert into t values (42);")
+        .status()
+        .unwrap();
+    assert!(made.success());
+    fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).unwrap();
+    let payload = json!({"sqlite": database.display().to_string(), "keep": 2});
+    for removed in [0, 0, 1] {
+        let report = result_of(&fnd, "dump-database", &payload);
+        assert_eq!(report["removed"], removed, "{report}");
+    }
+    assert_eq!(
+        reason_of(&fnd, "dump-database", &json!({"sqlite": "/nonexistent/app.db"})),
+        "failed"
+    );
+
+    // Somebody holds the database: transient, so fnd waits for the retry.
+    let mut holder = Command::new("/usr/bin/sqlite3")
+        .arg(&database)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = holder.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"begin exclusive;\n.print locked\n").unwrap();
+    let mut locked = [0; 7];
+    std::io::Read::read_exact(&mut holder.stdout.take().unwrap(), &mut locked).unwrap();
+    let id = fnd.queue("dump-database", &payload.to_string());
+    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    assert_eq!(view.reason.unwrap().to_string(), "transient");
+    assert!(
+        fnd.client()
+            .post(&format!("/v1/invocations/{id}/cancel"), "")
+            .status
+            .is_success()
+    );
+    fnd.wait_end(id);
+    drop(input);
+    holder.wait().unwrap();
+    fnd.finish();
+}
+
+/// Two looks in vain, the third finds what it waits for. The example's own pace is a quarter of a minute: too slow here.
+#[test]
+fn wait_for() {
+    let fnd = with_examples(&["wait-for"]);
+    fnd.wait_ready("wait-for");
+    let source = fs::read_to_string(repository().join("examples/functions/wait-for.py")).unwrap();
+    let before = fnd.function("wait-for").unwrap().version;
+    fnd.drop_file("wait-for.py", &source.replace("repeat = \"15s\"", "repeat = \"20ms\""));
+    let _ = fnd.wait_function("wait-for", "to be the quick one", |function| function.version != before);
+    let server = HttpStub::start(&[503, 503, 200], "done");
+    let (answer, view) = fnd.run("wait-for", &json!({"url": server.url(), "until": "done"}).to_string());
+    assert_eq!(answer.json::<Value>(), json!({"looks": 3, "answer": "done"}));
+    assert_eq!((view.attempts, view.polls), (3, 2));
+    fnd.finish();
+}
+
+#[test]
+fn dns_check() {
+    let fnd = with_examples(&["dns-check"]);
+    let right = result_of(&fnd, "dns-check", &json!({"localhost": ["127.0.0.1", "::1"]}));
+    assert_eq!(right, json!({"wrong": {}}));
+    assert_eq!(
+        reason_of(&fnd, "dns-check", &json!({"localhost": ["192.0.2.1"]})),
+        "exit-1"
+    );
+    fnd.finish();
+}
+
+#[test]
+fn backup() {
+    let fnd = with_examples(&["backup"]);
+    let data = shared(&fnd, "data");
+    fs::write(data.join("kept.txt"), "kept").unwrap();
+    fs::write(data.join("left-out.tmp"), "no").unwrap();
+    for path in ["kept.txt", "left-out.tmp"] {
+        fs::set_permissions(data.join(path), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let payload = json!({"source": data.display().to_string(), "keep": 2});
+    for removed in [0, 0, 1] {
+        let report = result_of(&fnd, "backup", &payload);
+        assert_eq!(
+            (report["files"].as_u64(), report["removed"].as_u64()),
+            (Some(1), Some(removed)),
+            "{report}"
+        );
+    }
+    assert_eq!(
+        reason_of(&fnd, "backup", &json!({"source": "/nonexistent/data"})),
+        "exit-2"
+    );
+    fnd.finish();
+}
+
+#[test]
+fn csv_report() {
+    let fnd = with_examples(&["csv-report"]);
+    fnd.wait_ready("csv-report");
+    let run = fnd
+        .ctl_with(&["invoke", "csv-report", "-d", "-"], b"name,size\na,1\nb,3\n")
+        .expect_code(0);
+    assert_eq!(
+        run.json(),
+        json!({"rows": 2, "columns": {"size": {"sum": 4.0, "min": 1.0, "max": 3.0, "mean": 2.0}}})
+    );
+    let empty = fnd.ctl(&["invoke", "csv-report"]);
+    assert_eq!(empty.code, 1, "{empty}");
+    fnd.finish();
+}
+
+#[test]
+fn mirror_git() {
+    let fnd = with_examples(&["mirror-git"]);
+    let origin = shared(&fnd, "origin");
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args([
+                "-C",
+                &origin.display().to_string(),
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.com",
+            ])
+            .args(arguments)
+            .env_remove("GIT_DIR")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    git(&["init", "--quiet", "--initial-branch=main"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    // git refuses another user's repository on disk; over http that would be its server's business.
+    let settings = origin.with_file_name("gitconfig");
+    fs::write(&settings, "[safe]\n\tdirectory = *\n").unwrap();
+    fs::set_permissions(&settings, fs::Permissions::from_mode(0o644)).unwrap();
+    let payload = json!({"url": format!("file://{}", origin.display())});
+    let source = fs::read_to_string(repository().join("examples/functions/mirror-git.sh")).unwrap();
+    let prompt = "# GIT_TERMINAL_PROMPT = \"0\"\n";
+    let more = format!("{prompt}# GIT_CONFIG_GLOBAL = {:?}\n", settings.display().to_string());
+    fnd.drop_file("mirror-git.sh", &source.replace(prompt, &more));
+    wait_until("the test's settings of git to serve", PATIENCE, || {
+        fnd.ctl(&["show", "mirror-git", "-o", "json"])
+            .out()
+            .contains("GIT_CONFIG_GLOBAL")
+            .then_some(())
+    });
+    let first = result_of(&fnd, "mirror-git", &payload);
+    assert!(first["refs"]["refs/heads/main"].is_string(), "{first}");
+    git(&["commit", "--quiet", "--allow-empty", "-m", "second"]);
+    let second = result_of(&fnd, "mirror-git", &payload);
+    assert_ne!(first, second);
+    fnd.finish();
+}
+
+#[test]
+fn inventory_group_and_exec() {
+    let fnd = with_examples(&["inventory", "ops", "load-average"]);
+    let inventory = result_of(&fnd, "inventory", &json!({}));
+    assert!(
+        inventory["memory_bytes"].as_u64().unwrap() > 0 && inventory["kernel"].is_string(),
+        "{inventory}"
+    );
+    assert!(result_of(&fnd, "load-average", &json!({}))["one"].is_number());
+    let beat = result_of(&fnd, "ops/heartbeat", &json!({}));
+    assert!(beat["up_seconds"].is_number() && beat["run"].is_string(), "{beat}");
+    let top = result_of(&fnd, "ops/top-memory", &json!({"count": 2}));
+    assert!(top.as_array().is_some_and(|list| list.len() <= 2), "{top}");
+    fnd.finish();
+}

@@ -1,0 +1,141 @@
+//! Timeouts that really kill: the whole tree, whatever it did to get away.
+
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
+
+/// Forks, leaves its session, ignores SIGTERM and respawns: everything that keeps naive killers busy.
+const ESCAPEE: &str = "#!/usr/bin/env bash
+# /// fnd
+# on_load = false
+# [limits]
+# timeout = \"1s\"
+# grace = \"500ms\"
+# ///
+trap '' TERM HUP INT
+for n in 1 2 3 4 5; do
+  setsid bash -c 'trap \"\" TERM; (trap \"\" TERM; sleep 1000) & while :; do sleep 1000; done' &
+done
+echo \"before the end\"
+while :; do sleep 1000; done
+";
+
+#[test]
+fn one_that_forks_and_ignores_sigterm_is_killed_at_its_timeout() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    fnd.drop_file("escapee.sh", ESCAPEE);
+    fnd.wait_ready("escapee");
+    let (answer, view) = fnd.run("escapee", "");
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.reason.unwrap().to_string(), "timeout");
+    assert!(
+        view.message.contains("1s") && view.message.contains("timeout"),
+        "{}",
+        view.message
+    );
+    // What it said until then is kept.
+    assert!(fnd.logs(view.id).iter().any(|line| line.text == "before the end"));
+    // The record is final, so the leaf is empty: nothing of it is left in any cgroup of this fnd.
+    let sleeping = || {
+        fnd.mark()
+            .processes()
+            .into_iter()
+            .filter(|process| process.contains("sleep 1000"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sleeping(), Vec::<String>::new());
+    let status = fnd.status_file("escapee").unwrap();
+    assert_eq!(
+        (status["status"].as_str(), status["reason"].as_str()),
+        (Some("failed"), Some("timeout"))
+    );
+    fnd.finish();
+}
+
+#[test]
+fn one_that_listens_to_sigterm_may_clean_up() {
+    let fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"500ms\"\n# grace = \"10s\"\n# ///\ntrap 'echo cleaned; exit 0' TERM\nwhile :; do sleep 0.05; done\n";
+    fnd.drop_file("polite.sh", script);
+    fnd.wait_ready("polite");
+    let (_, view) = fnd.run("polite", "");
+    // It was late all the same, whatever its exit code.
+    assert_eq!(view.reason.unwrap().to_string(), "timeout");
+    assert!(fnd.logs(view.id).iter().any(|line| line.text == "cleaned"));
+    assert_eq!(view.attempt_records[0].exit_code, Some(0));
+    fnd.finish();
+}
+
+#[test]
+fn what_outlives_the_script_is_killed_with_it() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "litter.sh",
+        "# /// fnd\n# on_load = false\n# ///\nsetsid -f sleep 1000\nsleep 1000 &\necho fine\n",
+    );
+    fnd.wait_ready("litter");
+    let (answer, _) = fnd.run("litter", "");
+    assert_eq!(answer.text().trim(), "fine");
+    wait_until("the sleepers to be gone", PATIENCE, || {
+        fnd.mark()
+            .processes()
+            .iter()
+            .all(|process| !process.contains("sleep 1000"))
+            .then_some(())
+    });
+    fnd.finish();
+}
+
+/// The promise holds with a fork bomb inside; the pids limit keeps the machine usable meanwhile.
+#[test]
+fn a_fork_bomb_ends_at_its_timeout() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"1s\"\n# grace = \"100ms\"\n# pids = 100\n# ///\ntrap '' TERM\nbomb() { bomb | bomb & }\nbomb\nwhile :; do :; done\n";
+    fnd.drop_file("bomb.sh", script);
+    fnd.wait_ready("bomb");
+    let (_, view) = fnd.run("bomb", "");
+    assert_eq!(view.reason.unwrap().to_string(), "timeout");
+    fnd.drop_file("next.sh", "# /// fnd\n# on_load = false\n# ///\necho alive\n");
+    fnd.wait_ready("next");
+    assert_eq!(fnd.invoke("next", "").text().trim(), "alive");
+    fnd.finish();
+}
+
+/// A caller may shorten the timeout, never lengthen it.
+#[test]
+fn a_caller_may_ask_for_less_time() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "slow.sh",
+        "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"1m\"\n# grace = \"100ms\"\n# ///\nsleep 1000\n",
+    );
+    fnd.wait_ready("slow");
+    let path = "/v1/functions/slow/invoke";
+    assert_eq!(
+        fnd.client().call("POST", path, &[("fnd-timeout", "300ms")], b"").status,
+        408
+    );
+    assert_eq!(
+        fnd.client().call("POST", path, &[("fnd-timeout", "2m")], b"").status,
+        400
+    );
+    fnd.finish();
+}
+
+/// Ctrl-C finishes what runs; a second one kills it. Nothing is left either way.
+#[test]
+fn a_second_signal_does_not_wait() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file(
+        "long.sh",
+        "# /// fnd\n# on_load = false\n# ///\ntrap '' TERM\nsleep 1000\n",
+    );
+    fnd.wait_ready("long");
+    let id = fnd.queue("long", "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    fnd.stop_now();
+}

@@ -1,0 +1,150 @@
+//! The truth after a restart, a crash, or two daemons at once.
+
+use fnd_core::outcome::State;
+use fnd_tests::Fnd;
+use std::os::unix::fs::PermissionsExt as _;
+
+const QUICK: &str = "# /// fnd\n# on_load = false\n# ///\necho '{\"kept\": true}'\necho words >&2\n";
+const SLOW: &str = "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n";
+
+#[test]
+fn a_restart_shows_the_same_history_and_runs_nothing_again() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file("quick.sh", QUICK);
+    fnd.drop_file("loaded.sh", "echo loaded\n");
+    fnd.wait_ready("quick");
+    let ids: Vec<_> = (0..5).map(|_| fnd.wait_end(fnd.queue("quick", "")).id).collect();
+    fnd.wait_run("loaded");
+    let before = serde_json::to_value(fnd.history("quick")).unwrap();
+    fnd.stop();
+    fnd.launch();
+    fnd.wait_ready("quick");
+    fnd.wait_ready("loaded");
+    assert_eq!(serde_json::to_value(fnd.history("quick")).unwrap(), before);
+    assert_eq!(fnd.result(ids[0]).json::<serde_json::Value>()["kept"], true);
+    assert!(fnd.logs(ids[0]).iter().any(|line| line.text == "words"));
+    let function = fnd.function("quick").unwrap();
+    assert_eq!((function.runs, function.failures), (5, 0));
+    assert_eq!(fnd.history("loaded").len(), 1);
+    fnd.finish();
+}
+
+/// Killed like a crash kills it: what ran is `interrupted`, and never run again in silence.
+#[test]
+fn what_ran_at_a_crash_is_interrupted() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file("slow.sh", SLOW);
+    fnd.wait_ready("slow");
+    let id = fnd.queue("slow", "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    fnd.crash();
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!(view.state, State::Interrupted);
+    assert_eq!(view.reason.unwrap().to_string(), "interrupted");
+    assert_eq!(view.attempts, 1);
+    fnd.stop_now();
+}
+
+/// 202 means durable: what was accepted and had not begun is run by the next fnd, once.
+#[test]
+fn what_was_queued_at_a_crash_goes_on() {
+    let mut fnd = Fnd::start();
+    let gate = fnd.path("gate");
+    std::fs::create_dir(&gate).unwrap();
+    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let script = format!(
+        "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nuntil [[ -e {0}/go ]]; do sleep 0.02; done\necho ran >>{0}/\"$FND_INVOCATION\"\n",
+        gate.display()
+    );
+    fnd.drop_file("queued.sh", &script);
+    fnd.wait_ready("queued");
+    let running = fnd.queue("queued", "");
+    let _ = fnd.wait_invocation(running, "to run", |view| view.state == State::Running);
+    let waiting: Vec<_> = (0..3).map(|_| fnd.queue("queued", "")).collect();
+    fnd.crash();
+    std::fs::write(gate.join("go"), "").unwrap();
+    fnd.launch();
+    for id in &waiting {
+        assert_eq!(fnd.wait_end(*id).state, State::Succeeded);
+        assert_eq!(std::fs::read_to_string(gate.join(id.to_string())).unwrap(), "ran\n");
+    }
+    assert_eq!(fnd.wait_end(running).state, State::Interrupted);
+    assert!(!gate.join(running.to_string()).exists());
+    fnd.finish();
+}
+
+/// `interrupted` is retried only where the policy names it.
+#[test]
+fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
+    let mut fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"10ms\"\n# on = [\"interrupted\"]\n# ///\n((FND_ATTEMPT == 2)) || sleep 1000\necho again\n";
+    fnd.drop_file("again.sh", script);
+    fnd.wait_ready("again");
+    let id = fnd.queue("again", "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    fnd.crash();
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!(view.state, State::Succeeded, "{view:?}");
+    let reasons: Vec<String> = view
+        .attempt_records
+        .iter()
+        .map(|attempt| attempt.reason.to_string())
+        .collect();
+    assert_eq!(reasons, ["interrupted", "ok"]);
+    fnd.finish();
+}
+
+#[test]
+fn a_retry_that_waits_survives_a_restart() {
+    let mut fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"2s\"\n# jitter = \"none\"\n# ///\n((FND_ATTEMPT == 2)) || exit 1\necho second\n";
+    fnd.drop_file("patient.sh", script);
+    fnd.wait_ready("patient");
+    let id = fnd.queue("patient", "");
+    let _ = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    fnd.crash();
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!((view.state, view.attempts), (State::Succeeded, 2));
+    fnd.finish();
+}
+
+#[test]
+fn a_second_daemon_on_the_same_state_is_refused() {
+    let fnd = Fnd::start();
+    let status = fnd.command().status().unwrap();
+    assert_eq!(status.code(), Some(75), "{}", fnd.log());
+    // The first one did not notice.
+    assert!(fnd.client().get("/healthz").status.is_success());
+    fnd.finish();
+}
+
+/// When the spawner dies everything it started dies; fnd ends too, says so, and starts again as whoever keeps it decides.
+#[test]
+fn the_death_of_the_spawner_interrupts_what_ran() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file("slow.sh", SLOW);
+    fnd.wait_ready("slow");
+    let id = fnd.queue("slow", "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let spawner = child_named(fnd.pid(), "fnd-spawner").expect("the spawner is fnd's child");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(spawner), nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert_eq!(fnd.wait_died(), Some(1), "{}", fnd.log());
+    assert!(fnd.log().contains("fnd-spawner"), "{}", fnd.log());
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!((view.state, view.attempts), (State::Interrupted, 1));
+    fnd.stop_now();
+}
+
+/// Returns the pid of a child process by its name.
+fn child_named(parent: u32, name: &str) -> Option<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    let mut pids = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
+    // The kernel cuts names after 15 bytes.
+    pids.find(|pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| name.starts_with(comm.trim()))
+    })
+}

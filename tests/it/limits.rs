@@ -1,0 +1,119 @@
+//! A limit that exists is enforced, and its reason is honest.
+
+use fnd_tests::{Fnd, require};
+
+#[track_caller]
+fn install(fnd: &Fnd, file: &str, limits: &str, code: &str) {
+    let name = file.split('.').next().unwrap();
+    fnd.drop_file(
+        &format!("{name}.toml"),
+        &format!("on_load = false\n[limits]\n{limits}\n"),
+    );
+    fnd.drop_file(file, code);
+    fnd.wait_ready(name);
+}
+
+#[test]
+fn one_that_allocates_past_its_limit_is_reported_as_oom() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = "import sys\nprint('allocating', file=sys.stderr)\ndata = bytearray(400 << 20)\nfor n in range(0, len(data), 4096):\n    data[n] = 1\n";
+    install(&fnd, "greedy.py", "memory = \"64M\"", code);
+    let (answer, view) = fnd.run("greedy", "");
+    assert_eq!(answer.status, 500);
+    assert_eq!(view.reason.unwrap().to_string(), "oom");
+    assert!(view.message.contains("64 MiB"), "{}", view.message);
+    let status = fnd.status_file("greedy").unwrap();
+    assert_eq!(
+        (status["status"].as_str(), status["reason"].as_str()),
+        (Some("failed"), Some("oom"))
+    );
+    fnd.finish();
+}
+
+/// The exit code alone would hide it: a child dies of the limit, its parent exits with 0.
+#[test]
+fn the_oom_of_a_child_is_not_hidden() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = "python3 -c 'data = b\"x\" * (400 << 20)' &\nwait\nexit 0\n";
+    install(&fnd, "parent.sh", "memory = \"64M\"", code);
+    let (_, view) = fnd.run("parent", "");
+    assert_eq!(view.reason.unwrap().to_string(), "oom", "{}", view.message);
+    fnd.finish();
+}
+
+#[test]
+fn the_pids_limit_is_named_when_it_made_the_attempt_fail() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = "import os, sys\nfor n in range(50):\n    try:\n        if os.fork() == 0:\n            os.execvp('sleep', ['sleep', '1000'])\n    except OSError:\n        sys.exit(3)\n";
+    install(&fnd, "forker.py", "pids = 10", code);
+    let (_, view) = fnd.run("forker", "");
+    assert_eq!(view.reason.unwrap().to_string(), "pids", "{}", view.message);
+    assert!(view.message.contains("10"), "{}", view.message);
+    fnd.finish();
+}
+
+#[test]
+fn the_cpu_quota_throttles() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end:\n    pass\n";
+    install(&fnd, "spinner.py", "cpu = \"200m\"", code);
+    let (_, view) = fnd.run("spinner", "");
+    let attempt = &view.attempt_records[0];
+    assert!(attempt.cpu_ms >= 250.0, "{attempt:?}");
+    // 0.3 s of CPU at a fifth of a core take more than a second, most of it held back.
+    assert!(attempt.throttled_ms > 100.0, "{attempt:?}");
+    assert!(attempt.duration_ms > 2.0 * attempt.cpu_ms, "{attempt:?}");
+    fnd.finish();
+}
+
+#[test]
+fn open_files_and_file_size() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "files.sh",
+        "open_files = 99\nfile_size = \"4K\"",
+        "ulimit -n\nulimit -f\n",
+    );
+    assert_eq!(fnd.invoke("files", "").text(), "99\n4\n");
+    fnd.finish();
+}
+
+#[test]
+fn memory_and_cpu_of_an_attempt_are_recorded() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "measured.py",
+        "memory = \"200M\"",
+        "data = bytearray(50 << 20)\nfor n in range(0, len(data), 4096):\n    data[n] = 1\n",
+    );
+    let (_, view) = fnd.run("measured", "");
+    let peak = view.attempt_records[0].memory_peak_bytes.unwrap();
+    assert!((50 << 20..200 << 20).contains(&peak), "{peak}");
+    fnd.finish();
+}
+
+/// The size is a preset; what the manifest says itself wins.
+#[test]
+fn sizes_are_presets() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "sized.sh",
+        "# /// fnd\n# on_load = false\n# size = \"M\"\n# [limits]\n# memory = \"300M\"\n# ///\n:\n",
+    );
+    fnd.wait_ready("sized");
+    let shown = fnd.ctl(&["show", "sized", "-o", "json"]).expect_code(0).json();
+    let limits = &shown["manifest"]["limits"];
+    assert!(
+        limits["memory"].to_string().contains("300") || limits["memory"] == 300 << 20,
+        "{limits}"
+    );
+    assert!(limits.to_string().contains("400"), "{limits}");
+    fnd.finish();
+}

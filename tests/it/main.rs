@@ -1,0 +1,20 @@
+//! End-to-end tests: real `fnd`, `fnd-spawner` and `fndctl`, one module per feature.
+//!
+//! Each test has an fnd of its own in a private root, and ends by looking that nothing of it is left.
+#![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
+
+mod api;
+mod badinput;
+mod corpus;
+mod ctl;
+mod documents;
+mod drop;
+mod examples;
+mod kill;
+mod ledger;
+mod limits;
+mod output;
+mod retry;
+mod running;
+mod status_file;
+mod units;

@@ -1,0 +1,148 @@
+//! Output: kept per attempt, bounded with an exact count, harmless where it is shown.
+
+use fnd_tests::Fnd;
+
+#[track_caller]
+fn install(fnd: &Fnd, name: &str, manifest: &str, script: &str) {
+    fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
+    fnd.drop_file(&format!("{name}.sh"), script);
+    fnd.wait_ready(name);
+}
+
+#[test]
+fn both_streams_are_kept_apart() {
+    let fnd = Fnd::start();
+    install(&fnd, "both", "", "echo out\necho err >&2\nprintf unfinished\n");
+    let (_, view) = fnd.run("both", "");
+    let lines = fnd.logs(view.id);
+    let of = |stream: &str| {
+        lines
+            .iter()
+            .filter(|l| l.stream == stream)
+            .map(|l| l.text.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("stdout"), ["out", "unfinished"]);
+    assert_eq!(of("stderr"), ["err"]);
+    assert!(lines.iter().all(|line| line.attempt == 1 && line.time.ends_with('Z')));
+    let attempt = &view.attempt_records[0];
+    assert_eq!(
+        (attempt.stdout_bytes, attempt.stderr_bytes, attempt.dropped_bytes),
+        (14, 4, 0)
+    );
+    fnd.finish();
+}
+
+/// Head and tail are kept, and what lay between is counted to the byte.
+#[test]
+fn too_much_output_is_cut_and_counted() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "chatty",
+        "[limits]\noutput = \"64K\"\n",
+        "echo first >&2\nyes 123456789 | head -c 5000000 >&2\necho last >&2\n",
+    );
+    let (_, view) = fnd.run("chatty", "");
+    let attempt = &view.attempt_records[0];
+    let written = 6 + 5_000_000 + 5;
+    assert_eq!(attempt.stderr_bytes, written);
+    let kept = written - attempt.dropped_bytes;
+    assert!((32 << 10..=64 << 10).contains(&kept), "{kept} bytes kept");
+    let lines = fnd.logs(view.id);
+    assert_eq!(lines.iter().find(|line| line.stream == "stderr").unwrap().text, "first");
+    assert!(lines.iter().any(|line| line.text == "last"));
+    let note = lines
+        .iter()
+        .find(|line| line.stream == "fnd")
+        .expect("a note says what is missing");
+    assert!(note.text.contains(&attempt.dropped_bytes.to_string()), "{note:?}");
+    fnd.finish();
+}
+
+/// A result that does not fit is an error, not half a result.
+#[test]
+fn a_result_that_is_too_large_is_refused() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "fat",
+        "[limits]\nresult = \"1K\"\n",
+        "head -c 5000 /dev/zero >\"$FND_RESULT\"\n",
+    );
+    let (answer, view) = fnd.run("fat", "");
+    assert!(answer.status.is_server_error());
+    assert_eq!(view.reason.unwrap().to_string(), "result-too-large");
+    fnd.finish();
+}
+
+/// Neither a terminal nor a log takes orders from a function.
+#[test]
+fn control_characters_are_escaped_where_people_see_them() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "hostile",
+        "",
+        "printf '\\033]0;owned\\007\\033[2Jtext\\n' >&2\nexit 3\n",
+    );
+    let (_, view) = fnd.run("hostile", "");
+    assert!(!view.message.contains('\u{1b}'), "{:?}", view.message);
+    for verb in ["logs hostile", "status hostile", "history hostile", "status"] {
+        let shown = on_a_terminal(&fnd, verb);
+        assert!(
+            !shown.contains("\u{1b}]0;") && !shown.contains("\u{1b}[2J") && !shown.contains('\u{7}'),
+            "{verb}: {shown:?}"
+        );
+    }
+    assert!(on_a_terminal(&fnd, "logs hostile").contains("text"));
+    // A pipe gets what was written: whoever reads it decides.
+    assert!(fnd.ctl(&["logs", "hostile"]).out().contains("\u{1b}[2Jtext"));
+    fnd.finish();
+}
+
+/// A gigabyte of output costs neither memory nor disk, and the run ends as it should.
+#[test]
+fn a_flood_of_output_is_survived() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "flood",
+        "[limits]\ntimeout = \"60s\"\n",
+        "head -c 300000000 /dev/zero\necho done >\"$FND_RESULT\"\n",
+    );
+    let (answer, view) = fnd.run("flood", "");
+    assert_eq!(answer.text().trim(), "done");
+    assert_eq!(view.attempt_records[0].stdout_bytes, 300_000_000);
+    assert!(fnd.status().memory_bytes < 200 << 20);
+    fnd.finish();
+}
+
+#[test]
+fn following_ends_with_the_invocation() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "ticks",
+        "",
+        "for n in 1 2 3; do echo \"tick $n\"; sleep 0.05; done\n",
+    );
+    let id = fnd.queue("ticks", "").to_string();
+    let run = fnd.ctl(&["logs", "--id", &id, "-f"]).expect_code(0);
+    for n in 1..=3 {
+        assert!(run.out().contains(&format!("tick {n}")), "{run}");
+    }
+    fnd.finish();
+}
+
+/// Runs `fndctl` with a terminal of its own, which script(1) gives it.
+fn on_a_terminal(fnd: &Fnd, verb: &str) -> String {
+    let command = format!("{} {verb}", fnd_tests::programs::program("fndctl").display());
+    let output = std::process::Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("FND_SOCKET", fnd.socket())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,158 @@
+//! Attempts after the first: retries with growing gaps, polls with what came before.
+
+use fnd_core::outcome::{Exhausted, State};
+use fnd_tests::ask::gaps_ms;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, wait_until};
+
+#[track_caller]
+fn install(fnd: &Fnd, name: &str, manifest: &str, script: &str) {
+    fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
+    fnd.drop_file(&format!("{name}.sh"), script);
+    fnd.wait_ready(name);
+}
+
+/// Without jitter the gaps are the interval, then twice that, and so on; never shorter.
+#[test]
+fn the_gaps_grow_without_jitter() {
+    let fnd = Fnd::start();
+    let policy = "[retry]\nretries = 3\ninterval = \"100ms\"\nfactor = 2.0\njitter = \"none\"\n";
+    install(&fnd, "grows", policy, "echo \"attempt $FND_ATTEMPT\" >&2\nexit 1\n");
+    let view = fnd.wait_end(fnd.queue("grows", ""));
+    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.exhausted, Some(Exhausted::Retries));
+    assert_eq!(view.attempts, 4);
+    assert_eq!(view.message, "attempt 4");
+    let gaps = gaps_ms(&view.attempt_records);
+    for (gap, least) in gaps.iter().zip([100, 200, 400]) {
+        // Both ends are cut to milliseconds.
+        assert!(*gap >= least - 1, "{gaps:?}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn fixed_backoff_and_the_cap() {
+    let fnd = Fnd::start();
+    let fixed = "[retry]\nretries = 2\ninterval = \"60ms\"\nbackoff = \"fixed\"\njitter = \"none\"\n";
+    install(&fnd, "fixed", fixed, "exit 1\n");
+    let capped =
+        "[retry]\nretries = 3\ninterval = \"20ms\"\nfactor = 10.0\nmax_interval = \"50ms\"\njitter = \"none\"\n";
+    install(&fnd, "capped", capped, "exit 1\n");
+    for (name, attempts) in [("fixed", 3), ("capped", 4)] {
+        let view = fnd.wait_end(fnd.queue(name, ""));
+        assert_eq!(view.attempts, attempts, "{name}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn some_exit_codes_are_not_retried() {
+    let fnd = Fnd::start();
+    install(&fnd, "final", "[retry]\nretries = 5\ninterval = \"1ms\"\n", "exit 65\n");
+    install(
+        &fnd,
+        "picky",
+        "[retry]\nretries = 5\ninterval = \"1ms\"\nnot_on_exit = [4]\n",
+        "exit 4\n",
+    );
+    install(
+        &fnd,
+        "only-transient",
+        "[retry]\nretries = 2\ninterval = \"1ms\"\non = [\"transient\"]\n",
+        "exit 1\n",
+    );
+    for (name, reason) in [("final", "failed"), ("picky", "exit-4"), ("only-transient", "exit-1")] {
+        let view = fnd.wait_end(fnd.queue(name, ""));
+        assert_eq!(
+            (view.attempts, view.reason.unwrap().to_string().as_str()),
+            (1, reason),
+            "{name}"
+        );
+        assert_eq!(view.exhausted, None, "{name}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_transient_failure_is_over_when_it_is_over() {
+    let fnd = Fnd::start();
+    let script = "((FND_ATTEMPT == 3)) || exit 75\necho \"$FND_ATTEMPT\"\n";
+    install(
+        &fnd,
+        "shaky",
+        "[retry]\nretries = 5\ninterval = \"5ms\"\njitter = \"none\"\n",
+        script,
+    );
+    let (answer, view) = fnd.run("shaky", "");
+    assert_eq!(answer.text().trim(), "3");
+    assert_eq!(view.state, State::Succeeded);
+    let reasons: Vec<String> = view.attempt_records.iter().map(|a| a.reason.to_string()).collect();
+    assert_eq!(reasons, ["transient", "transient", "ok"]);
+    fnd.finish();
+}
+
+/// Exit 99 with a `[poll]` table: not a retry, and the next attempt gets what this one wrote.
+#[test]
+fn polls_bring_the_previous_result() {
+    let fnd = Fnd::start();
+    let script = "before=0\n[[ -z ${FND_PREVIOUS:-} ]] || before=$(cat \"$FND_PREVIOUS\")\necho $((before + 10)) >\"$FND_RESULT\"\n((FND_POLL == 3)) || exit 99\n";
+    install(&fnd, "polls", "[poll]\nrepeat = \"10ms\"\nuntil = \"1m\"\n", script);
+    let (answer, view) = fnd.run("polls", "");
+    assert_eq!(answer.text().trim(), "40");
+    assert_eq!((view.attempts, view.polls), (4, 3));
+    fnd.finish();
+}
+
+#[test]
+fn polling_gives_up_at_until() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "never",
+        "[poll]\nrepeat = \"20ms\"\nuntil = \"200ms\"\n",
+        "exit 99\n",
+    );
+    let view = fnd.wait_end(fnd.queue("never", ""));
+    assert_eq!(view.state, State::Failed);
+    assert_eq!(view.exhausted, Some(Exhausted::Poll));
+    assert_eq!(view.reason.unwrap().to_string(), "execute-again");
+    fnd.finish();
+}
+
+/// The deadline is over everything: attempts and the gaps between them.
+#[test]
+fn the_deadline_ends_retries() {
+    let fnd = Fnd::start();
+    let manifest = "[limits]\ndeadline = \"500ms\"\n[retry]\nretries = 100\ninterval = \"50ms\"\nbackoff = \"fixed\"\n";
+    install(&fnd, "hurried", manifest, "exit 1\n");
+    let view = fnd.wait_end(fnd.queue("hurried", ""));
+    assert_eq!(view.state, State::Failed);
+    // It ran out either between two attempts or under one, which then ends for that reason.
+    let under_one = view.reason.is_some_and(|reason| reason.to_string() == "deadline");
+    assert!(under_one || view.exhausted == Some(Exhausted::Deadline), "{view:?}");
+    assert!(view.attempts < 100);
+    fnd.finish();
+}
+
+/// While it waits for a retry it is `waiting`, says until when, and can be cancelled.
+#[test]
+fn a_waiting_retry_can_be_seen_and_cancelled() {
+    let fnd = Fnd::start();
+    install(&fnd, "patient", "[retry]\nretries = 1\ninterval = \"1h\"\n", "exit 1\n");
+    let id = fnd.queue("patient", "");
+    let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
+    assert!(view.next_attempt_at.is_some());
+    let status = wait_until("the status file to say so", PATIENCE, || {
+        fnd.status_file("patient").filter(|status| status["status"] == "failed")
+    });
+    assert!(status["next_attempt_at"].is_string(), "{status}");
+    assert!(
+        fnd.client()
+            .post(&format!("/v1/invocations/{id}/cancel"), "")
+            .status
+            .is_success()
+    );
+    assert_eq!(fnd.wait_end(id).state, State::Cancelled);
+    fnd.finish();
+}

@@ -1,0 +1,251 @@
+//! Invocations: payload and result over the API, queues, concurrency, cancel, enable and disable.
+
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::State;
+use fnd_tests::ask::word;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, wait_until};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+/// A script that waits until a file `go` is in the directory given by `GATE`.
+const GATED: &str = "#!/usr/bin/env bash\ntouch \"$GATE/$FND_INVOCATION\"\nuntil [[ -e $GATE/go ]]; do sleep 0.02; done\necho through\n";
+
+/// Puts a gated function in place and returns its gate, a directory that any user may write.
+fn gated(fnd: &Fnd, name: &str, manifest: &str) -> PathBuf {
+    let gate = fnd.path(&format!("gate-{name}"));
+    fs::create_dir(&gate).unwrap();
+    fs::set_permissions(&gate, fs::Permissions::from_mode(0o777)).unwrap();
+    fnd.drop_file(
+        &format!("{name}.toml"),
+        &format!(
+            "on_load = false\n{manifest}\n[env]\nGATE = {:?}\n",
+            gate.display().to_string()
+        ),
+    );
+    fnd.drop_file(&format!("{name}.sh"), GATED);
+    fnd.wait_ready(name);
+    gate
+}
+
+#[track_caller]
+fn wait_started(gate: &std::path::Path, id: InvocationId) {
+    let mark = gate.join(id.to_string());
+    wait_until("a gated run to start", PATIENCE, || mark.exists().then_some(()));
+}
+
+#[test]
+fn payload_in_result_out() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "echo.py",
+        "# /// fnd\n# on_load = false\n# ///\nimport sys\nsys.stdout.write(sys.stdin.read())\n",
+    );
+    fnd.wait_ready("echo");
+    let answer = fnd.invoke("echo", r#"{"name": "Ada"}"#);
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.json::<serde_json::Value>(), serde_json::json!({"name": "Ada"}));
+
+    let plain = fnd.client().call(
+        "POST",
+        "/v1/functions/echo/invoke",
+        &[("content-type", "text/plain")],
+        b"just text",
+    );
+    assert_eq!(plain.text(), "just text");
+    assert!(
+        plain
+            .header("content-type")
+            .unwrap_or_default()
+            .starts_with("text/plain")
+    );
+    fnd.finish();
+}
+
+#[test]
+fn an_asynchronous_invocation_is_kept_and_found_again() {
+    let fnd = Fnd::start();
+    fnd.drop_file("later.sh", "# /// fnd\n# on_load = false\n# ///\necho '{\"n\": 1}'\n");
+    fnd.wait_ready("later");
+    let id = fnd.queue("later", "");
+    let view = fnd.wait_end(id);
+    assert_eq!(view.state, State::Succeeded);
+    assert_eq!(word(&view.trigger), "manual");
+    assert_eq!(view.attempts, 1);
+    let attempt = view.attempt_records.first().unwrap();
+    assert_eq!(attempt.exit_code, Some(0));
+    assert!(attempt.duration_ms > 0.0 && attempt.cpu_ms > 0.0, "{attempt:?}");
+    assert_eq!(fnd.result(id).json::<serde_json::Value>(), serde_json::json!({"n": 1}));
+    fnd.finish();
+}
+
+#[test]
+fn no_more_run_at_once_than_the_pool_allows() {
+    let fnd = Fnd::start();
+    let gate = gated(&fnd, "narrow", "[pool]\nmax = 2");
+    let ids: Vec<InvocationId> = (0..4).map(|_| fnd.queue("narrow", "")).collect();
+    wait_started(&gate, ids[0]);
+    wait_started(&gate, ids[1]);
+    let function = fnd.wait_function("narrow", "to have two waiting", |function| function.queued == 2);
+    assert_eq!(function.running, 2);
+    assert_eq!(fs::read_dir(&gate).unwrap().count(), 2);
+    fs::write(gate.join("go"), "").unwrap();
+    for id in ids {
+        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    }
+    fnd.finish();
+}
+
+/// A caller is told at once; a trigger that nobody waits for leaves a record (later issues have such).
+#[test]
+fn overlap_skip_and_reject() {
+    let fnd = Fnd::start();
+    for policy in ["skip", "reject"] {
+        let gate = gated(
+            &fnd,
+            policy,
+            &format!("[pool]\nmax = 1\n[queue]\noverlap = \"{policy}\""),
+        );
+        let running = fnd.queue(policy, "");
+        wait_started(&gate, running);
+        let refused = fnd.invoke(policy, "");
+        assert_eq!(refused.status, 429, "{}", refused.text());
+        assert_eq!(refused.problem().code, "overlap");
+        fs::write(gate.join("go"), "").unwrap();
+        assert_eq!(fnd.wait_end(running).state, State::Succeeded);
+        assert_eq!(fnd.history(policy).len(), 1);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn overlap_replace_cancels_the_one_that_runs() {
+    let fnd = Fnd::start();
+    let gate = gated(&fnd, "replaces", "[pool]\nmax = 1\n[queue]\noverlap = \"replace\"");
+    let old = fnd.queue("replaces", "");
+    wait_started(&gate, old);
+    let new = fnd.queue("replaces", "");
+    wait_started(&gate, new);
+    assert_eq!(fnd.wait_end(old).state, State::Cancelled);
+    fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(new).state, State::Succeeded);
+    fnd.finish();
+}
+
+#[test]
+fn a_full_queue_says_so_and_when_to_come_back() {
+    let fnd = Fnd::start();
+    let gate = gated(&fnd, "full", "[pool]\nmax = 1\n[queue]\nmax = 1");
+    let first = fnd.queue("full", "");
+    wait_started(&gate, first);
+    let second = fnd.queue("full", "");
+    let refused = fnd.invoke("full", "");
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    assert_eq!(refused.problem().code, "queue-full");
+    fs::write(gate.join("go"), "").unwrap();
+    for id in [first, second] {
+        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn cancel_ends_what_runs_and_what_waits() {
+    let fnd = Fnd::start();
+    let gate = gated(&fnd, "cancelled", "[pool]\nmax = 1");
+    let running = fnd.queue("cancelled", "");
+    wait_started(&gate, running);
+    let waiting = fnd.queue("cancelled", "");
+    for id in [waiting, running] {
+        let answer = fnd.client().post(&format!("/v1/invocations/{id}/cancel"), "");
+        assert!(answer.status.is_success(), "{}", answer.text());
+        let view = fnd.wait_end(id);
+        assert_eq!(view.state, State::Cancelled);
+        assert_eq!(view.reason.unwrap().to_string(), "cancelled");
+    }
+    assert!(!gate.join(waiting.to_string()).exists(), "a cancelled one was started");
+    fnd.finish();
+}
+
+#[test]
+fn a_disabled_function_does_not_run_until_enabled() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file("switch.sh", "# /// fnd\n# on_load = false\n# ///\necho on\n");
+    fnd.wait_ready("switch");
+    let _ = fnd.ctl(&["disable", "switch"]).expect_code(0);
+    let disabled = fnd.wait_function("switch", "to be disabled", |function| {
+        word(&function.state) == "disabled"
+    });
+    assert!(disabled.version.is_some());
+    assert_eq!(fnd.invoke("switch", "").status, 503);
+    // An administrator's decision outlives a restart.
+    fnd.stop();
+    fnd.launch();
+    let _ = fnd.wait_function("switch", "to be still disabled", |function| {
+        word(&function.state) == "disabled"
+    });
+    let _ = fnd.ctl(&["enable", "switch"]).expect_code(0);
+    fnd.wait_ready("switch");
+    assert_eq!(fnd.invoke("switch", "").text().trim(), "on");
+    fnd.finish();
+}
+
+/// A function that fails fails its invocations, never itself.
+#[test]
+fn a_failing_function_stays_ready() {
+    let fnd = Fnd::start();
+    fnd.drop_file("fails.sh", "# /// fnd\n# on_load = false\n# ///\nexit 1\n");
+    fnd.wait_ready("fails");
+    for _ in 0..6 {
+        let (answer, view) = fnd.run("fails", "");
+        assert_eq!(answer.status, 500);
+        assert_eq!(view.state, State::Failed);
+    }
+    let function = fnd.function("fails").unwrap();
+    assert_eq!(word(&function.state), "ready");
+    assert_eq!((function.runs, function.failures), (6, 6));
+    fnd.finish();
+}
+
+/// Nothing of the daemon's environment or rights comes with.
+#[test]
+fn a_function_is_a_user_of_its_own() {
+    fnd_tests::require!(root);
+    let fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# ///\necho \"$(id -u) $(grep -c . /proc/self/status) $(grep -E '^(CapEff|NoNewPrivs):' /proc/self/status | tr -d '\\t\\n')\"\nenv | cut -d= -f1 | sort >&2\n";
+    for name in ["one", "two"] {
+        fnd.drop_file(&format!("{name}.sh"), script);
+        fnd.wait_ready(name);
+    }
+    let mut uids = Vec::new();
+    for name in ["one", "two"] {
+        let (answer, view) = fnd.run(name, "");
+        let text = answer.text();
+        assert!(
+            text.contains("CapEff:0000000000000000") && text.contains("NoNewPrivs:1"),
+            "{text}"
+        );
+        let uid: u32 = text.split(' ').next().unwrap().parse().unwrap();
+        assert!((70_000..100_000).contains(&uid), "{uid}");
+        uids.push(uid);
+        let names: Vec<String> = fnd
+            .logs(view.id)
+            .into_iter()
+            .filter(|l| l.stream == "stderr")
+            .map(|l| l.text)
+            .collect();
+        assert!(
+            !names.iter().any(|name| name.starts_with("CARGO") || name == "NEXTEST"),
+            "{names:?}"
+        );
+        assert!(
+            names.contains(&"FND_DEADLINE".to_owned()) && names.contains(&"TRACEPARENT".to_owned()),
+            "{names:?}"
+        );
+    }
+    assert_ne!(uids[0], uids[1]);
+    fnd.finish();
+}

@@ -1,0 +1,110 @@
+//! The status file of a function: KEP 90's keys exact, whole at any moment.
+
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, wait_until};
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn pending_before_the_first_run_and_true_after_each() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "hello.sh",
+        "# /// fnd\n# on_load = false\n# ///\nread -r n\n: \"${n:=0}\"\necho '{\"n\": '\"$n\"'}'\nexit \"$n\"\n",
+    );
+    fnd.wait_ready("hello");
+    let pending = wait_until("the status file", PATIENCE, || fnd.status_file("hello"));
+    assert_eq!(pending["status"], "pending");
+    assert_eq!(pending["function"], "hello");
+
+    let (_, view) = fnd.run("hello", "0");
+    let fine = wait_until("the first run in the status file", PATIENCE, || {
+        fnd.status_file("hello")
+            .filter(|status| status["invocation"] == view.id.to_string())
+    });
+    assert_eq!(
+        (fine["status"].as_str(), fine["reason"].as_str()),
+        (Some("succeeded"), Some("ok"))
+    );
+    assert_eq!(fine["result"], serde_json::json!({"n": 0}));
+    for key in [
+        "message",
+        "timestamp",
+        "version",
+        "state",
+        "trigger",
+        "attempt",
+        "poll",
+        "exit_code",
+        "started_at",
+        "duration_ms",
+        "cpu_ms",
+        "memory_peak_bytes",
+        "next_attempt_at",
+        "next_run_at",
+        "runs",
+        "failures",
+        "error",
+    ] {
+        assert!(fine.get(key).is_some(), "no `{key}` in {fine}");
+    }
+    assert_eq!(
+        (
+            fine["attempt"].as_u64(),
+            fine["exit_code"].as_u64(),
+            fine["runs"].as_u64()
+        ),
+        (Some(1), Some(0), Some(1))
+    );
+
+    let (_, view) = fnd.run("hello", "3");
+    let failed = wait_until("the second run in the status file", PATIENCE, || {
+        fnd.status_file("hello")
+            .filter(|status| status["invocation"] == view.id.to_string())
+    });
+    assert_eq!(
+        (failed["status"].as_str(), failed["reason"].as_str()),
+        (Some("failed"), Some("exit-3"))
+    );
+    assert_eq!(
+        (failed["runs"].as_u64(), failed["failures"].as_u64()),
+        (Some(2), Some(1))
+    );
+    fnd.finish();
+}
+
+#[test]
+fn its_name_and_mode() {
+    let fnd = Fnd::start_with(&Setup::default().config("[status]\nmode = \"0600\"\n"));
+    fnd.drop_file("ops/grouped.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("ops/grouped");
+    wait_until("the status file", PATIENCE, || fnd.status_file("ops/grouped"));
+    let path = fnd.path("run/status/ops.grouped.json");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    fnd.remove("ops/grouped.sh");
+    wait_until("the status file to go with the function", PATIENCE, || {
+        (!path.exists()).then_some(())
+    });
+    fnd.finish();
+}
+
+/// Whoever reads at any moment reads a whole file: it is replaced, never rewritten.
+#[test]
+fn it_is_never_torn() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "busy.sh",
+        "# /// fnd\n# on_load = false\n# ///\nhead -c 20000 /dev/zero | tr '\\0' z\n",
+    );
+    fnd.wait_ready("busy");
+    wait_until("the status file", PATIENCE, || fnd.status_file("busy"));
+    let ids: Vec<_> = (0..20).map(|_| fnd.queue("busy", "")).collect();
+    let mut ended = 0;
+    while ended < ids.len() {
+        for _ in 0..50 {
+            // Panics where it is torn.
+            assert!(fnd.status_file("busy").is_some());
+        }
+        ended = fnd.history("busy").iter().filter(|view| view.state.is_final()).count();
+    }
+    fnd.finish();
+}

@@ -1,0 +1,417 @@
+//! One real fnd in a private root: started, fed with files, asked, stopped.
+
+use crate::client::Client;
+use crate::ctl::{self, Run};
+use crate::leftovers::Mark;
+use crate::programs::{deno_for_functions, program, repository};
+use crate::require::can_limit;
+use crate::wait::{PATIENCE, wait_until};
+use fnd_core::api::NodeStatus;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
+
+/// How a fnd is started.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Text of `fnd.toml`; where deno is, is added to it.
+    pub config: String,
+    /// More arguments.
+    pub arguments: Vec<String>,
+    /// Function files that are there before it starts: path below the functions directory, content, mode.
+    pub files: Vec<(String, Vec<u8>, u32)>,
+}
+
+impl Setup {
+    /// Returns the set-up with a file that is there at the start.
+    #[must_use]
+    pub fn file(mut self, path: &str, content: &str) -> Self {
+        self.files.push((path.to_owned(), content.as_bytes().to_vec(), 0o644));
+        self
+    }
+
+    /// Returns the set-up with a configuration.
+    #[must_use]
+    pub fn config(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.config);
+        self
+    }
+}
+
+/// A running fnd (with its spawner) and its private root.
+#[derive(Debug)]
+pub struct Fnd {
+    root: TempDir,
+    mark: Mark,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Fnd {
+    /// Starts one with nothing special; returns when it answers.
+    ///
+    /// # Panics
+    /// When it doesn't: the panic has its log.
+    #[track_caller]
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(&Setup::default())
+    }
+
+    /// Starts one as `setup` says; returns when it answers.
+    ///
+    /// # Panics
+    /// When it doesn't: the panic has its log.
+    #[track_caller]
+    #[must_use]
+    pub fn start_with(setup: &Setup) -> Self {
+        let mut fnd = Self::prepare(setup);
+        fnd.launch();
+        fnd
+    }
+
+    /// Makes the private root without starting anything.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[must_use]
+    pub fn prepare(setup: &Setup) -> Self {
+        let root = tempfile::Builder::new()
+            .prefix("fnd-test-")
+            .tempdir()
+            .expect("a temporary directory");
+        // Functions run as users of their own and reach their code through it.
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+        for directory in ["functions", "state", "run"] {
+            fs::create_dir(root.path().join(directory)).expect("a directory in it");
+        }
+        let mut config = setup.config.clone();
+        if let Some(deno) = deno_for_functions(root.path()) {
+            config += &format!(
+                "\n[runtimes.deno]\ninterpreters = {{ \"2\" = {:?} }}\n",
+                deno.display().to_string()
+            );
+        }
+        fs::write(root.path().join("fnd.toml"), config).expect("the configuration is written");
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let cgroup = format!("fnd-test-{}-{number}", std::process::id());
+        let at = |name: &str| root.path().join(name).display().to_string();
+        let mut arguments = vec![
+            "--config".to_owned(),
+            at("fnd.toml"),
+            "--functions".to_owned(),
+            at("functions"),
+        ];
+        arguments.extend(["--state".to_owned(), at("state"), "--run-dir".to_owned(), at("run")]);
+        arguments.extend([
+            "--runtimes".to_owned(),
+            repository().join("runtimes").display().to_string(),
+        ]);
+        if can_limit() {
+            arguments.extend(["--cgroup-root".to_owned(), cgroup.clone()]);
+        } else {
+            arguments.push("--best-effort-limits".to_owned());
+        }
+        arguments.extend(setup.arguments.iter().cloned());
+        let mark = Mark {
+            cgroup,
+            root: root.path().to_path_buf(),
+        };
+        let fnd = Self {
+            root,
+            mark,
+            arguments,
+            child: None,
+        };
+        for (path, content, mode) in &setup.files {
+            fnd.drop_bytes(path, content, *mode);
+        }
+        fnd
+    }
+
+    /// Starts the prepared or stopped fnd again, on the same state; returns when it answers.
+    ///
+    /// # Panics
+    /// When it doesn't: the panic has its log.
+    #[track_caller]
+    pub fn launch(&mut self) {
+        self.child = Some(self.command().spawn().expect("fnd starts"));
+        wait_until("fnd to answer on its control socket", PATIENCE, || {
+            if let Some(status) = self.ended() {
+                panic!("fnd ended at its start: {status}\n{}", self.log());
+            }
+            self.client()
+                .try_call("GET", "/healthz", &[], b"")
+                .ok()
+                .filter(|answer| answer.status.is_success())
+        });
+    }
+
+    /// Returns the command that starts it, its log appended to a file.
+    ///
+    /// # Panics
+    /// When the log cannot be opened.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let log = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.path("fnd.log"))
+            .expect("the log opens");
+        let mut command = Command::new(program("fnd"));
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.root.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a descriptor"))
+            .stderr(log);
+        command
+    }
+
+    /// Returns a path in the private root.
+    #[must_use]
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    /// Returns the path of a file in the functions directory.
+    #[must_use]
+    pub fn function_path(&self, name: &str) -> PathBuf {
+        self.path("functions").join(name)
+    }
+
+    /// Returns the control socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.path("run/control.sock")
+    }
+
+    /// Returns a caller of its API.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new(&self.socket())
+    }
+
+    /// Returns what it logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.path("fnd.log")).unwrap_or_default()).into_owned()
+    }
+
+    /// Returns its process id.
+    ///
+    /// # Panics
+    /// When it is not running.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("fnd is running").id()
+    }
+
+    /// Returns what finds its processes and cgroups.
+    #[must_use]
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Runs `fndctl` on its socket.
+    #[must_use]
+    pub fn ctl<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Run {
+        self.ctl_with(arguments, b"")
+    }
+
+    /// Runs `fndctl` on its socket with standard input.
+    #[must_use]
+    pub fn ctl_with<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Run {
+        ctl::fndctl(arguments, input, &[("FND_SOCKET", &self.socket())])
+    }
+
+    /// Puts a function file in place as a careful editor does: written beside it, then renamed.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn drop_file(&self, path: &str, content: &str) {
+        self.drop_bytes(path, content.as_bytes(), 0o644);
+    }
+
+    /// Puts an executable file in place.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn drop_executable(&self, path: &str, content: &[u8]) {
+        self.drop_bytes(path, content, 0o755);
+    }
+
+    /// Puts a file with any bytes and mode in place, making its directory.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn drop_bytes(&self, path: &str, content: &[u8], mode: u32) {
+        let target = self.function_path(path);
+        let directory = target.parent().expect("a file has a directory");
+        fs::create_dir_all(directory).expect("its directory is made");
+        let name = target.file_name().expect("a file has a name").to_string_lossy();
+        let temporary = directory.join(format!(".{name}.tmp"));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&temporary)
+            .expect("a file in the functions directory");
+        file.write_all(content).expect("it is written");
+        // The mode at creation is cut by the umask; tests of modes mean what they say.
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)).expect("its mode is set");
+        fs::rename(&temporary, &target).expect("it is renamed into place");
+    }
+
+    /// Removes a file from the functions directory.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn remove(&self, path: &str) {
+        fs::remove_file(self.function_path(path)).expect("the function's file is removed");
+    }
+
+    /// Returns how fnd ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut()?.try_wait().expect("an own child can be asked")
+    }
+
+    /// Sends fnd a signal.
+    ///
+    /// # Panics
+    /// When it is not running.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).expect("a pid is a positive i32");
+        kill(Pid::from_raw(pid), signal).expect("an own child can be signalled");
+    }
+
+    /// Returns fnd's exit code after its end, having looked that nothing is left.
+    ///
+    /// # Panics
+    /// When it does not end in time, or leaves a process or a cgroup.
+    #[track_caller]
+    pub fn wait_stopped(&mut self) -> Option<i32> {
+        self.wait_end_without(Mark::find)
+    }
+
+    /// Returns fnd's exit code after an end that left nobody to tidy up: no process may be left, empty cgroups may.
+    ///
+    /// # Panics
+    /// When it does not end in time, or leaves a process.
+    #[track_caller]
+    pub fn wait_died(&mut self) -> Option<i32> {
+        self.wait_end_without(Mark::processes)
+    }
+
+    #[track_caller]
+    fn wait_end_without(&mut self, leftovers: impl Fn(&Mark) -> Vec<String>) -> Option<i32> {
+        let status = wait_until("fnd to end", PATIENCE, || self.ended());
+        self.child = None;
+        let start = crate::now();
+        loop {
+            let left = leftovers(&self.mark);
+            if left.is_empty() {
+                return status.code();
+            }
+            assert!(start.elapsed() < PATIENCE, "fnd left {left:#?}");
+            crate::wait::pause();
+        }
+    }
+
+    /// Stops it as Ctrl-C does: what runs is finished first.
+    ///
+    /// # Panics
+    /// When it does not end well, or leaves something.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        assert_eq!(self.wait_stopped(), Some(0), "{}", self.log());
+    }
+
+    /// Stops it at once: what runs is killed.
+    ///
+    /// # Panics
+    /// When it does not end, or leaves something.
+    #[track_caller]
+    pub fn stop_now(&mut self) {
+        self.signal(Signal::SIGTERM);
+        // Two signals at once are one: signals don't queue.
+        wait_until("fnd to have seen the first signal", PATIENCE, || {
+            if self.ended().is_some() {
+                return Some(());
+            }
+            let answer = self.client().try_call("GET", "/v1/status", &[], b"").ok()?;
+            (answer.json::<NodeStatus>().state != "running").then_some(())
+        });
+        if self.ended().is_none() {
+            self.signal(Signal::SIGTERM);
+        }
+        self.wait_stopped();
+    }
+
+    /// Kills it with SIGKILL, as a crash would, and returns when nothing of it is left.
+    ///
+    /// # Panics
+    /// When something is.
+    #[track_caller]
+    pub fn crash(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.wait_stopped();
+    }
+
+    /// Ends the test: stops fnd and looks that nothing is left.
+    ///
+    /// # Panics
+    /// As [`stop`](Self::stop).
+    #[track_caller]
+    pub fn finish(mut self) {
+        self.stop();
+    }
+}
+
+impl Drop for Fnd {
+    #[expect(clippy::print_stderr, reason = "a failed test shows what the daemon saw")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of fnd\n{}--- end of the log", self.log());
+        }
+        if let Some(mut child) = self.child.take() {
+            // The test failed or forgot: its own assertion says so. Here only the machine is left clean.
+            let _ = child.kill();
+            let _ = child.wait();
+            let start = crate::now();
+            while !self.mark.processes().is_empty() && start.elapsed() < PATIENCE / 4 {
+                crate::wait::pause();
+            }
+        }
+        self.mark.sweep();
+        remove_read_only(self.root.path());
+    }
+}
+
+/// Makes directories below writable, so that the temporary directory can be removed: versions are installed read-only.
+fn remove_read_only(directory: &Path) {
+    if nix::unistd::geteuid().is_root() {
+        return;
+    }
+    // What can't be changed shows itself when the directory is removed.
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_read_only(&entry.path());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a stopped fnd must not leave behind: processes and cgroups.
+
+use crate::require::cgroup2;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names what belongs to one private fnd.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Name of its top-level cgroups.
+    pub cgroup: String,
+    /// Its private root; every function's environment has paths below it.
+    pub root: PathBuf,
+}
+
+impl Mark {
+    /// Returns what is left, described for people: empty when all is gone.
+    #[must_use]
+    pub fn find(&self) -> Vec<String> {
+        let mut left = self.processes();
+        left.extend(
+            self.cgroups()
+                .into_iter()
+                .map(|path| format!("cgroup {}", path.display())),
+        );
+        left
+    }
+
+    /// Returns the processes that are in its cgroups or carry its paths in their environment.
+    #[must_use]
+    pub fn processes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else {
+                continue;
+            };
+            if pid != std::process::id() && self.owns(&entry.path()) {
+                let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                found.push(format!("process {pid} `{}`", command.trim()));
+            }
+        }
+        found
+    }
+
+    /// A process that ended meanwhile can't be read, and is not left. A zombie is: somebody forgot it.
+    fn owns(&self, process: &Path) -> bool {
+        let cgroups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        if cgroups
+            .lines()
+            .any(|line| line.split(['/', ':']).any(|part| part == self.cgroup))
+        {
+            return true;
+        }
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        let root = self.root.as_os_str().as_encoded_bytes();
+        environment.windows(root.len()).any(|window| window == root)
+    }
+
+    /// Returns its top-level cgroups, in every hierarchy.
+    #[must_use]
+    pub fn cgroups(&self) -> Vec<PathBuf> {
+        let base = Path::new("/sys/fs/cgroup");
+        let hierarchies = fs::read_dir(base)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path());
+        std::iter::once(base.to_path_buf())
+            .chain(hierarchies)
+            .map(|path| path.join(&self.cgroup))
+            .filter(|path| path.exists())
+            .collect()
+    }
+
+    /// Kills and removes what a failed test left, so that the next one finds a clean machine.
+    pub fn sweep(&self) {
+        if let Some(tree) = cgroup2() {
+            // Not there, or empty already: nothing to kill.
+            let _ = fs::write(tree.join(&self.cgroup).join("cgroup.kill"), "1");
+        }
+        for cgroup in self.cgroups() {
+            remove_tree(&cgroup);
+        }
+    }
+}
+
+/// Removes a cgroup and those below it; one that is still busy stays, and is reported.
+fn remove_tree(cgroup: &Path) {
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(cgroup);
+}

@@ -1,0 +1,69 @@
+//! Where the programs under test and the interpreters are.
+
+use crate::require::is_root;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Returns the repository.
+#[must_use]
+pub fn repository() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().map_or_else(|| tests.to_path_buf(), Path::to_path_buf)
+}
+
+/// Returns a built program. They lie beside the running test, or where `FND_BIN_DIR` says.
+///
+/// # Panics
+/// When it was not built: `cargo build` does.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let directory = std::env::var_os("FND_BIN_DIR").map_or_else(beside_me, PathBuf::from);
+    let path = directory.join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build` first (`make test` does)",
+        path.display()
+    );
+    path
+}
+
+fn beside_me() -> PathBuf {
+    let me = std::env::current_exe().expect("a running program has a path");
+    let mut directory = me.parent().map(Path::to_path_buf).unwrap_or_default();
+    if directory.ends_with("deps") {
+        directory.pop();
+    }
+    directory
+}
+
+/// Returns deno's binary: `FND_DENO`, or the one set-up brought.
+#[must_use]
+pub fn deno() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("FND_DENO").filter(|path| !path.is_empty()) {
+        return Some(PathBuf::from(path)).filter(|path| path.exists());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let platform = if cfg!(target_arch = "aarch64") {
+        "linux-arm64-glibc"
+    } else {
+        "linux-x64-glibc"
+    };
+    Some(target.join("deno/node_modules/@deno").join(platform).join("deno")).filter(|path| path.exists())
+}
+
+/// Returns deno where a function's own user can start it: in `directory`, if the way to it is closed to others.
+///
+/// # Panics
+/// When the copy fails.
+#[must_use]
+pub fn deno_for_functions(directory: &Path) -> Option<PathBuf> {
+    let deno = fs::canonicalize(deno()?).ok()?;
+    let closed = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o001 == 0);
+    if !is_root() || !deno.ancestors().any(closed) {
+        return Some(deno);
+    }
+    let copy = directory.join("deno");
+    fs::copy(&deno, &copy).expect("deno is copied into the private root");
+    Some(copy)
+}

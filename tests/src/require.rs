@@ -1,0 +1,94 @@
+//! What a test needs of the machine. Without it the test is skipped, and says why; `FND_REQUIRE=root,cgroup,deno` (a list)
+//! makes that a failure, so that a build machine cannot quietly lose a part of the suite.
+
+use crate::programs;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Leaves the test unless the machine has what is named: `require!(root, cgroup)`.
+#[macro_export]
+macro_rules! require {
+    ($($need:ident),+) => {
+        if !$crate::require::met(&[$(stringify!($need)),+]) {
+            return;
+        }
+    };
+}
+
+/// Says whether every need is met; notes the skip otherwise.
+///
+/// # Panics
+/// When a need is not met although `FND_REQUIRE` names it, or when it is not known.
+#[must_use]
+#[expect(clippy::print_stderr, reason = "a skip says so")]
+pub fn met(needs: &[&str]) -> bool {
+    let required = std::env::var("FND_REQUIRE").unwrap_or_default();
+    for need in needs {
+        let Some(why) = missing(need) else { continue };
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        assert!(
+            !required.split(',').any(|r| r.trim() == *need),
+            "{test}: FND_REQUIRE names `{need}`, but {why}"
+        );
+        eprintln!("skipped: {test}: {why}");
+        note(&format!("{test}: {why}"));
+        return false;
+    }
+    true
+}
+
+fn note(line: &str) {
+    let Some(path) = std::env::var_os("FND_SKIP_LOG") else {
+        return;
+    };
+    if let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(path) {
+        // The list is for people; the skip was printed already.
+        let _ = file.write_all(format!("{line}\n").as_bytes());
+    }
+}
+
+fn missing(need: &str) -> Option<&'static str> {
+    match need {
+        "root" => (!is_root()).then_some("not running as root"),
+        "cgroup" => (!can_limit()).then_some("no cgroups that this user may make"),
+        "deno" => programs::deno()
+            .is_none()
+            .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
+        "units" => (!Path::new("/usr/bin/systemd-analyze").exists()).then_some("no systemd-analyze"),
+        other => panic!("`{other}` is not a need this harness knows"),
+    }
+}
+
+/// Says whether tests run as root.
+#[must_use]
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Returns the cgroup2 tree: the unified one, or the one beside version 1.
+#[must_use]
+pub fn cgroup2() -> Option<PathBuf> {
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|path| path.join("cgroup.controllers").exists())
+}
+
+/// Says whether limits can be enforced: root, and a cgroup2 tree that can be written and kills.
+#[must_use]
+pub fn can_limit() -> bool {
+    let Some(tree) = cgroup2().filter(|_| is_root()) else {
+        return false;
+    };
+    let thread = format!("{:?}", std::thread::current().id());
+    let number: String = thread.chars().filter(char::is_ascii_digit).collect();
+    let probe = tree.join(format!("fnd-probe-{}-{number}", std::process::id()));
+    if fs::create_dir(&probe).is_err() {
+        return false;
+    }
+    let kills = probe.join("cgroup.kill").exists();
+    // Nothing is in it; a busy one would be found by the leftovers check of the next run.
+    let _ = fs::remove_dir(&probe);
+    kills
+}
