@@ -6,8 +6,8 @@ use crate::control::backend::{
 use crate::driver::{Asked, Daemon};
 use crate::ledger;
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView, ValidateReport,
-    ValidateRequest,
+    AttemptView, FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView,
+    ValidateReport, ValidateRequest,
 };
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
@@ -17,6 +17,7 @@ use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
 use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::{Event, ReplyTo, Submit};
+use fnd_core::units;
 use fnd_files::Disk;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -133,7 +134,9 @@ impl Backend for Control {
                 (None, Some(stored)) => stored,
                 (None, None) => return Ok(None),
             };
-            Ok(Some(ledger::invocation_view(record, &attempts)))
+            let mut view = InvocationView::of(&record);
+            view.attempt_records = attempts.iter().map(AttemptView::of).collect();
+            Ok(Some(view))
         })
     }
 
@@ -276,12 +279,19 @@ impl Backend for Control {
     fn sizes(&self) -> Vec<SizeView> {
         let state = self.daemon.state.borrow();
         let sizes = state.settings.settings.sizes.iter();
-        sizes
+        let mut views: Vec<SizeView> = sizes
             .map(|(name, limits)| SizeView {
                 name: name.clone(),
                 limits: limits.clone(),
             })
-            .collect()
+            .collect();
+        // Smallest first: by memory, then by CPU; what a size leaves open counts as nothing.
+        views.sort_by_key(|view| {
+            let memory = view.limits.get("memory").and_then(|text| units::parse_size(text).ok());
+            let cpu = view.limits.get("cpu").and_then(|text| units::parse_cpu(text).ok());
+            (memory, cpu)
+        });
+        views
     }
 
     fn config(&self) -> serde_json::Value {

@@ -124,7 +124,13 @@ fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(
                 format!("; next attempt {again}")
             };
             let reason = function.reason.map(|reason| reason.to_string()).unwrap_or_default();
-            lines.push(format!("{}: {reason}: {}{again}", function.function, function.message));
+            // Words about an end often begin with its name.
+            let why = if function.message.starts_with(&reason) {
+                ""
+            } else {
+                &format!("{reason}: ")
+            };
+            lines.push(format!("{}: {why}{}{again}", function.function, function.message));
         }
     }
     if !lines.is_empty() {

@@ -2,7 +2,6 @@
 
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::Action;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,27 +25,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the command of a storing action, or the action back.
-    ///
-    /// # Errors
-    /// The action, where it is not one that stores.
-    pub fn of(action: Action) -> Result<Self, Action> {
-        match action {
-            Action::Store(accepted) => Ok(Self::Store(accepted)),
-            Action::Record(attempt, record) => Ok(Self::Record(attempt, record)),
-            Action::Update(record) => Ok(Self::Update(record)),
-            Action::StoreEnabled { function, enabled } => Ok(Self::StoreEnabled { function, enabled }),
-            other @ (Action::Spawn(_)
-            | Action::Term(_)
-            | Action::Kill(_)
-            | Action::Release { .. }
-            | Action::Reply(..)
-            | Action::Status(_)
-            | Action::Notice(_)
-            | Action::Drained) => Err(other),
-        }
-    }
-
     /// Roughly the memory it holds.
     fn size(&self) -> usize {
         let result = |record: &InvocationRecord| record.result.as_ref().map_or(0, |result| result.data.len());

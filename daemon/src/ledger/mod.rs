@@ -11,7 +11,6 @@ mod retention;
 mod rows;
 mod schema;
 mod store;
-mod view;
 mod writer;
 
 #[cfg(test)]
@@ -22,7 +21,6 @@ pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf};
 pub use restore::LastRun;
 pub use retention::Retention;
 pub use schema::VERSION;
-pub use view::{attempt_view, invocation_view, millis};
 pub use writer::Writer;
 
 use fnd_core::ids::InvocationId;
