@@ -176,6 +176,7 @@ async fn supervise(
         // Calls made meanwhile wait in the socket: every function is known before the first is answered.
         let _ = scanned.await;
         daemon.step(Event::Scanned);
+        daemon.state.borrow_mut().forget_statuses();
         systemd::ready("running");
         let functions = daemon.state.borrow().functions.iter().count();
         let socket = places.run_dir.join("control.sock");
@@ -277,8 +278,19 @@ impl Daemon {
 }
 
 impl State {
-    /// Ends what was started: kept output is written, the spawner's socket is closed.
+    /// Removes the status files of functions that went away while fnd was not running.
+    fn forget_statuses(&mut self) {
+        let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
+        if let Err(error) = self.status.keep_only(&known) {
+            tracing::warn!("{}", chain(&error));
+        }
+    }
+
+    /// Ends what was started: status files and kept output are written, the spawner's socket is closed.
     fn close(&mut self) {
+        for function in self.status.all_due() {
+            self.write_status(&function);
+        }
         self.output.stop();
         self.connection = None;
     }

@@ -95,10 +95,7 @@ impl State {
         let functions = self.function_list();
         let mut by_state = BTreeMap::new();
         for function in &functions {
-            let state = serde_json::to_value(function.state)
-                .ok()
-                .and_then(|state| state.as_str().map(str::to_owned));
-            *by_state.entry(state.unwrap_or_default()).or_insert(0) += 1;
+            *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
         }
         let state = match (&self.connection, self.supervisor.is_draining()) {
             (None, _) => "no-spawner",

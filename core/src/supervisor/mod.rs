@@ -61,6 +61,21 @@ pub enum FunctionState {
     CrashLooping,
 }
 
+impl FunctionState {
+    /// Returns the word of the contract.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Disabled => "disabled",
+            Self::Invalid => "invalid",
+            Self::CrashLooping => "crash-looping",
+        }
+    }
+}
+
 /// The machine. Ordered maps throughout, so that the same seed and events give the same actions.
 #[derive(Debug)]
 pub struct Supervisor {

@@ -1,6 +1,6 @@
 //! `fndctl history`: runs, newest first; with `--id` one with its attempts.
 
-use super::text::{distance, duration, since, size};
+use super::text::{distance, duration, size};
 use super::{Context, Parameters, function_path, invocation_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -74,22 +74,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     parameters.add("state", args.state.as_deref());
     parameters.add("reason", args.reason.as_deref());
     parameters.add("trigger", args.trigger.as_deref());
-    parameters.add(
-        "since",
-        args.since
-            .as_deref()
-            .map(|text| since(text, now))
-            .transpose()?
-            .as_deref(),
-    );
-    parameters.add(
-        "until",
-        args.until
-            .as_deref()
-            .map(|text| since(text, now))
-            .transpose()?
-            .as_deref(),
-    );
+    parameters.add_instant("since", args.since.as_deref(), now)?;
+    parameters.add_instant("until", args.until.as_deref(), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
     parameters.add("after", args.after.as_deref());
     let reply = context.client.get(&format!("/v1/invocations{}", parameters.0)).await?;

@@ -1,6 +1,5 @@
 //! `fndctl list`: names, and what each is.
 
-use super::status::state;
 use super::{Context, Parameters};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -41,7 +40,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             let mut cells = vec![
                 function.function.to_string(),
                 function.runtime.clone(),
-                state(function.state).to_owned(),
+                function.state.as_str().to_owned(),
                 labels.join(","),
             ];
             if out.format == Format::Wide {

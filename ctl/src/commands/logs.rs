@@ -1,6 +1,5 @@
 //! `fndctl logs`: kept output, and with `-f` what comes.
 
-use super::text::since;
 use super::{Context, Parameters, function_path, invocation_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -55,22 +54,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         }
         (None, None) => "/v1/logs".to_owned(),
     };
-    parameters.add(
-        "since",
-        args.since
-            .as_deref()
-            .map(|text| since(text, now))
-            .transpose()?
-            .as_deref(),
-    );
-    parameters.add(
-        "until",
-        args.until
-            .as_deref()
-            .map(|text| since(text, now))
-            .transpose()?
-            .as_deref(),
-    );
+    parameters.add_instant("since", args.since.as_deref(), now)?;
+    parameters.add_instant("until", args.until.as_deref(), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
     let named = args.function.is_some() || args.id.is_some();
     if !args.follow {

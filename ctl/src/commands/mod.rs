@@ -23,6 +23,7 @@ pub(crate) mod version;
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::output::Output;
+use jiff::Timestamp;
 
 /// What every verb needs.
 #[derive(Debug)]
@@ -59,5 +60,12 @@ impl Parameters {
             self.0.push(if self.0.is_empty() { '?' } else { '&' });
             self.0.push_str(&format!("{name}={}", crate::client::encode(value)));
         }
+    }
+
+    /// Adds an instant a person typed: a time, or how long ago.
+    fn add_instant(&mut self, name: &str, typed: Option<&str>, now: Timestamp) -> Result<(), Failure> {
+        let instant = typed.map(|typed| text::since(typed, now)).transpose()?;
+        self.add(name, instant.as_deref());
+        Ok(())
     }
 }

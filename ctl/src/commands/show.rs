@@ -1,7 +1,6 @@
 //! `fndctl show F`: everything known of a function.
 
 use super::config::flat;
-use super::status::state;
 use super::text::distance;
 use super::{Context, function_path};
 use crate::exit::{Exit, Failure};
@@ -47,7 +46,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     };
     let lines = [
         ("function", status.function.to_string()),
-        ("state", state(status.state).to_owned()),
+        ("state", status.state.as_str().to_owned()),
         ("mode", format!("{} ({})", detail.more.mode, detail.more.mode_reason)),
         ("runtime", format!("{} ({})", status.runtime, detail.more.interpreter)),
         ("source", detail.more.source.clone()),

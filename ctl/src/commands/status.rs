@@ -60,7 +60,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
         let mut cells = vec![
             function.function.to_string(),
             function.runtime.clone(),
-            state(function.state).to_owned(),
+            function.state.as_str().to_owned(),
             distance(function.started_at.as_deref(), now),
             distance(next, now),
             function.runs.to_string(),
@@ -84,18 +84,6 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
         table.row(tone(function), cells);
     }
     table
-}
-
-/// Returns the word of a state.
-pub(super) fn state(state: FunctionState) -> &'static str {
-    match state {
-        FunctionState::Building => "building",
-        FunctionState::Ready => "ready",
-        FunctionState::Running => "running",
-        FunctionState::Disabled => "disabled",
-        FunctionState::Invalid => "invalid",
-        FunctionState::CrashLooping => "crash-looping",
-    }
 }
 
 fn tone(function: &FunctionStatus) -> Tone {

@@ -45,15 +45,15 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
     match (from, to) {
         // Each run does that; its end is said.
         (FunctionState::Ready, FunctionState::Running) | (FunctionState::Running, FunctionState::Ready) => {
-            tracing::debug!(fnd_event = event, fnd_function = name, "{name}  is {}", state_word(to));
+            tracing::debug!(fnd_event = event, fnd_function = name, "{name}  is {}", to.as_str());
         }
         (_, FunctionState::CrashLooping | FunctionState::Invalid) => {
             tracing::warn!(
                 fnd_event = event,
                 fnd_function = name,
                 "{name}  is {}, was {}",
-                state_word(to),
-                state_word(from)
+                to.as_str(),
+                from.as_str()
             );
         }
         (_, FunctionState::Building | FunctionState::Ready | FunctionState::Running | FunctionState::Disabled) => {
@@ -61,21 +61,10 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
                 fnd_event = event,
                 fnd_function = name,
                 "{name}  is {}, was {}",
-                state_word(to),
-                state_word(from)
+                to.as_str(),
+                from.as_str()
             );
         }
-    }
-}
-
-fn state_word(state: FunctionState) -> &'static str {
-    match state {
-        FunctionState::Building => "building",
-        FunctionState::Ready => "ready",
-        FunctionState::Running => "running",
-        FunctionState::Disabled => "disabled",
-        FunctionState::Invalid => "invalid",
-        FunctionState::CrashLooping => "crash-looping",
     }
 }
 
