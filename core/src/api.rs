@@ -49,6 +49,10 @@ pub struct FunctionStatus {
     pub cpu_ms: Option<f64>,
     /// Peak memory.
     pub memory_peak_bytes: Option<u64>,
+    /// Memory all its processes use now; null where nothing of it runs, where it cannot be told, and in status files, which
+    /// are not written for what changes all the time.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// Start of the next attempt.
     pub next_attempt_at: Option<String>,
     /// Start of the next scheduled run.
@@ -257,6 +261,15 @@ pub struct NodeStatus {
 pub struct FunctionList {
     /// By name.
     pub functions: Vec<FunctionStatus>,
+}
+
+/// A line of `GET /v1/functions?watch=1`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionChange {
+    /// The function.
+    pub function: FunctionName,
+    /// It as it is now; null once it is gone.
+    pub now: Option<Box<FunctionStatus>>,
 }
 
 /// `GET /v1/invocations`.

@@ -1,9 +1,10 @@
 //! The delay before a retry (manifest `[retry]`).
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How delays grow.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Backoff {
     /// Delay before the first retry.
     pub interval: Duration,
@@ -16,7 +17,7 @@ pub struct Backoff {
 }
 
 /// The random part of a delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Jitter {
     /// Half fixed, half random.
     Equal,

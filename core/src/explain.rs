@@ -160,7 +160,7 @@ fn of(reason: Reason) -> &'static str {
         Reason::Cancelled => "Somebody asked for its end: `fndctl cancel`, or overlap policy `replace`.",
         Reason::Deadline => "The invocation's `limits.deadline` was over: queue, attempts, retries and polls together.",
         Reason::Skipped(Skip::Overlap) => {
-            "Never started: another one was running, and the overlap policy is `skip` or `reject`."
+            "Never started: another one was running and `queue.overlap` is `skip`, or a newer one took its place (`replace`)."
         }
         Reason::Skipped(Skip::QueueFull) => "Never started: `queue.max` invocations were waiting.",
         Reason::Skipped(Skip::Rate) => "Never started: more than `queue.rate` were asked for.",

@@ -1,32 +1,25 @@
-//! Frames between fnd and fnd-spawner, over a `SOCK_SEQPACKET` Unix socket: one frame a packet, at most [`FRAME_MAX`].
+//! Frames between fnd and fnd-spawner, over a `SOCK_SEQPACKET` Unix socket.
 //!
 //! A frame is a `u32` request number, echoed by the answer (0 in a [`Reply`] nobody asked for), then the tagged structure
-//! in [`wire`](crate::wire) form. Descriptors travel beside it (`SCM_RIGHTS`), in the order the structure states. Requests
-//! are idempotent by worker, so that one whose answer was lost can be sent again.
+//! in [`wire`](crate::wire) form. It travels in as many [`packets`] as it needs. Descriptors travel beside the last one
+//! (`SCM_RIGHTS`), in the order the structure states. Requests are idempotent by worker, so that one whose answer was lost
+//! can be sent again.
 
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::wire::{Bytes, Wire, WireError, wire_enum, wire_structs};
 
-/// Largest frame in bytes.
-pub const FRAME_MAX: usize = 32 * 1024;
-/// Largest document inside a frame; a larger one is passed as a descriptor.
-pub const INLINE_MAX: usize = 24 * 1024;
+/// Largest packet in bytes: far below what a socket's buffer holds.
+pub const PACKET_MAX: usize = 32 * 1024;
+/// Largest frame in bytes, all its packets together.
+pub const FRAME_MAX: usize = 16 << 20;
 /// Oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol this build speaks.
 pub const PROTOCOL_MAX: u16 = 1;
+/// Largest [`Spawn::note`], bytes.
+pub const NOTE_MAX: usize = 4 * 1024;
 /// Most descriptors beside one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
-
-wire_enum! {
-    /// Bytes that may be too many for a frame.
-    pub enum Document {
-        /// Here.
-        0 = Inline(Bytes),
-        /// In the next descriptor: a sealed memfd, from its start.
-        1 = Descriptor,
-    }
-}
 
 wire_structs! {
     /// First frame on a connection.
@@ -51,7 +44,7 @@ wire_structs! {
         pub directory_form: bool,
     }
 
-    /// Starts one attempt. Descriptors: `environment` if it is one, standard input if `input`, the previous result if `previous`.
+    /// Starts one attempt. Descriptors: standard input if `input`, the previous result if `previous`.
     pub struct Spawn {
         /// The worker's number, given by fnd, above every earlier one.
         pub worker: WorkerId,
@@ -61,13 +54,16 @@ wire_structs! {
         pub version: Version,
         /// The invocation; `TMPDIR` is its own until [`Request::Release`].
         pub invocation: InvocationId,
-        /// Variables of this attempt (`FND_*`, `DATA`, `KEPTN_CONTEXT`, `CONTEXT`, `TRACEPARENT`; any other name is refused), a
-        /// list of name and value in wire form.
-        pub environment: Document,
+        /// Variables of this attempt (`FND_*`, `DATA`, `KEPTN_CONTEXT`, `CONTEXT`, `TRACEPARENT`; any other name is refused).
+        pub environment: Vec<(String, Bytes)>,
         /// Whether standard input is passed; `/dev/null` otherwise.
         pub input: bool,
         /// Whether the previous result is passed; its copy in `TMPDIR` is named by `FND_PREVIOUS`.
         pub previous: bool,
+        /// Milliseconds it may run; 0: for ever. Where no fnd is connected then, the spawner ends it: SIGTERM, grace, SIGKILL.
+        pub lasts_ms: u64,
+        /// What the next fnd has to know of it, at most [`NOTE_MAX`] bytes: kept unread, and told in [`Held`].
+        pub note: Bytes,
     }
 
     /// Names an invocation of a function.
@@ -82,7 +78,9 @@ wire_structs! {
 wire_enum! {
     /// What fnd asks of the spawner.
     pub enum Request {
-        /// Answered by [`Reply::Welcome`]. Workers of an earlier connection are killed (taking them over is not built yet).
+        /// Answered by [`Reply::Welcome`], then one [`Reply::Held`] for each worker of an earlier connection whose exit was not
+        /// acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. It waits until no start is
+        /// under way.
         1 = Hello(Hello),
         /// Reads configuration and runtimes again: [`Reply::Settings`].
         2 = Reload,
@@ -130,6 +128,8 @@ wire_structs! {
         pub next_worker: WorkerId,
         /// Functions directories, absolute, in the order of their index.
         pub functions_dirs: Vec<String>,
+        /// Where the memory of each function is counted, for reading.
+        pub memory: MemoryGroups,
     }
 
     /// Something wrong with a function's files, found by the spawner itself.
@@ -159,7 +159,7 @@ wire_structs! {
         /// Warnings of the spawner.
         pub warnings: Vec<Problem>,
         /// The judge's document: manifest and warnings.
-        pub document: Document,
+        pub document: Bytes,
     }
 
     /// A function's files can't be used; what served before goes on.
@@ -169,7 +169,7 @@ wire_structs! {
         /// What the spawner found.
         pub problems: Vec<Problem>,
         /// The judge's document, if it came that far.
-        pub document: Option<Document>,
+        pub document: Option<Bytes>,
     }
 
     /// A process started. Descriptors, each only where its flag is set, in this order.
@@ -188,6 +188,30 @@ wire_structs! {
         pub kill: bool,
     }
 
+    /// A worker of an earlier connection: it runs, or its exit follows. Descriptors as of [`Spawned`].
+    pub struct Held {
+        /// What was said when it started, `pid` 0 where it has ended.
+        pub spawned: Spawned,
+        /// Milliseconds since its start.
+        pub age_ms: u64,
+        /// Its SIGTERM, if it got one: milliseconds since then, and why.
+        pub termed: Option<(u64, TermCause)>,
+        /// [`Spawn::note`].
+        pub note: Bytes,
+    }
+
+    /// The end of a worker that no fnd has acknowledged, on disk (`spawner/exits`) from a stop of the spawner to its next start.
+    pub struct Kept {
+        /// As it is told.
+        pub held: Held,
+        /// Its end.
+        pub exited: Exited,
+        /// When that was, Unix milliseconds.
+        pub at_ms: u64,
+        /// What nobody has read of standard output and error, and the result.
+        pub rest: Vec<Bytes>,
+    }
+
     /// No process was started.
     pub struct SpawnFailed {
         /// The worker.
@@ -200,6 +224,8 @@ wire_structs! {
     pub struct Exited {
         /// The worker.
         pub worker: WorkerId,
+        /// Where it could not be told at once: microseconds since then, and from its start until then.
+        pub late: Option<(u64, u64)>,
         /// How its first process ended.
         pub status: ExitStatus,
         /// CPU time of the whole tree in microseconds.
@@ -233,6 +259,31 @@ wire_enum! {
 }
 
 wire_enum! {
+    /// Why a worker got SIGTERM.
+    #[derive(Copy)]
+    pub enum TermCause {
+        /// [`Request::Term`].
+        0 = Asked,
+        /// Its time was up while no fnd was there.
+        1 = TimeUp,
+        /// The spawner was stopped.
+        2 = Stopped,
+    }
+}
+
+wire_enum! {
+    /// Where the memory of functions is counted: a directory with one group for each, named by its file form.
+    pub enum MemoryGroups {
+        /// Nowhere.
+        0 = None,
+        /// cgroup v2, groups `GROUP.NAME`.
+        1 = V2(String),
+        /// cgroup v1, memory hierarchy, groups `f.GROUP.NAME`.
+        2 = V1(String),
+    }
+}
+
+wire_enum! {
     /// How a process tree is held together and killed, best first.
     #[derive(Copy)]
     pub enum Containment {
@@ -249,7 +300,7 @@ wire_structs! {
     /// Configuration was read.
     pub struct SettingsRead {
         /// The judge's document: settings or diagnostics.
-        pub document: Document,
+        pub document: Bytes,
         /// What the spawner found wrong with the files.
         pub problems: Vec<Problem>,
         /// Whether they are in force; otherwise the earlier ones stay.
@@ -262,7 +313,7 @@ wire_enum! {
     pub enum Reply {
         /// To Hello.
         1 = Welcome(Welcome),
-        /// To Reload, and once after Welcome.
+        /// To Reload, and last of what follows Welcome.
         2 = Settings(SettingsRead),
         /// To Install.
         3 = Installed(Installed),
@@ -274,10 +325,40 @@ wire_enum! {
         6 = SpawnFailed(SpawnFailed),
         /// A worker's end; sent again on a new connection until acknowledged.
         7 = Exited(Exited),
+        /// A worker of an earlier connection.
+        10 = Held(Held),
         /// Done.
         8 = Done,
         /// The request can't be carried out: why.
         9 = Failed(String),
+    }
+}
+
+/// Returns the packets of a frame, in order: a byte that is 1 where more follow, then a part of the frame.
+#[must_use]
+pub fn packets(frame: &[u8]) -> Vec<Vec<u8>> {
+    let parts: Vec<&[u8]> = frame.chunks(PACKET_MAX - 1).collect();
+    let packet = |(index, part): (usize, &&[u8])| [&[u8::from(index + 1 < parts.len())], *part].concat();
+    parts.iter().enumerate().map(packet).collect()
+}
+
+/// A frame of which only some packets came.
+#[derive(Debug, Default)]
+pub struct Partial(Vec<u8>);
+
+impl Partial {
+    /// Adds a packet; returns the frame when it is whole.
+    ///
+    /// # Errors
+    /// [`WireError::Short`] for an empty packet, [`WireError::Value`] where the frame is larger than [`FRAME_MAX`] or the
+    /// packet is none of ours.
+    pub fn add(&mut self, packet: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
+        let (more, part) = packet.split_first().ok_or(WireError::Short)?;
+        if *more > 1 || self.0.len() + part.len() > FRAME_MAX {
+            return Err(WireError::Value);
+        }
+        self.0.extend_from_slice(part);
+        Ok((*more == 0).then(|| std::mem::take(&mut self.0)))
     }
 }
 
@@ -294,4 +375,30 @@ pub fn encode<T: Wire>(request: u32, body: &T) -> Vec<u8> {
 /// Any [`WireError`]; the connection is then of no more use.
 pub fn decode<T: Wire>(frame: &[u8]) -> Result<(u32, T), WireError> {
     <(u32, T)>::from_wire(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_many_packets_comes_together_again() {
+        for length in [1, PACKET_MAX - 1, PACKET_MAX, 3 * PACKET_MAX] {
+            let frame = vec![7; length];
+            let mut partial = Partial::default();
+            let parts = packets(&frame);
+            assert!(parts.iter().all(|packet| packet.len() <= PACKET_MAX));
+            let (last, others) = parts.split_last().unwrap();
+            assert!(others.iter().all(|packet| partial.add(packet) == Ok(None)));
+            assert_eq!(partial.add(last), Ok(Some(frame)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_or_too_much_is_refused() {
+        assert_eq!(Partial::default().add(&[]), Err(WireError::Short));
+        assert_eq!(Partial::default().add(&[2, 0]), Err(WireError::Value));
+        let mut partial = Partial(vec![0; FRAME_MAX]);
+        assert_eq!(partial.add(&[0, 1]), Err(WireError::Value));
+    }
 }

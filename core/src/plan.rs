@@ -30,8 +30,9 @@ wire_structs! {
     pub struct Text {
         /// The text.
         pub text: String,
-        /// Whether `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}` `{credentials}` `{bindings}` in it are replaced by paths.
-        /// True only for what a runtime's `runtime.toml` says, never for what a manifest says.
+        /// Whether `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}` `{credentials}` `{bindings}` in it are replaced by
+        /// paths, `{user}` and `{zone}` by the user's and the time zone's name. True only for what [`ALWAYS`] and a runtime's
+        /// `runtime.toml` say, never for what a manifest says.
         pub template: bool,
     }
 
@@ -83,9 +84,11 @@ wire_structs! {
         /// How many of `interpreters`, from the front, were asked for by the file's `#!` line: passing over those is a warning,
         /// having none of the rest is a refusal.
         pub asked_interpreters: u32,
+        /// What to do where none of them can be used, for people.
+        pub interpreter_help: String,
         /// Command line behind the interpreter (or behind the entry, where there is none).
         pub argv: Vec<Text>,
-        /// Environment of the runtime and the manifest, in order; later wins. What fnd always sets is not in it.
+        /// Environment: what is [`ALWAYS`] set, of the runtime and the manifest; each name once.
         pub environment: Vec<(String, Text)>,
         /// The file that is run, relative to the code directory.
         pub entry: String,
@@ -160,11 +163,32 @@ wire_structs! {
     }
 }
 
+/// Variables every function has unless its runtime or manifest says otherwise, as templates (contract, section 3).
+pub const ALWAYS: [(&str, &str); 14] = [
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    ("HOME", "{state}"),
+    ("USER", "{user}"),
+    ("LOGNAME", "{user}"),
+    ("SHELL", "/bin/sh"),
+    ("LANG", "C.UTF-8"),
+    ("TZ", "{zone}"),
+    ("TMPDIR", "{tmp}"),
+    ("STATE_DIRECTORY", "{state}"),
+    ("CACHE_DIRECTORY", "{cache}"),
+    ("CREDENTIALS_DIRECTORY", "{credentials}"),
+    ("SERVICE_BINDING_ROOT", "{bindings}"),
+    ("FND_RESULT", "{result}"),
+    ("SCRIPT", "{entry}"),
+];
+
+/// Largest answer of the judge: what it says goes on to fnd in a frame that holds a little more.
+pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
+
 /// How much of a code file the judge is shown.
 pub const CODE_MAX: usize = 1 << 20;
 
 wire_enum! {
-    /// A message to the judge; on the wire behind a `u32` length.
+    /// A message to the judge, in [`packets`](crate::frame::packets).
     pub enum JudgeRequest {
         /// Settings and runtimes; kept for the functions after it.
         1 = Settings(JudgeSettings),
@@ -174,7 +198,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// The judge's answer, in the order of the requests; on the wire behind a `u32` length.
+    /// The judge's answer, in the order of the requests; in packets likewise.
     pub enum JudgeReply {
         /// To [`JudgeRequest::Settings`].
         1 = Settings(SettingsVerdict),

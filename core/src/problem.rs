@@ -32,7 +32,7 @@ pub enum Code {
     QueueFull,
     /// The function's rate limit.
     Rate,
-    /// The function's overlap policy: another invocation is running.
+    /// The function's overlap policy `reject`: another invocation is running.
     Overlap,
     /// The function failed.
     FunctionFailed,
@@ -134,7 +134,7 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
         Code::Overlap,
         "overlap",
         429,
-        "Another invocation is running and `queue.overlap` says that there is but one.",
+        "Another invocation is running and `queue.overlap` is `reject`. Nothing was recorded.",
     ),
     (
         Code::FunctionFailed,

@@ -1,4 +1,5 @@
-//! Little-endian encoding of the flat structures that cross a process boundary: spawner frames, plans, judge messages.
+//! Little-endian encoding of the flat structures that cross a process boundary: spawner frames, plans, judge messages, and
+//! what fnd leaves to the next fnd.
 //!
 //! A structure is its fields in order: numbers in their size, a truth value as a byte 0 or 1, text and bytes behind a
 //! `u32` length, an option behind a presence byte, a list behind a `u32` count, an enum behind a tag byte.
@@ -226,6 +227,7 @@ impl Wire for crate::ids::FunctionName {
 }
 
 /// Declares structures with their wire form: the fields in order.
+#[macro_export]
 macro_rules! wire_structs {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* })*) => {$(
         $(#[$meta])*
@@ -242,9 +244,10 @@ macro_rules! wire_structs {
         }
     )*};
 }
-pub(crate) use wire_structs;
+pub use wire_structs;
 
 /// Declares an enum with its wire form: a tag byte, then what the variant holds (nothing or one value).
+#[macro_export]
 macro_rules! wire_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $tag:literal = $variant:ident $(($type:ty))?,)* }) => {
         $(#[$meta])*
@@ -270,7 +273,7 @@ macro_rules! wire_enum {
     (@pattern $variant:ident) => { Self::$variant };
     (@pattern $variant:ident, $type:ty, $held:ident) => { Self::$variant($held) };
 }
-pub(crate) use wire_enum;
+pub use wire_enum;
 
 #[cfg(test)]
 mod tests {

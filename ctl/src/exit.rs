@@ -1,6 +1,7 @@
 //! How `fndctl` ends: the exit codes of contract section 6, and the failure that carries one.
 
 use fnd_core::api::Problem;
+use fnd_core::outcome::Class;
 use fnd_core::problem::Code;
 use std::process::ExitCode;
 
@@ -93,14 +94,21 @@ impl Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let exit = Code::parse(&problem.code).map_or(Exit::FunctionFailed, Exit::of);
+        let never_started = problem.reason.is_some_and(|reason| reason.class() == Class::Skipped);
         let message = match (&problem.function, problem.reason) {
+            (Some(function), Some(reason)) if never_started => {
+                format!("`{function}` was skipped (`{reason}`): {}", problem.detail)
+            }
             (Some(function), Some(reason)) if !problem.detail.contains(function.as_str()) => {
                 format!("`{function}` ended with `{reason}`: {}", problem.detail)
             }
             _ => problem.detail,
         };
         let mut failure = Self::new(exit, message);
-        if let Some(id) = problem.invocation.filter(|_| problem.reason.is_some()) {
+        if let Some(id) = problem
+            .invocation
+            .filter(|_| problem.reason.is_some() && !never_started)
+        {
             failure.help = Some(format!("its output: fndctl logs --id {id}"));
         }
         failure

@@ -184,6 +184,15 @@ impl Output {
         self.raw(escape_for(self.terminal, &text).as_bytes())
     }
 
+    /// Makes room for what replaces everything shown so far; elsewhere than on a terminal, an empty line.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        // Cursor to the upper left, then erase the display (ECMA-48: CUP, ED).
+        self.raw(if self.terminal { b"\x1b[H\x1b[2J" } else { b"\n" })
+    }
+
     /// Prints a table.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! The daemon as the control server sees it: [`Backend`] over the supervisor, the ledger and the kept output.
 
 use crate::control::backend::{
-    Answering, Backend, Bounds, Failure, InvocationFilter, LogLines, LogQuery, Pending, SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, Pending,
+    SubmitRequest,
 };
-use crate::driver::{Asked, Daemon};
+use crate::driver::Daemon;
 use crate::ledger;
 use fnd_core::api::{
     AttemptView, FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView,
@@ -11,7 +12,6 @@ use fnd_core::api::{
 };
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::frame::Request;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
@@ -206,21 +206,13 @@ impl Backend for Control {
         ))
     }
 
+    fn watch(&self, filter: FunctionFilter) -> Changes {
+        crate::watchers::watch(&self.daemon, filter)
+    }
+
     fn reload(&self) -> Pending<Result<ReloadReport, Failure>> {
-        let (sender, settled) = oneshot::channel();
-        let before = {
-            let mut state = self.daemon.state.borrow_mut();
-            if let Some(number) = state.send(&Request::Reload, Vec::new()) {
-                state.asked.insert(number, Asked::Reload);
-            }
-            let scan = state.installer.new_scan();
-            // Everything is judged again: defaults and sizes may have changed. The scan comes after the settings, because the
-            // spawner answers in order.
-            state.catalog.rescan(scan, true);
-            state.settling.push((scan, sender));
-            versions(&state.functions)
-        };
-        self.daemon.changed.notify_one();
+        let before = versions(&self.daemon.state.borrow().functions);
+        let settled = self.daemon.reload();
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;

@@ -1,11 +1,12 @@
 //! fnd-spawner as fnd's own child (development and `--user`), or the connection to one that runs already.
 
 use crate::cli::{Cli, Places};
+use crate::workers::spawner::ConnectionError;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, socketpair};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Why there is no spawner.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,28 @@ pub enum SpawnerError {
         /// Why.
         source: io::Error,
     },
+}
+
+/// The spawner went down, and with it everything it had started.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// It was fnd's own.
+    #[error("fnd-spawner ended ({0}) and with it what ran, which is recorded as interrupted; start fnd again")]
+    Ended(ExitStatus),
+    /// It is, or was, there, but not to be talked to.
+    #[error("lost fnd-spawner and with it what ran, which is recorded as interrupted")]
+    Connection(#[source] ConnectionError),
+}
+
+impl Lost {
+    /// Returns what happened, from how the connection broke and how the spawner ended, if it was fnd's child.
+    #[must_use]
+    pub fn new(broken: ConnectionError, ended: Option<ExitStatus>) -> Self {
+        match (broken, ended) {
+            (ConnectionError::Closed, Some(ended)) => Self::Ended(ended),
+            (broken, _) => Self::Connection(broken),
+        }
+    }
 }
 
 /// A spawner: the socket, and the process where it is fnd's own.
@@ -103,6 +126,8 @@ fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
     if let Some(name) = &cli.cgroup_root {
         command.arg("--cgroup-root").arg(name);
     }
+    // It is no service of the manager's: only fnd speaks for both.
+    command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     if cli.best_effort_limits {
         command.arg("--best-effort-limits");
     }

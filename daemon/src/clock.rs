@@ -1,24 +1,28 @@
-//! The only caller of now(): both clocks, their text forms, and the ids that come from them.
+//! The only caller of now(): both clocks, and the ids that come from them.
 //!
 //! Deadlines and delays are on `CLOCK_MONOTONIC`, not `CLOCK_BOOTTIME`: tokio's timers are on it too, so that what wakes the
 //! driver and what it compares with are one clock, and a function on a suspended machine has not used up its timeout.
 
 use fnd_core::ids::InvocationId;
 use fnd_core::supervisor::Now;
-use jiff::Timestamp;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Both clocks, the monotonic one counted from when this was made.
+/// Both clocks, the monotonic one counted from boot: what the fnd before this one began has its place on it, too.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// Returns a clock whose monotonic part begins at zero now.
+    /// Returns the clock.
     #[must_use]
     pub fn start() -> Self {
-        Self { origin: monotonic() }
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let since_boot = Duration::try_from(since_boot).unwrap_or_default();
+        let now = monotonic();
+        Self {
+            origin: now.checked_sub(since_boot).unwrap_or(now),
+        }
     }
 
     /// Reads both clocks.
@@ -52,23 +56,6 @@ pub fn monotonic() -> Instant {
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns RFC 3339 text in UTC with milliseconds, `2026-11-21T08:00:00.123Z`.
-#[must_use]
-pub fn rfc3339(unix_ms: u64) -> String {
-    let time = i64::try_from(unix_ms)
-        .ok()
-        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
-        .unwrap_or(Timestamp::MAX);
-    format!("{time:.3}")
-}
-
-/// Returns the Unix milliseconds of RFC 3339 text with any offset; absent where it is none or before 1970.
-#[must_use]
-pub fn parse_rfc3339(text: &str) -> Option<u64> {
-    let time: Timestamp = text.parse().ok()?;
-    u64::try_from(time.as_millisecond()).ok()
 }
 
 /// Makes invocation ids: `UUIDv7` (RFC 9562, section 5.7), each greater than every one before it.
@@ -124,16 +111,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_survive_their_text() {
-        assert_eq!(rfc3339(1_795_248_000_123), "2026-11-21T08:00:00.123Z");
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(parse_rfc3339("2026-11-21T08:00:00.123Z"), Some(1_795_248_000_123));
-        assert_eq!(parse_rfc3339("2026-11-21T10:00:00+02:00"), Some(1_795_248_000_000));
-        assert_eq!(parse_rfc3339("yesterday"), None);
-        assert!(rfc3339(u64::MAX).starts_with("9999-12-"));
-    }
-
-    #[test]
     fn ids_are_version_7_of_their_time_and_grow() {
         let mut ids = Ids::after(None);
         let mut last = InvocationId(0);
@@ -160,10 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn clocks_go_forward_from_zero() {
+    fn clocks_go_forward() {
         let clock = Clock::start();
         let (a, b) = (clock.now(), clock.now());
-        assert!(a.mono <= b.mono && a.mono < Duration::from_secs(60));
+        assert!(a.mono <= b.mono);
+        let again = Clock::start().now();
+        assert!(b.mono <= again.mono && again.mono < a.mono + Duration::from_secs(60));
         assert!(a.unix_ms > 1_600_000_000_000);
         assert!(clock.instant(Duration::MAX) > clock.instant(Duration::ZERO));
     }

@@ -2,28 +2,34 @@
 //!
 //! The control server calls [`Daemon::step`] inline, on the same thread: between a request and its worker is no channel.
 
-use crate::catalog::{Catalog, CatalogEvent};
+use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::installer::Installer;
-use crate::ledger;
+use crate::ledger::{self, Acknowledged};
 use crate::settings::Current;
 use crate::status::StatusFiles;
 use crate::telemetry;
+use crate::watchers::Watchers;
 use crate::workers::output::{Captured, Output};
-use crate::workers::spawner::{Connection, ConnectionError};
+use crate::workers::spawner::{Connection, ConnectionError, has_room};
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::frame::{Exited as ExitFrame, Request, Welcome};
-use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_core::frame::{Exited as ExitFrame, Welcome};
+use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::supervisor::{Answer, Event, Exited, ReplyTo, Supervisor};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Frames taken from the spawner before other sources get a turn.
 const FRAMES_PER_TURN: u32 = 256;
+
+/// How long the spawner's last answers are waited for: it has to remove directories, and fnd is to end within two seconds.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What other threads tell the driver. Unbounded: each message answers something the driver asked for, so there are never
 /// more than running attempts and unacknowledged invocations; the catalog's are bounded by what lies in its directories.
@@ -31,7 +37,7 @@ const FRAMES_PER_TURN: u32 = 256;
 pub enum Message {
     /// The functions directories.
     Catalog(CatalogEvent),
-    /// What became of a durable invocation.
+    /// What became of what the ledger was given.
     Stored(ledger::Acknowledged),
     /// A worker ended and its output is complete.
     Captured(Box<(ExitFrame, Captured)>),
@@ -49,6 +55,8 @@ pub(crate) struct Attached {
 pub(crate) enum Asked {
     Reload,
     Spawn(Box<(WorkerId, crate::workers::output::Meta)>),
+    /// The function, and which versions stay.
+    Prune(Box<(FunctionName, Vec<Version>)>),
 }
 
 /// Everything the driver owns.
@@ -58,6 +66,7 @@ pub(crate) struct State {
     pub(crate) supervisor: Supervisor,
     pub(crate) functions: Functions,
     pub(crate) installer: Installer,
+    pub(crate) versions: Versions,
     /// Functions whose scripts may run by being there, once the directories are quiet.
     pub(crate) loading: HashSet<FunctionName>,
     /// Whether the directories were quiet since something changed in them.
@@ -80,6 +89,9 @@ pub(crate) struct State {
     pub(crate) ends: HashMap<InvocationId, Vec<oneshot::Sender<()>>>,
     /// Who waits for a scan and everything it found.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    pub(crate) watchers: Watchers,
+    /// Whether the service manager waits to hear that a reload is over.
+    pub(crate) reloading: bool,
     /// Who waits for the end of a drain; nothing once it is over.
     pub(crate) drained: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) started_ms: u64,
@@ -120,7 +132,7 @@ impl Daemon {
 
     async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Result<Infallible, ConnectionError> {
         loop {
-            let (deadline, socket, interest) = {
+            let (deadline, socket, room) = {
                 let state = self.state.borrow();
                 let next = state
                     .supervisor
@@ -130,7 +142,7 @@ impl Daemon {
                     .min();
                 let deadline = next.map(|mono| state.clock.instant(mono).into());
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
-                (deadline, connection.socket(), connection.interest())
+                (deadline, connection.socket(), connection.room())
             };
             let timer = async {
                 match deadline {
@@ -139,13 +151,8 @@ impl Daemon {
                 }
             };
             tokio::select! {
-                // Cancel-safe: readiness is only forgotten after reading found nothing.
-                ready = socket.ready(interest) => {
-                    let mut ready = ready.map_err(ConnectionError::Io)?;
-                    if self.frames()? {
-                        ready.clear_ready();
-                    }
-                }
+                // Cancel-safe, as it says.
+                exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
                 Some(message) = messages.recv() => self.message(message),
                 // Cancel-safe: the next turn computes the deadline anew.
@@ -159,12 +166,55 @@ impl Daemon {
         }
     }
 
-    /// Sends and takes frames; says whether there are no more to take now.
+    /// Waits until the spawner has answered everything: otherwise it would answer into a closed connection, and what it was
+    /// asked to remove last would stay.
+    pub(crate) async fn last_answers(&self) {
+        // A connection that breaks now breaks a moment before it is closed.
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.answers()).await;
+    }
+
+    async fn answers(&self) -> Result<(), ConnectionError> {
+        loop {
+            let (socket, room) = {
+                let state = self.state.borrow();
+                let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
+                if connection.is_answered() {
+                    return Ok(());
+                }
+                (connection.socket(), connection.room())
+            };
+            self.exchange(&socket, room.as_deref()).await?;
+        }
+    }
+
+    /// Waits for frames, and for room where some wait to be sent; takes or sends them. Cancel-safe: readiness is only forgotten
+    /// after reading found nothing, and room that was seen and not used is seen again, since frames still wait.
+    async fn exchange(
+        &self,
+        socket: &AsyncFd<OwnedFd>,
+        room: Option<&AsyncFd<OwnedFd>>,
+    ) -> Result<(), ConnectionError> {
+        tokio::select! {
+            ready = socket.readable() => {
+                let mut ready = ready.map_err(ConnectionError::Io)?;
+                if self.frames()? {
+                    ready.clear_ready();
+                }
+            }
+            ready = has_room(room) => {
+                ready?;
+                let mut state = self.state.borrow_mut();
+                state.connection.as_mut().ok_or(ConnectionError::Closed)?.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes frames; says whether there are no more to take now.
     fn frames(&self) -> Result<bool, ConnectionError> {
         for _ in 0..FRAMES_PER_TURN {
             let mut state = self.state.borrow_mut();
             let connection = state.connection.as_mut().ok_or(ConnectionError::Closed)?;
-            connection.flush()?;
             let Some(incoming) = connection.receive()? else {
                 return Ok(true);
             };
@@ -178,20 +228,24 @@ impl Daemon {
         let mut state = self.state.borrow_mut();
         match message {
             Message::Catalog(event) => state.catalog_event(event),
-            Message::Stored(acknowledged) => {
-                let id = acknowledged.id;
-                if let Err(error) = &acknowledged.result {
+            Message::Stored(Acknowledged::Stored { id, result }) => {
+                if let Err(error) = &result {
                     tracing::error!("failed to store the invocation {id}: {error}");
                 }
-                state.step(match acknowledged.result {
+                state.step(match result {
                     Ok(()) => Event::Stored(id),
                     Err(_) => Event::StoreFailed(id),
                 });
             }
+            // Only now the spawner may forget them: until here the next fnd would have to ask it.
+            Message::Stored(Acknowledged::Recorded(workers)) => {
+                for worker in workers {
+                    state.forget(worker);
+                }
+            }
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 state.step(Event::Exited(Box::new(exited(&frame, captured))));
-                state.request(&Request::Acknowledge(frame.worker), Vec::new());
             }
         }
         state.settle();
@@ -202,6 +256,9 @@ impl Daemon {
 fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
     Exited {
         worker: frame.worker,
+        late: frame
+            .late
+            .map(|(ago, lasted)| (Duration::from_micros(ago), Duration::from_micros(lasted))),
         status: frame.status,
         usage: fnd_core::record::Usage {
             cpu_us: frame.cpu_us,

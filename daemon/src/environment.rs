@@ -1,9 +1,8 @@
 //! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
 
-use fnd_core::frame::{Document, INLINE_MAX};
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::SpawnOrder;
-use fnd_core::wire::{Bytes, Wire};
+use fnd_core::wire::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use std::fs::File;
@@ -15,7 +14,7 @@ const DATA_MAX: usize = 64 * 1024;
 
 /// Returns the variables of an attempt.
 #[must_use]
-pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, String)> {
+pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, Bytes)> {
     let mut variables = vec![
         ("FND_FUNCTION", order.function.to_string()),
         ("FND_INVOCATION", order.invocation.to_string()),
@@ -43,7 +42,7 @@ pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, String)> {
     }
     variables
         .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
+        .map(|(name, value)| (name.to_owned(), Bytes(value.into_bytes())))
         .collect()
 }
 
@@ -69,7 +68,7 @@ fn traceparent(order: &SpawnOrder) -> String {
 /// An attempt's documents: descriptors in the order of [`fnd_core::frame::Spawn`].
 pub struct Passed {
     /// The variables.
-    pub environment: Document,
+    pub environment: Vec<(String, Bytes)>,
     /// Whether standard input is among the descriptors.
     pub input: bool,
     /// Whether the previous result is.
@@ -78,19 +77,12 @@ pub struct Passed {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Puts what an attempt gets into memory files.
+/// Puts what an attempt gets into variables and memory files.
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
 pub fn pass(order: &SpawnOrder, runtime: &str) -> Result<Passed, std::io::Error> {
     let mut descriptors = Vec::new();
-    let encoded = variables(order, runtime).to_wire();
-    let environment = if encoded.len() <= INLINE_MAX {
-        Document::Inline(Bytes(encoded))
-    } else {
-        descriptors.push(sealed("fnd-environment", &encoded)?);
-        Document::Descriptor
-    };
     if let Some(data) = &order.payload.data {
         descriptors.push(sealed("fnd-input", data)?);
     }
@@ -99,7 +91,7 @@ pub fn pass(order: &SpawnOrder, runtime: &str) -> Result<Passed, std::io::Error>
     }
     let (input, previous) = (order.payload.data.is_some(), order.previous.is_some());
     Ok(Passed {
-        environment,
+        environment: variables(order, runtime),
         input,
         previous,
         descriptors,
@@ -148,6 +140,7 @@ mod tests {
                 ..Payload::default()
             },
             previous: None,
+            lasts: None,
             deadline_ms: None,
         }
     }
@@ -156,7 +149,7 @@ mod tests {
         variables(order, "bash")
             .into_iter()
             .find(|(n, _)| n == name)
-            .map(|(_, value)| value)
+            .map(|(_, value)| String::from_utf8(value.0).unwrap())
     }
 
     #[test]
@@ -193,9 +186,8 @@ mod tests {
     fn large_things_are_passed_as_files_nobody_can_change() {
         let data = vec![b'x'; DATA_MAX];
         let passed = pass(&order(Some(&data)), "bash").unwrap();
-        assert_eq!(passed.environment, Document::Descriptor);
         assert!(passed.input && !passed.previous);
-        let mut input = File::from(passed.descriptors.into_iter().nth(1).unwrap());
+        let mut input = File::from(passed.descriptors.into_iter().next().unwrap());
         let mut read = Vec::new();
         input.read_to_end(&mut read).unwrap();
         assert_eq!(read, data);

@@ -45,23 +45,33 @@ pub struct Function {
 
 /// Every function by name.
 #[derive(Debug, Default)]
-pub struct Functions(BTreeMap<FunctionName, Function>);
+pub struct Functions {
+    all: BTreeMap<FunctionName, Function>,
+    /// Whether there is something to tell since [`Functions::take_changed`].
+    changed: bool,
+}
 
 impl Functions {
     /// Returns a function.
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {
-        self.0.get(name)
+        self.all.get(name)
     }
 
     /// Returns all, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// Says whether something changed since this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Forgets a function.
     pub fn remove(&mut self, name: &FunctionName) {
-        self.0.remove(name);
+        self.changed = true;
+        self.all.remove(name);
     }
 
     /// Takes over an installed version.
@@ -90,7 +100,8 @@ impl Functions {
             uid: installed.uid,
         };
         let name = candidate.function.clone();
-        self.0.insert(
+        self.changed = true;
+        self.all.insert(
             name.clone(),
             Function {
                 candidate,
@@ -99,7 +110,7 @@ impl Functions {
                 error: None,
             },
         );
-        self.0.get(&name).and_then(|function| function.serving.as_ref())
+        self.all.get(&name).and_then(|function| function.serving.as_ref())
     }
 
     /// Takes over a refusal; what served goes on. Returns the error in one line.
@@ -116,10 +127,11 @@ impl Functions {
     pub fn unusable(&mut self, candidate: Candidate, diagnostics: Vec<Diagnostic>) -> String {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
-        let serving = self.0.remove(&candidate.function).and_then(|before| before.serving);
+        let serving = self.all.remove(&candidate.function).and_then(|before| before.serving);
         let name = candidate.function.clone();
         let error_line = Some(error.clone());
-        self.0.insert(
+        self.changed = true;
+        self.all.insert(
             name,
             Function {
                 candidate,

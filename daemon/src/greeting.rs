@@ -3,8 +3,10 @@
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
 use fnd_core::diagnostic::{Colour, Severity};
-use fnd_core::frame::{Document, Hello, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Welcome};
+use fnd_core::frame::{Exited, Held, Hello, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Welcome};
 use fnd_core::judge::SettingsDocument;
+use fnd_core::wire::Bytes;
+use std::os::fd::OwnedFd;
 
 /// Why fnd and its spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +22,23 @@ pub enum GreetingError {
     Configuration(String),
 }
 
-/// Greets; returns what the spawner is and the configuration in force.
+/// What the spawner said.
+pub struct Greeting {
+    /// What it is.
+    pub welcome: Welcome,
+    /// The configuration in force.
+    pub current: Current,
+    /// Workers of an earlier fnd, with their descriptors.
+    pub held: Vec<(Held, Vec<OwnedFd>)>,
+    /// The ends of some of them.
+    pub exits: Vec<Exited>,
+}
+
+/// Greets; returns what the spawner is, what it still holds, and the configuration in force.
 ///
 /// # Errors
 /// [`GreetingError`].
-pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<(Welcome, Current), GreetingError> {
+pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeting, GreetingError> {
     connection.send(
         &Request::Hello(Hello {
             min: PROTOCOL_MIN,
@@ -33,8 +47,9 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<(Welco
         Vec::new(),
     )?;
     let mut welcome = None;
+    let (mut held, mut exits) = (Vec::new(), Vec::new());
     loop {
-        let Incoming { reply, descriptors, .. } = next(connection).await?;
+        let Incoming { reply, descriptors, .. } = connection.next().await?;
         match reply {
             Reply::Welcome(greeted) => welcome = Some(greeted),
             Reply::Settings(read) => {
@@ -46,13 +61,20 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<(Welco
                 if !problems.is_empty() {
                     return Err(GreetingError::Configuration(problems.join("\n")));
                 }
-                let current = settings(read.document, descriptors, colour)?;
+                let current = settings(&read.document, colour)?;
                 let welcome = welcome.ok_or_else(|| GreetingError::Refused("it sent no welcome".into()))?;
-                return Ok((welcome, current));
+                return Ok(Greeting {
+                    welcome,
+                    current,
+                    held,
+                    exits,
+                });
             }
             Reply::Failed(message) => return Err(GreetingError::Refused(message)),
-            // Ends of workers of an earlier fnd, which are killed and recorded as interrupted by the ledger's own knowledge.
-            Reply::Exited(_) | Reply::Done => {}
+            Reply::Held(worker) => held.push((worker, descriptors)),
+            Reply::Exited(exited) => exits.push(exited),
+            // To something the fnd before this one had asked.
+            Reply::Done => {}
             Reply::Installed(_) | Reply::Refused(_) | Reply::Spawned(_) | Reply::SpawnFailed(_) => {
                 return Err(GreetingError::Refused("it answered what was not asked".into()));
             }
@@ -60,12 +82,8 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<(Welco
     }
 }
 
-fn settings(
-    document: Document,
-    descriptors: Vec<std::os::fd::OwnedFd>,
-    colour: Colour,
-) -> Result<Current, GreetingError> {
-    let document: SettingsDocument = crate::incoming::read_document(document, &mut descriptors.into_iter())
+fn settings(document: &Bytes, colour: Colour) -> Result<Current, GreetingError> {
+    let document: SettingsDocument = crate::incoming::read_document(document)
         .map_err(|error| GreetingError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
         .diagnostics
@@ -73,16 +91,4 @@ fn settings(
         .filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
     Current::new(document).ok_or(GreetingError::Configuration(errors.join("\n")))
-}
-
-async fn next(connection: &mut Connection) -> Result<Incoming, ConnectionError> {
-    loop {
-        let socket = connection.socket();
-        let mut ready = socket.ready(connection.interest()).await.map_err(ConnectionError::Io)?;
-        connection.flush()?;
-        if let Some(incoming) = connection.receive()? {
-            return Ok(incoming);
-        }
-        ready.clear_ready();
-    }
 }

@@ -4,22 +4,19 @@ use crate::catalog::CatalogEvent;
 use crate::driver::{Asked, Attached, Message, State};
 use crate::functions::Serving;
 use crate::rules::rules;
+use crate::systemd;
+use crate::takeover::Ends;
 use crate::telemetry::events;
-use crate::workers::output::Meta;
+use crate::workers::output::{Meta, Piped};
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::frame::{Document, Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
+use fnd_core::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
 use fnd_core::ids::{FunctionName, WorkerId};
 use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_core::supervisor::{self, Event};
 use fnd_core::wire::Bytes;
 use serde::de::DeserializeOwned;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
-
-/// Largest document that is read from a descriptor.
-const DOCUMENT_MAX: u64 = 16 << 20;
 
 impl State {
     /// Handles a frame of the spawner.
@@ -29,11 +26,10 @@ impl State {
             reply,
             descriptors,
         } = incoming;
-        let mut descriptors = descriptors.into_iter();
         match reply {
-            Reply::Installed(installed) => self.installed(request, installed, &mut descriptors),
-            Reply::Refused(refused) => self.refused(request, refused, &mut descriptors),
-            Reply::Spawned(spawned) => self.spawned(request, &spawned, descriptors),
+            Reply::Installed(installed) => self.installed(request, installed),
+            Reply::Refused(refused) => self.refused(request, refused),
+            Reply::Spawned(spawned) => self.spawned(request, &spawned, descriptors.into_iter()),
             Reply::SpawnFailed(failed) => {
                 self.asked.remove(&request);
                 self.step(Event::SpawnFailed {
@@ -44,23 +40,27 @@ impl State {
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.asked.remove(&request);
-                self.settings_read(read, &mut descriptors);
+                self.settings_read(&read);
             }
             Reply::Failed(message) => self.failed(request, &message),
-            // Requests whose end says nothing more.
-            Reply::Done => drop(self.asked.remove(&request)),
+            Reply::Done => {
+                // The end of other requests says nothing more.
+                if let Some(Asked::Prune(asked)) = self.asked.remove(&request) {
+                    self.pruned(*asked, true);
+                }
+            }
             // Only an answer to Hello, which was sent once, before the driver began.
-            Reply::Welcome(_) => tracing::error!("fnd-spawner greeted twice"),
+            Reply::Welcome(_) | Reply::Held(_) => tracing::error!("fnd-spawner greeted twice"),
         }
     }
 
-    fn installed(&mut self, request: u32, mut installed: Installed, descriptors: &mut impl Iterator<Item = OwnedFd>) {
-        let document = std::mem::replace(&mut installed.document, Document::Inline(Bytes::default()));
+    fn installed(&mut self, request: u32, mut installed: Installed) {
+        let document = std::mem::take(&mut installed.document);
         let Some(candidate) = self.installer.answered(request) else {
             return;
         };
         let name = candidate.function.clone();
-        let verdict = match read_document::<Verdict>(document, descriptors) {
+        let verdict = match read_document::<Verdict>(&document) {
             Ok(verdict) => verdict,
             Err(error) => {
                 tracing::error!("the verdict on `{name}` cannot be read: {error}");
@@ -76,10 +76,12 @@ impl State {
         let mut event = installed_event(&name, serving, &self.settings.host);
         // What runs by being there waits until the directories are quiet; all else is known already.
         if event.rules.run_on_load {
-            self.loading.insert(name);
+            self.loading.insert(name.clone());
             event.rules.run_on_load = false;
         }
+        let version = event.version;
         self.deliver(event);
+        self.switched(&name, version);
     }
 
     /// Hands a version to the supervisor, with an id for the run that may come of it.
@@ -88,19 +90,20 @@ impl State {
         self.step(Event::Installed(Box::new(event)));
     }
 
-    fn refused(&mut self, request: u32, mut refused: Refused, descriptors: &mut impl Iterator<Item = OwnedFd>) {
+    fn refused(&mut self, request: u32, mut refused: Refused) {
         let Some(candidate) = self.installer.answered(request) else {
             return;
         };
         let name = candidate.function.clone();
         let document = refused.document.take();
-        let verdict = document.and_then(|document| read_document::<Verdict>(document, descriptors).ok());
+        let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
         let error = self.functions.refused(candidate, refused, verdict);
         let serving = self
             .functions
             .get(&name)
             .is_some_and(|function| function.serving.is_some());
         events::refused(&name, &error, serving);
+        self.prune(&name);
         self.step(Event::Refused { function: name, error });
     }
 
@@ -116,33 +119,41 @@ impl State {
             let error = format!("{}: {message}", self.functions.refused(candidate, refused, None));
             self.step(Event::Refused { function, error });
         }
-        if let Some(Asked::Spawn(asked)) = self.asked.remove(&request) {
-            self.step(Event::SpawnFailed {
+        match self.asked.remove(&request) {
+            Some(Asked::Spawn(asked)) => self.step(Event::SpawnFailed {
                 worker: asked.0,
                 message: message.to_owned(),
-            });
+            }),
+            Some(Asked::Prune(asked)) => self.pruned(*asked, false),
+            Some(Asked::Reload) | None => {}
         }
     }
 
     fn spawned(&mut self, request: u32, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
-        let mut take = |present: bool| if present { descriptors.next() } else { None };
-        let stdout = take(spawned.stdout);
-        let stderr = take(spawned.stderr);
-        let result = take(spawned.result);
-        let kill = take(spawned.kill);
+        let Ends {
+            stdout,
+            stderr,
+            result,
+            kill,
+        } = Ends::take(spawned, &mut descriptors);
         let Some(Asked::Spawn(asked)) = self.asked.remove(&request) else {
             return;
         };
         let (worker, meta): (WorkerId, Meta) = *asked;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            self.output.attach(worker, stdout, stderr, meta);
+            self.output.attach(Piped {
+                worker,
+                stdout,
+                stderr,
+                meta,
+            });
         }
         self.attached.insert(worker, Attached { kill, result });
         self.step(Event::Spawned(worker));
     }
 
     /// A worker's leaf is empty. Its end is complete once its output is.
-    fn exited(&mut self, frame: Exited) {
+    pub(crate) fn exited(&mut self, frame: Exited) {
         let result = self.attached.remove(&frame.worker).and_then(|attached| attached.result);
         let messages = self.messages.clone();
         self.output.finish(frame.worker, result, move |captured| {
@@ -150,11 +161,11 @@ impl State {
         });
     }
 
-    fn settings_read(&mut self, read: SettingsRead, descriptors: &mut impl Iterator<Item = OwnedFd>) {
+    fn settings_read(&mut self, read: &SettingsRead) {
         for problem in &read.problems {
             tracing::error!("{}: {}; {}", problem.file, problem.message, problem.help);
         }
-        match read_document::<SettingsDocument>(read.document, descriptors) {
+        match read_document::<SettingsDocument>(&read.document) {
             Ok(document) => {
                 for diagnostic in &document.diagnostics {
                     tracing::warn!("{}", diagnostic.line());
@@ -172,6 +183,7 @@ impl State {
         self.supervisor.set_budget(self.settings.budget());
         self.catalog.set_rules(self.settings.catalog_rules());
         self.status.set_mode(self.settings.settings.status.mode);
+        self.prune_all();
         let problems = self.settings.resolve_access();
         // Where fnd was started by hand nobody has made the group of the default, and nobody but that person asks.
         if self.spawner_pid.is_none() {
@@ -235,7 +247,7 @@ impl State {
 
     /// Asks for installations while there is room, and tells who waits when all is over.
     pub(crate) fn settle(&mut self) {
-        while let Some(candidate) = self.installer.next_wish() {
+        while let Some(candidate) = self.installer.next_wish(|function| self.versions.is_pruning(function)) {
             let request = Request::Install(Install {
                 directory: candidate.directory,
                 function: candidate.function.clone(),
@@ -251,10 +263,37 @@ impl State {
         if self.quiet && self.installer.is_idle() && !self.loading.is_empty() {
             self.load();
         }
+        if self.installer.is_idle() && self.functions.take_changed() {
+            self.announce();
+        }
+        if self.settling.is_empty() {
+            return;
+        }
+        // Without a function to install, a scan is over before the configuration is read.
+        let reading = self.asked.values().any(|asked| matches!(asked, Asked::Reload));
         let installer = &self.installer;
-        for (_, waiting) in self.settling.extract_if(.., |(scan, _)| installer.is_settled(*scan)) {
+        let settled = |scan: u64| !reading && installer.is_settled(scan);
+        for (_, waiting) in self.settling.extract_if(.., |(scan, _)| settled(*scan)) {
             let _ = waiting.send(()); // the caller has gone
         }
+        if self.settling.is_empty() && std::mem::take(&mut self.reloading) {
+            systemd::ready();
+        }
+    }
+
+    /// Tells the service manager what there is. Not what runs: that changes with every invocation.
+    fn announce(&mut self) {
+        let functions = self.functions.iter().count();
+        let refused = self
+            .functions
+            .iter()
+            .filter(|(_, function)| function.error.is_some())
+            .count();
+        let mut line = format!("functions: {functions}");
+        if refused > 0 {
+            line += &format!(", with errors: {refused} (`fndctl status` shows them)");
+        }
+        systemd::status(&line);
     }
 }
 
@@ -269,19 +308,7 @@ fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> superv
     }
 }
 
-/// Reads a document out of a frame or of the next descriptor.
-pub(crate) fn read_document<T: DeserializeOwned>(
-    document: Document,
-    descriptors: &mut impl Iterator<Item = OwnedFd>,
-) -> Result<T, std::io::Error> {
-    let bytes = match document {
-        Document::Inline(bytes) => bytes.0,
-        Document::Descriptor => {
-            let descriptor = descriptors.next().ok_or(std::io::ErrorKind::UnexpectedEof)?;
-            let mut bytes = Vec::new();
-            File::from(descriptor).take(DOCUMENT_MAX).read_to_end(&mut bytes)?;
-            bytes
-        }
-    };
-    serde_json::from_slice(&bytes).map_err(std::io::Error::other)
+/// Reads a document of the judge.
+pub(crate) fn read_document<T: DeserializeOwned>(document: &Bytes) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(&document.0)
 }

@@ -34,13 +34,19 @@ impl Installer {
         self.waiting.retain(|candidate| candidate.function != *function);
     }
 
-    /// Returns the next to ask for, while the window has room. [`Installer::asked`] must follow.
-    pub fn next_wish(&mut self) -> Option<Candidate> {
+    /// Returns the next to ask for that is not `held` back, while the window has room. [`Installer::asked`] must follow.
+    pub fn next_wish(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
         if self.asked.len() >= WINDOW {
-            None
-        } else {
-            self.waiting.pop_front()
+            return None;
         }
+        let next = self.waiting.iter().position(|candidate| !held(&candidate.function))?;
+        self.waiting.remove(next)
+    }
+
+    /// Says whether an installation of a function is under way.
+    #[must_use]
+    pub fn is_asked(&self, function: &FunctionName) -> bool {
+        self.asked.values().any(|candidate| candidate.function == *function)
     }
 
     /// Remembers which request asked for a candidate.

@@ -1,18 +1,16 @@
 //! `fnd --judge`: manifest bytes in, plan or diagnostics out.
 //!
-//! The judge is a child of the spawner without user, files, network or privileges, behind a stream socket on descriptor 0:
-//! messages of core's wire form behind a `u32` length, little-endian, answered in order. It lives until the other side
-//! closes, keeps nothing but the settings it was given, and is worth nothing to whoever breaks into it.
+//! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
+//! descriptor 0: messages of core's wire form, in [`packets`], answered in order. It lives until the other side closes, keeps
+//! nothing but the settings it was given, and is worth nothing to whoever breaks into it.
 
+use fnd_core::frame::{PACKET_MAX, Partial, packets};
 use fnd_core::judge::Judge;
-use fnd_core::plan::JudgeRequest;
+use fnd_core::plan::{ANSWER_MAX, JudgeRequest};
 use fnd_core::wire::Wire as _;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
-
-/// Largest message either way: the spawner's limit.
-const MESSAGE_MAX: usize = 16 << 20;
 
 /// Why the judge stopped before the other side closed.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +18,11 @@ pub enum JudgeError {
     /// Descriptor 0 cannot be used.
     #[error("failed to use descriptor 0 as the judge's socket")]
     Socket(#[source] io::Error),
-    /// Reading or writing failed, or the stream ended inside a message.
+    /// Reading or writing failed.
     #[error("failed to talk to whoever asks")]
     Stream(#[source] io::Error),
-    /// A message is longer than [`MESSAGE_MAX`].
-    #[error("a message of {0} bytes is too large")]
+    /// An answer is longer than [`ANSWER_MAX`].
+    #[error("an answer of {0} bytes is too large")]
     TooLarge(usize),
     /// A message is none.
     #[error("a message is not one of ours")]
@@ -42,41 +40,32 @@ pub fn run() -> Result<(), JudgeError> {
     serve(&mut &input, &mut output)
 }
 
-/// Answers messages from `input` on `output` until its end.
+/// Answers messages from `input` on `output` until its end. Each read takes a packet, each write sends one.
 ///
 /// # Errors
 /// Any [`JudgeError`].
 pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), JudgeError> {
     let mut judge = Judge::new();
+    let mut partial = Partial::default();
+    let mut packet = vec![0; PACKET_MAX];
     loop {
-        let mut length = [0; 4];
-        let (first, rest) = length.split_at_mut(1);
-        // The end between two messages is how the judge is told to go.
-        if read_some(input, first).map_err(JudgeError::Stream)? == 0 {
-            return Ok(());
-        }
-        input.read_exact(rest).map_err(JudgeError::Stream)?;
-        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > MESSAGE_MAX {
-            return Err(JudgeError::TooLarge(length));
-        }
-        let mut message = vec![0; length];
-        input.read_exact(&mut message).map_err(JudgeError::Stream)?;
+        let bytes = match input.read(&mut packet) {
+            // The end is how the judge is told to go.
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other.map_err(JudgeError::Stream)?,
+        };
+        let whole = partial.add(packet.get(..bytes).unwrap_or_default());
+        let Some(message) = whole.map_err(JudgeError::Message)? else {
+            continue;
+        };
         let request = JudgeRequest::from_wire(&message).map_err(JudgeError::Message)?;
         let answer = judge.answer(&request).to_wire();
-        let length = u32::try_from(answer.len()).ok().filter(|_| answer.len() <= MESSAGE_MAX);
-        let length = length.ok_or(JudgeError::TooLarge(answer.len()))?;
-        output.write_all(&length.to_le_bytes()).map_err(JudgeError::Stream)?;
-        output.write_all(&answer).map_err(JudgeError::Stream)?;
-        output.flush().map_err(JudgeError::Stream)?;
-    }
-}
-
-fn read_some(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match input.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
+        if answer.len() > ANSWER_MAX {
+            return Err(JudgeError::TooLarge(answer.len()));
+        }
+        for packet in packets(&answer) {
+            output.write_all(&packet).map_err(JudgeError::Stream)?;
         }
     }
 }
@@ -87,10 +76,29 @@ mod tests {
     use fnd_core::ids::FunctionName;
     use fnd_core::plan::{JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
     use fnd_core::wire::Bytes;
+    use std::collections::VecDeque;
 
-    fn message(request: &JudgeRequest) -> Vec<u8> {
-        let body = request.to_wire();
-        [&u32::try_from(body.len()).unwrap().to_le_bytes()[..], &body].concat()
+    /// A socket: packets in, packets out.
+    #[derive(Default)]
+    struct Packets(VecDeque<Vec<u8>>);
+
+    impl Read for Packets {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let packet = self.0.pop_front().unwrap_or_default();
+            buffer[..packet.len()].copy_from_slice(&packet);
+            Ok(packet.len())
+        }
+    }
+
+    impl Write for Packets {
+        fn write(&mut self, packet: &[u8]) -> io::Result<usize> {
+            self.0.push_back(packet.to_vec());
+            Ok(packet.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     fn file(path: &str, text: &str) -> JudgedFile {
@@ -102,16 +110,6 @@ mod tests {
         }
     }
 
-    fn replies(mut bytes: &[u8]) -> Vec<JudgeReply> {
-        let mut result = Vec::new();
-        while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
-            let (body, rest) = rest.split_at(usize::try_from(u32::from_le_bytes(*length)).unwrap());
-            result.push(JudgeReply::from_wire(body).unwrap());
-            bytes = rest;
-        }
-        result
-    }
-
     #[test]
     fn requests_are_answered_in_order_until_the_end() {
         let runtime = include_str!("../../runtimes/bash/runtime.toml");
@@ -119,20 +117,25 @@ mod tests {
             files: vec![],
             runtimes: vec![file("runtime.toml", runtime)],
         };
+        let long = "#\n".repeat(PACKET_MAX);
         let function = JudgeFunction {
             name: FunctionName::new("x").unwrap(),
-            files: vec![file("/f/x.sh", "echo\n")],
+            files: vec![file("/f/x.sh", &long)],
             manifest: None,
             directory: false,
         };
-        let input = [
-            message(&JudgeRequest::Settings(settings)),
-            message(&JudgeRequest::Function(function)),
-        ]
-        .concat();
-        let mut output = Vec::new();
-        serve(&mut input.as_slice(), &mut output).unwrap();
-        let replies = replies(&output);
+        let requests = [JudgeRequest::Settings(settings), JudgeRequest::Function(function)];
+        let mut input = Packets(
+            requests
+                .iter()
+                .flat_map(|request| packets(&request.to_wire()))
+                .collect(),
+        );
+        let mut output = Packets::default();
+        serve(&mut input, &mut output).unwrap();
+        let mut partial = Partial::default();
+        let whole = output.0.iter().filter_map(|packet| partial.add(packet).unwrap());
+        let replies: Vec<JudgeReply> = whole.map(|bytes| JudgeReply::from_wire(&bytes).unwrap()).collect();
         assert!(
             matches!(replies.as_slice(), [JudgeReply::Settings(settings), JudgeReply::Function(function)]
             if settings.policy.is_some() && function.plan.as_ref().is_some_and(|plan| plan.runtime == "bash"))
@@ -141,12 +144,10 @@ mod tests {
 
     #[test]
     fn what_is_no_message_ends_it() {
-        let end = |bytes: &[u8]| serve(&mut &*bytes, &mut Vec::new());
+        let end = |packet: &[u8]| serve(&mut Packets(VecDeque::from([packet.to_vec()])), &mut Packets::default());
         assert!(end(&[]).is_ok());
-        assert!(matches!(end(&[1, 0]), Err(JudgeError::Stream(_))));
-        assert!(matches!(end(&[1, 0, 0, 0]), Err(JudgeError::Stream(_))));
-        assert!(matches!(end(&[1, 0, 0, 0, 9]), Err(JudgeError::Message(_))));
-        assert!(matches!(end(&[0, 0, 0, 2]), Err(JudgeError::TooLarge(_))));
+        assert!(matches!(end(&[0, 9]), Err(JudgeError::Message(_))));
+        assert!(matches!(end(&[7, 1]), Err(JudgeError::Message(_))));
     }
 
     #[test]

@@ -18,24 +18,28 @@ pub mod judge;
 pub mod ledger;
 pub mod logs;
 mod perform;
+mod pruning;
 pub mod rules;
 pub mod settings;
 mod signals;
 pub mod status;
 pub mod systemd;
+mod takeover;
 pub mod telemetry;
 mod view;
+mod watchers;
 pub mod workers;
 
 use cli::{Cli, Places};
-use driver::{Daemon, Message, State};
+use driver::{Asked, Daemon, Message, State};
 use fnd_core::diagnostic::Colour;
+use fnd_core::frame::Request;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use greeting::GreetingError;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -76,24 +80,33 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         Colour::Plain
     };
     let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
-    let _lock = ledger::lock_state(&places.state)?;
+    let own = own_state(&places);
+    let _lock = ledger::lock_state(&own)?;
     let clock = clock::Clock::start();
 
     let child::Spawner { socket, child } = child::spawner(cli, &places)?;
     let mut connection = workers::spawner::Connection::new(socket)?;
-    let (welcome, current) = greeting::greet(&mut connection, colour).await?;
+    let greeting::Greeting {
+        welcome,
+        current,
+        held,
+        exits,
+    } = greeting::greet(&mut connection, colour).await?;
+    let held = takeover::read(held);
     for (limit, why) in &welcome.missing {
         tracing::warn!("`{limit}` cannot be enforced here: {why}");
     }
 
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
-    let opened = ledger::open(&places.state, ledger::Retention::default(), move |acknowledged| {
+    let noted: Vec<_> = held.iter().filter_map(takeover::Worker::invocation).collect();
+    let opened = ledger::open(&own, ledger::Retention::default(), &noted, move |acknowledged| {
         let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
     })?;
     let logs = places.state.join("logs");
     let output = workers::output::Output::start(
         logs.clone(),
+        places.state.join("spool"),
         logs::Bounds::default(),
         line_sink(current.settings.logs.journal),
     )?;
@@ -109,6 +122,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         ids: clock::Ids::after(opened.last_id),
         functions: functions::Functions::default(),
         installer: installer::Installer::default(),
+        versions: catalog::Versions::new(opened.versions),
         loading: HashSet::new(),
         quiet: false,
         catalog,
@@ -126,6 +140,8 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         last_reply: 0,
         ends: HashMap::new(),
         settling: Vec::new(),
+        reloading: false,
+        watchers: watchers::Watchers::default(),
         drained: Some(Vec::new()),
         started_ms: now.unix_ms,
         spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
@@ -139,7 +155,11 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     daemon.state.borrow_mut().settings_changed();
     let mut restored = opened.restored;
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
+    restored.adopted = daemon.state.borrow_mut().attach_held(held);
     daemon.step(Event::Restored(restored));
+    for exited in exits {
+        daemon.state.borrow_mut().exited(exited);
+    }
 
     let control = backend::Control {
         daemon: Rc::clone(&daemon),
@@ -148,13 +168,17 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         places: Arc::new(places.judged()),
     };
     let ended = supervise(cli, &places, &daemon, messages, control).await;
+    if ended.is_ok() {
+        daemon.last_answers().await;
+    }
     daemon.state.borrow_mut().close();
     opened.writer.stop();
-    if let Some(mut child) = child {
-        // Its socket is closed: it kills what it started and ends.
-        let _ = child.wait();
-    }
-    ended
+    // Its socket is closed: it kills what it started and ends.
+    let spawner = child.and_then(|mut child| child.wait().ok());
+    ended.map_err(|error| match error.downcast() {
+        Ok(broken) => child::Lost::new(broken, spawner).into(),
+        Err(other) => other,
+    })
 }
 
 /// Installs what is there, then serves until a signal's drain is over.
@@ -177,21 +201,33 @@ async fn supervise(
         let _ = scanned.await;
         daemon.step(Event::Scanned);
         daemon.state.borrow_mut().forget_statuses();
-        systemd::ready("running");
+        daemon.state.borrow_mut().prune_all();
+        systemd::ready();
         let functions = daemon.state.borrow().functions.iter().count();
         let socket = places.run_dir.join("control.sock");
         tracing::info!("ready: {functions} functions, control socket {}", socket.display());
         server.run().await;
     };
-    let result = tokio::select! {
-        // Each ends fnd, so none is resumed after another.
-        broken = daemon.run(&mut messages) => Err(broken.into()),
-        () = serving => Ok(()),
-        () = signals::watch(daemon, cli.spawner_socket.is_some()) => Ok(()),
+    let mut serving = std::pin::pin!(serving);
+    let (result, served) = tokio::select! {
+        // Each ends fnd, so none but serving is resumed after another.
+        broken = daemon.run(&mut messages) => (Err(broken.into()), false),
+        () = &mut serving => (Ok(()), true),
+        () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
     };
     systemd::stopping();
     stop.now();
+    if !served {
+        // Answers that are on their way arrive; while the first scan is not over there are none.
+        let _ = tokio::time::timeout(control::limits::STOP_TIME, serving).await;
+    }
     result
+}
+
+/// Returns where fnd keeps its own state. The directory above is root's where the spawner is: root writes only below
+/// directories that nobody else can change.
+fn own_state(places: &Places) -> PathBuf {
+    places.state.join("state")
 }
 
 /// Makes the directories fnd writes to.
@@ -204,6 +240,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     };
     // Functions reach their code and home through it by name; what is below has modes of its own.
     make(&places.state, 0o711)?;
+    make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
     make(&places.run_dir.join("status"), 0o755)
 }
@@ -261,8 +298,37 @@ impl Daemon {
         settled
     }
 
+    /// Reads configuration and functions again; resolves when every difference is applied or refused. The service manager
+    /// hears of both.
+    pub(crate) fn reload(&self) -> oneshot::Receiver<()> {
+        systemd::reloading();
+        let (sender, settled) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        state.reloading = true;
+        if let Some(number) = state.send(&Request::Reload, Vec::new()) {
+            state.asked.insert(number, Asked::Reload);
+        }
+        let scan = state.installer.new_scan();
+        // Everything is judged again: defaults and sizes may have changed. The scan comes after the settings, because the
+        // spawner answers in order.
+        state.catalog.rescan(scan, true);
+        state.settling.push((scan, sender));
+        drop(state);
+        self.changed.notify_one();
+        settled
+    }
+
     /// Accepts nothing new; resolves when nothing runs any more.
     pub fn drain(&self) -> oneshot::Receiver<()> {
+        self.wind_down(Event::Drain)
+    }
+
+    /// Accepts nothing new and starts nothing more; resolves when everybody is answered. What runs goes on under the next fnd.
+    pub fn hand_over(&self) -> oneshot::Receiver<()> {
+        self.wind_down(Event::HandOver)
+    }
+
+    fn wind_down(&self, event: Event) -> oneshot::Receiver<()> {
         let (sender, drained) = oneshot::channel();
         {
             let mut state = self.state.borrow_mut();
@@ -272,7 +338,7 @@ impl Daemon {
                 None => drop(sender),
             }
         }
-        self.step(Event::Drain);
+        self.step(event);
         drained
     }
 }

@@ -3,12 +3,14 @@
 use crate::driver::{Asked, State};
 use crate::environment;
 use crate::ledger::Command;
+use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
 use fnd_core::ids::{FunctionName, WorkerId};
 use fnd_core::record::InvocationRecord;
 use fnd_core::supervisor::{Action, Event, SpawnOrder};
+use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
 
 impl State {
@@ -28,10 +30,12 @@ impl State {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Spawn(order) => self.spawn(&order),
+            Action::Forget(worker) => self.forget(worker),
             Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
             Action::Kill(worker) => self.kill(worker),
             Action::Store(accepted) => {
                 let (id, durable) = (accepted.id, accepted.durable);
+                self.watchers.changed(&accepted.function);
                 // Refused: the disk is so far behind that new work must wait. Not durable work goes on unrecorded until
                 // its end, which has more room.
                 if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
@@ -41,6 +45,8 @@ impl State {
             Action::Record(attempt, record) => {
                 events::attempt_ended(&attempt);
                 self.ended(&record);
+                // It may have been the last that ran on an old version.
+                self.prune(&record.function);
                 self.store(Command::Record(attempt, record));
             }
             Action::Update(record) => {
@@ -48,6 +54,7 @@ impl State {
                     events::invocation_ended(&record);
                 }
                 self.ended(&record);
+                self.watchers.changed(&record.function);
                 self.store(Command::Update(record));
             }
             Action::StoreEnabled { function, enabled } => self.store(Command::StoreEnabled { function, enabled }),
@@ -60,6 +67,7 @@ impl State {
                 }
             }
             Action::Status(function) => {
+                self.watchers.changed(&function);
                 let now = self.clock.now().mono;
                 if self.status.changed(&function, now) {
                     self.write_status(&function);
@@ -74,7 +82,7 @@ impl State {
         }
     }
 
-    fn store(&self, command: Command) {
+    pub(crate) fn store(&self, command: Command) {
         // A command without room is counted by the ledger and told in `status`.
         let _ = self.ledger.submit(command);
     }
@@ -124,10 +132,20 @@ impl State {
             environment: passed.environment,
             input: passed.input,
             previous: passed.previous,
+            lasts_ms: order
+                .lasts
+                .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
+            note: Bytes(takeover::note(&self.supervisor, order.worker, &meta)),
         });
         if let Some(number) = self.send(&request, passed.descriptors) {
             self.asked.insert(number, Asked::Spawn(Box::new((order.worker, meta))));
         }
+    }
+
+    /// Lets go of what would have told the next fnd of a worker's end.
+    pub(crate) fn forget(&mut self, worker: WorkerId) {
+        self.request(&Request::Acknowledge(worker), Vec::new());
+        self.output.release(worker);
     }
 
     /// Kills a worker's tree: by its own descriptor where there is one, which needs no help of the spawner.

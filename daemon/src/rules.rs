@@ -24,6 +24,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         grace: limits.grace,
         deadline: limits.deadline,
         memory: limits.memory,
+        cpu_milli: limits.cpu_milli,
         memory_text: size_text(limits.memory),
         max_running: manifest.pool.max,
         retry: retry(&manifest.retry),

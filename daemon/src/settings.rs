@@ -79,6 +79,7 @@ impl Current {
             memory: node
                 .memory
                 .unwrap_or_else(|| machine().saturating_sub(node.reserve_memory)),
+            cpu_milli: node.cpu_milli,
             workers: node.max_workers,
         }
     }

@@ -1,23 +1,30 @@
 //! Signals, the watchdog, and how fnd stops.
 
+use crate::control::Stop;
 use crate::driver::Daemon;
 use crate::systemd;
-use fnd_core::frame::Request;
 use fnd_core::supervisor::Event;
 use futures_util::StreamExt as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Longest time between two watchdog messages where none is wanted: never, as far as anybody lives.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
+/// How long a hand-over waits for the ledger to take what was accepted; fnd is to be gone within 2 s.
+const HAND_OVER_MAX: Duration = Duration::from_secs(1);
+
+/// Resolves when fnd may end.
+type Ending = Pin<Box<dyn Future<Output = ()>>>;
+
 /// Watches for signals until fnd shall end.
 ///
-/// Where the spawner is a service of its own, SIGTERM ends fnd at once: functions are the spawner's. Where it is fnd's
-/// child, SIGTERM and SIGINT drain, and a second one kills (contract, section 7).
-pub(crate) async fn watch(daemon: &Rc<Daemon>, spawner_stays: bool) {
+/// Where the spawner is a service of its own, SIGTERM hands over to the next fnd: functions are the spawner's. Where it is
+/// fnd's child, SIGTERM and SIGINT drain, and a second one kills (contract, section 7).
+pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: bool) {
     let mut signals = match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
         Ok(signals) => signals,
         Err(error) => {
@@ -27,7 +34,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, spawner_stays: bool) {
     };
     let beat = systemd::watchdog();
     let mut pulse = tokio::time::interval(beat.unwrap_or(NEVER));
-    let mut draining = None;
+    let mut draining: Option<Ending> = None;
     loop {
         let signal = tokio::select! {
             // Cancel-safe: a signal is taken or stays pending in the stream's pipe.
@@ -43,18 +50,23 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, spawner_stays: bool) {
         match signal {
             Some(SIGHUP) => {
                 // As `fndctl reload`, but nobody waits for its report: what is wrong goes to the journal.
-                systemd::reloading();
-                let mut state = daemon.state.borrow_mut();
-                state.request(&Request::Reload, Vec::new());
-                let scan = state.installer.new_scan();
-                state.catalog.rescan(scan, true);
-                drop(state);
-                systemd::ready("running");
+                drop(daemon.reload());
+            }
+            Some(_) if spawner_stays && draining.is_none() => {
+                tracing::info!("stopping: what runs goes on with fnd-spawner");
+                // Who connects from now on waits in the socket for the next fnd.
+                server.now();
+                let answered = daemon.hand_over();
+                draining = Some(Box::pin(async {
+                    drop(tokio::time::timeout(HAND_OVER_MAX, answered).await);
+                }));
             }
             Some(_) if spawner_stays => return,
             Some(_) if draining.is_none() => {
                 tracing::info!("stopping when what runs has ended; a second signal kills it");
-                draining = Some(daemon.drain());
+                let drained = daemon.drain();
+                // Dropped means that nothing runs either.
+                draining = Some(Box::pin(async { drop(drained.await) }));
             }
             Some(_) => daemon.step(Event::StopNow),
             None => return,
@@ -62,10 +74,9 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, spawner_stays: bool) {
     }
 }
 
-async fn drained(draining: &mut Option<tokio::sync::oneshot::Receiver<()>>) {
+async fn drained(draining: &mut Option<Ending>) {
     match draining {
-        // Dropped means that nothing runs either.
-        Some(receiver) => drop(receiver.await),
+        Some(over) => over.await,
         None => std::future::pending().await,
     }
 }

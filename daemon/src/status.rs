@@ -224,7 +224,7 @@ mod tests {
 
     fn status(function: &str, message: &str) -> FunctionStatus {
         let json = serde_json::json!({
-            "status": "pending", "message": message, "timestamp": crate::clock::rfc3339(0), "function": function,
+            "status": "pending", "message": message, "timestamp": fnd_core::instant::text(0), "function": function,
             "state": FunctionState::Ready, "runs": 0, "failures": 0,
         });
         serde_json::from_value(json).unwrap()

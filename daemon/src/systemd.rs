@@ -34,8 +34,13 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// fnd serves.
-pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+pub fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// What `systemctl status` shows of it.
+pub fn status(line: &str) {
+    tell(&[NotifyState::Status(line)]);
 }
 
 /// A reload began; [`ready`] ends it.

@@ -1,11 +1,11 @@
 //! What the API and status files show: the supervisor's state and the registry's knowledge put together.
 
-use crate::clock::rfc3339;
 use crate::driver::State;
 use crate::workers::usage;
 use fnd_core::api::{FunctionDetail, FunctionMore, FunctionStatus, NodeStatus, milliseconds};
 use fnd_core::frame::Containment;
 use fnd_core::ids::FunctionName;
+use fnd_core::instant;
 use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
 use serde_json::value::RawValue;
@@ -27,7 +27,7 @@ impl State {
         Some(FunctionStatus {
             status: status.into(),
             message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
-            timestamp: rfc3339(self.clock.now().unix_ms),
+            timestamp: instant::text(self.clock.now().unix_ms),
             function: name.clone(),
             version: view.version,
             state: view.state,
@@ -37,11 +37,12 @@ impl State {
             poll: last.map(|attempt| attempt.poll),
             reason: last.map(|attempt| attempt.reason),
             exit_code: last.and_then(|attempt| attempt.exit_code),
-            started_at: last.map(|attempt| rfc3339(attempt.started_ms)),
+            started_at: last.map(|attempt| instant::text(attempt.started_ms)),
             duration_ms: last.map(|attempt| milliseconds(attempt.duration_us)),
             cpu_ms: last.map(|attempt| milliseconds(attempt.usage.cpu_us)),
             memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak_bytes),
-            next_attempt_at: view.next_attempt_ms.map(rfc3339),
+            memory_bytes: None,
+            next_attempt_at: view.next_attempt_ms.map(instant::text),
             next_run_at: None,
             result: result.and_then(shown),
             runs: view.runs,
@@ -58,9 +59,18 @@ impl State {
         })
     }
 
+    /// Returns a function's status with what its processes use now.
+    pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
+        let mut status = self.function_status(name)?;
+        if status.running > 0 {
+            status.memory_bytes = usage::memory_now(&self.welcome.memory, &name.file_form());
+        }
+        Some(status)
+    }
+
     /// Returns everything known of a function.
     pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
-        let status = self.function_status(name)?;
+        let status = self.function_now(name)?;
         let function = self.functions.get(name)?;
         let serving = function.serving.as_ref();
         let json = |value| serde_json::to_value(value).unwrap_or_default();
@@ -86,7 +96,7 @@ impl State {
     pub(crate) fn function_list(&self) -> Vec<FunctionStatus> {
         self.supervisor
             .functions()
-            .filter_map(|view| self.function_status(view.name))
+            .filter_map(|view| self.function_now(view.name))
             .collect()
     }
 
@@ -111,7 +121,7 @@ impl State {
             version: env!("CARGO_PKG_VERSION").into(),
             spawner_version: self.welcome.version.clone(),
             state: state.into(),
-            started_at: rfc3339(self.started_ms),
+            started_at: instant::text(self.started_ms),
             node: self.settings.host.clone(),
             cgroups: self.welcome.layout.clone(),
             containment: containment.into(),

@@ -2,25 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "a test program: it may die, and dying is one of the things tested")]
 
 use fnd_core::plan::{
-    FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy, RunMode, SettingsVerdict, Text,
-    User,
+    ALWAYS, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy, RunMode, SettingsVerdict,
+    Text, User,
 };
 use fnd_core::wire::{Bytes, Wire as _};
-use std::io::{Read as _, Write as _};
-use std::os::fd::FromRawFd as _;
+use fnd_spawner::protocol::Channel;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 
 fn main() {
     #[expect(unsafe_code, reason = "descriptor 0 is the socket")]
     // SAFETY: the spawner passes it as standard input, and nothing else here uses that.
-    let mut socket = unsafe { std::fs::File::from_raw_fd(0) };
-    loop {
-        let mut length = [0; 4];
-        if socket.read_exact(&mut length).is_err() {
-            return;
-        }
-        let mut body = vec![0; usize::try_from(u32::from_le_bytes(length)).unwrap()];
-        socket.read_exact(&mut body).unwrap();
-        let reply = match JudgeRequest::from_wire(&body).unwrap() {
+    let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(0) });
+    while let Ok(Some(frame)) = channel.receive() {
+        let reply = match JudgeRequest::from_wire(&frame.bytes).unwrap() {
             JudgeRequest::Settings(settings) => {
                 let text: String = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
                 let policy = Policy {
@@ -33,9 +27,7 @@ fn main() {
             }
             JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function))),
         };
-        let bytes = reply.to_wire();
-        socket.write_all(&u32::try_from(bytes.len()).unwrap().to_le_bytes()).unwrap();
-        socket.write_all(&bytes).unwrap();
+        channel.send(&reply.to_wire(), Vec::new()).unwrap();
     }
 }
 
@@ -64,12 +56,16 @@ fn judge(function: &JudgeFunction) -> FunctionVerdict {
         runtime: "bash".to_owned(),
         interpreters,
         asked_interpreters: u32::try_from(number("asked").unwrap_or(0)).unwrap(),
+        interpreter_help: "install one: `apt install bash`".to_owned(),
         argv: if exec { Vec::new() } else { vec![Text { text: "{entry}".to_owned(), template: true }] },
-        environment: vec![
+        environment: [
             ("SHOWN".to_owned(), Text { text: function.files.len().to_string(), template: false }),
             ("FROM_PLAN".to_owned(), Text { text: "{state}".to_owned(), template: false }),
             ("CODE".to_owned(), Text { text: "{code}".to_owned(), template: true }),
-        ],
+        ]
+        .into_iter()
+        .chain(ALWAYS.map(|(name, value)| (name.to_owned(), Text { text: value.to_owned(), template: true })))
+        .collect(),
         entry,
         unix_text: true,
         user: value("user").map_or(User::Own, |user| User::Named(user.to_owned())),

@@ -2,12 +2,17 @@
 //!
 //! The second is the vfork form: the child runs on a stack of its own in the caller's memory until it executes, so the cost
 //! does not grow with the caller, and its few steps report where they failed through that memory. Between clone and exec
-//! there are only raw system calls (see [`sandbox`](crate::sandbox)).
+//! there are only bare system calls (see [`sandbox`](crate::sandbox)).
 
 use crate::sandbox::identity::Identity;
-use crate::sandbox::rlimits::Rlimit;
-use crate::sandbox::{privileges, raw};
+use crate::sandbox::{privileges, rlimits};
+use nix::sys::signal::SigSet;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::{CString, c_char};
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -27,46 +32,36 @@ pub struct Exec {
     pub directory: CString,
     /// As whom; absent: as this process, where it is not root.
     pub identity: Option<Identity>,
+    /// Whether the capability bounding set was emptied already.
+    pub bounded: bool,
     /// Resource limits.
-    pub rlimits: Vec<Rlimit>,
-    /// The file by descriptor, where the user it runs as may be unable to reach it by `path`; a binary, no `#!` script.
-    pub image: Option<OwnedFd>,
+    pub rlimits: Vec<(Resource, u64)>,
 }
 
 /// Where a child begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Leaf it is born in.
+    /// Leaf it is born in; it is then a child of the caller's parent.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// Whether its parent is the caller's parent; the caller's own exit signal is then its, too.
-    pub parent: bool,
     /// Standard input, output, error.
     pub stdio: [BorrowedFd<'a>; 3],
 }
 
 /// A child that was not to be.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to {}: {}", STEPS.get(*.step).unwrap_or(&"run"), io::Error::from_raw_os_error(*.errno))]
+#[error("{why}")]
 pub struct CloneError {
-    /// What failed, as an index into the steps.
-    pub step: usize,
-    /// Error number.
-    pub errno: i32,
+    /// What failed, for people.
+    pub why: String,
     /// The child, where there was one; whoever is its parent has to wait for it.
     pub child: Option<Child>,
 }
 
-impl CloneError {
-    /// Returns the error of a step without a child.
-    pub fn at(step: usize, errno: i32) -> Self {
-        Self { step, errno, child: None }
+impl From<String> for CloneError {
+    fn from(why: String) -> Self {
+        Self { why, child: None }
     }
 }
-
-/// The step of entering the function's cgroups, done by the launcher once.
-pub const ENTER_CGROUP: usize = 11;
-/// The step of setting up the namespaces that stand in for a cgroup.
-pub const SET_UP_NAMESPACE: usize = 12;
 
 /// A process just made.
 #[derive(Debug)]
@@ -84,31 +79,14 @@ impl Child {
     }
 }
 
-/// Steps of the child, in order.
-const STEPS: [&str; 13] = [
-    "clone",
-    "make a session",
-    "set the umask",
-    "place standard input and output",
-    "close inherited descriptors",
-    "set resource limits",
-    "empty the capability bounding set",
-    "take on user and groups",
-    "enter the code directory",
-    "drop capabilities",
-    "execute the program",
-    "enter the function's cgroups",
-    "set up a namespace for the process tree",
-];
-
 struct Order<'a> {
     exec: &'a Exec,
     argv: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    stdio: [RawFd; 3],
-    // Written by the child, read by the caller after exec or exit.
-    step: usize,
-    errno: i32,
+    stdio: [BorrowedFd<'a>; 3],
+    /// Written by the child, read by the caller after exec or exit: what the child was at, and how that failed.
+    step: &'static str,
+    failed: Option<Errno>,
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -120,27 +98,22 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// # Errors
 /// [`CloneError`] naming the step that failed.
 pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
-    let mut order = Order {
-        exec,
-        argv: pointers(&exec.argv),
-        environment: pointers(&exec.environment),
-        stdio: place.stdio.map(|fd| fd.as_raw_fd()),
-        step: 0,
-        errno: 0,
-    };
+    let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
+    let mut order = Order { exec, argv, environment, stdio: place.stdio, step: "clone", failed: None };
     // Only room, written by the child; freed when the child has executed or exited and uses it no more. Pieces of 16 bytes,
     // for the alignment.
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
-    let (mut arguments, pidfd) = arguments(libc::CLONE_VM | libc::CLONE_VFORK, place.parent, place.cgroup);
+    let (mut arguments, pidfd) = arguments(libc::CLONE_VM | libc::CLONE_VFORK, place.cgroup.is_some(), place.cgroup);
     arguments.flags |= 0x1_0000_0000; // CLONE_CLEAR_SIGHAND
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &mut order);
     drop(stack);
-    let child = taken(result, &pidfd).map_err(|errno| CloneError::at(0, errno))?;
-    match order.errno {
-        0 => Ok(child),
-        errno => Err(CloneError { step: order.step, errno, child: Some(child) }),
+    let why = |error: &dyn std::fmt::Display| format!("failed to {}: {error}", order.step);
+    let child = taken(result, &pidfd).map_err(|error| why(&error))?;
+    match order.failed {
+        None => Ok(child),
+        Some(errno) => Err(CloneError { why: why(&errno), child: Some(child) }),
     }
 }
 
@@ -159,15 +132,41 @@ pub fn fork(
     let (arguments, pidfd) = arguments(namespaces, parent, cgroup);
     // SAFETY: without CLONE_VM the copy has its own memory and returns on its own copy of the stack, as fork does. The
     // spawner has one thread, so no lock is held by another.
-    let result =
-        unsafe { raw(libc::SYS_clone3, [std::ptr::from_ref(&arguments) as usize, size_of_val(&arguments), 0, 0, 0]) };
-    if result == Ok(0) {
+    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
+    if result == 0 {
         // A panic must not unwind into the copy of the spawner's loop.
         let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(70);
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(code) }
     }
-    taken(result, &pidfd).map_err(io::Error::from_raw_os_error)
+    taken(if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }, &pidfd)
+}
+
+/// Makes a copy of this process an own one: no descriptor above standard error but one (2: none), no signal handled, ignored
+/// or delivered, ordinary priority for the OOM killer, out of the terminal's reach.
+#[expect(unsafe_code, reason = "signal dispositions have no safe wrapper")]
+pub fn settle(kept: RawFd) {
+    close_all_but(kept);
+    let _ = SigSet::all().thread_set_mask();
+    for signal in 1..=64 {
+        // SAFETY: dispositions are set to the default only.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // Functions of the same user may not look into or stop it.
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = rustix::thread::set_name(c"fnd-launcher");
+    let _ = rustix::process::setsid();
+    let _ = fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
+}
+
+/// Closes every descriptor above standard error but one.
+#[expect(unsafe_code, reason = "close_range has no wrapper")]
+pub fn close_all_but(kept: RawFd) {
+    let kept = kept.cast_unsigned();
+    for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX)] {
+        // SAFETY: this copy of the process uses no other descriptor and ends without running destructors.
+        let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }; // refused where first > last
+    }
 }
 
 fn arguments(flags: i32, parent: bool, cgroup: Option<BorrowedFd<'_>>) -> (libc::clone_args, Box<RawFd>) {
@@ -188,16 +187,16 @@ fn arguments(flags: i32, parent: bool, cgroup: Option<BorrowedFd<'_>>) -> (libc:
 }
 
 #[expect(unsafe_code, reason = "takes the descriptor the kernel has just made")]
-fn taken(result: Result<usize, i32>, pidfd: &RawFd) -> Result<Child, i32> {
-    let pid = result?;
+fn taken(result: io::Result<i64>, pidfd: &RawFd) -> io::Result<Child> {
+    let pid = u32::try_from(result?).map_err(io::Error::other)?;
     // SAFETY: clone3 succeeded, so it wrote a new descriptor nobody else owns. Volatile: the compiler did not see it written.
     let pidfd = unsafe { OwnedFd::from_raw_fd(std::ptr::read_volatile(pidfd)) };
-    Ok(Child { pid: u32::try_from(pid).map_err(|_| libc::EOVERFLOW)?, pidfd })
+    Ok(Child { pid, pidfd })
 }
 
 /// Returns like `clone3` in the caller; the child runs [`child`] and never returns.
 #[expect(unsafe_code, reason = "clone3 on a new stack can't return through a C function")]
-fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> Result<usize, i32> {
+fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> io::Result<i64> {
     let result: i64;
     // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and
     // `arguments` outlive it because CLONE_VFORK suspends the caller until it has executed or exited.
@@ -239,66 +238,57 @@ fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> Result<us
             in("x8") libc::SYS_clone3,
         );
     }
-    usize::try_from(result).map_err(|_| i32::try_from(-result).unwrap_or(libc::EIO))
+    if result < 0 { Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO))) } else { Ok(result) }
 }
 
-/// What the child does: each step counted, the first failure reported.
-#[expect(unsafe_code, reason = "the child's few raw system calls")]
+/// What the child does: the first failure is reported.
+#[expect(unsafe_code, reason = "the child shares the memory of its suspended caller")]
 extern "C" fn child(order: *mut Order<'_>) -> ! {
     // SAFETY: the caller is suspended, so nobody else uses the order.
     let order = unsafe { &mut *order };
-    let result = steps(order);
-    if let Err(errno) = result {
-        order.errno = errno;
-    }
-    loop {
-        // SAFETY: ends this process.
-        let _ = unsafe { raw(libc::SYS_exit_group, [127, 0, 0, 0, 0]) };
-    }
+    order.failed = steps(order).err();
+    // SAFETY: ends this process.
+    unsafe { libc::_exit(127) }
 }
 
-#[expect(unsafe_code, reason = "the child's few raw system calls")]
-fn steps(order: &mut Order<'_>) -> Result<(), i32> {
+#[expect(unsafe_code, reason = "execve and close_range have no wrapper that takes what was prepared")]
+fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
-    // SAFETY, for every call below: numbers, or pointers to strings and tables that live in the suspended caller.
-    unsafe {
-        order.step = 1;
-        raw(libc::SYS_setsid, [0; 5])?;
-        order.step = 2;
-        raw(libc::SYS_umask, [0o077, 0, 0, 0, 0])?;
-        order.step = 3;
-        for (target, source) in order.stdio.into_iter().enumerate() {
-            // The sources are above 2: the caller keeps 0 to 2 open. dup3 leaves close-on-exec off.
-            raw(libc::SYS_dup3, [usize::try_from(source).map_err(|_| libc::EBADF)?, target, 0, 0, 0])?;
-        }
-        order.step = 4;
-        // 4: CLOSE_RANGE_CLOEXEC, since `image` is needed until the end.
-        raw(libc::SYS_close_range, [3, u32::MAX as usize, 4, 0, 0])?;
-        order.step = 5;
-        for limit in &exec.rlimits {
-            limit.apply()?;
-        }
-        if let Some(identity) = &exec.identity {
-            order.step = 6;
-            privileges::empty_bounding_set()?;
-            order.step = 7;
-            identity.take()?;
-        }
-        order.step = 8;
-        raw(libc::SYS_chdir, [exec.directory.as_ptr() as usize, 0, 0, 0, 0])?;
-        order.step = 9;
-        privileges::drop_all()?;
-        order.step = 10;
-        let none = 0u64;
-        raw(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, std::ptr::from_ref(&none) as usize, 0, 8, 0])?;
-        let (argv, environment) = (order.argv.as_ptr() as usize, order.environment.as_ptr() as usize);
-        if let Some(image) = &exec.image {
-            let image = usize::try_from(image.as_raw_fd()).map_err(|_| libc::EBADF)?;
-            let empty = c"".as_ptr() as usize;
-            raw(libc::SYS_execveat, [image, empty, argv, environment, libc::AT_EMPTY_PATH as usize])?;
-        } else {
-            raw(libc::SYS_execve, [exec.path.as_ptr() as usize, argv, environment, 0, 0])?;
-        }
+    order.step = "make a session";
+    rustix::process::setsid()?;
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    order.step = "place standard input and output";
+    // The sources are above 2: the caller keeps 0 to 2 open.
+    let [input, output, error] = order.stdio;
+    dup2_stdin(input)?;
+    dup2_stdout(output)?;
+    dup2_stderr(error)?;
+    order.step = "close inherited descriptors";
+    let last = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    // SAFETY: numbers. At exec, since the file may go by the number of a descriptor.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
+        return Err(last());
     }
-    Ok(())
+    order.step = "set resource limits";
+    for limit in &exec.rlimits {
+        rlimits::apply(*limit)?;
+    }
+    if let Some(identity) = &exec.identity {
+        if !exec.bounded {
+            order.step = "empty the capability bounding set";
+            privileges::empty_bounding_set()?;
+        }
+        order.step = "take on user and groups";
+        identity.take()?;
+    }
+    order.step = "enter the code directory";
+    rustix::process::chdir(exec.directory.as_c_str())?;
+    order.step = "drop capabilities";
+    privileges::drop_all()?;
+    order.step = "execute the program";
+    let _ = SigSet::empty().thread_set_mask();
+    let (argv, environment) = (order.argv.as_ptr(), order.environment.as_ptr());
+    // SAFETY: strings and tables, ended by null, live in the suspended caller.
+    unsafe { libc::execve(exec.path.as_ptr(), argv, environment) };
+    Err(last())
 }

@@ -4,16 +4,22 @@
 //! In a pid namespace everything dies with the init. Without (subreaper) it kills what it finds below itself, which is best
 //! effort: a tree that forks faster than it is killed stays ahead.
 //!
-//! It is told by signals: SIGTERM, pass it on to every process; SIGUSR1, kill every process. On its report pipe go two
-//! records of two `i32`: step and error number of the start, then wait status and whether processes were left.
+//! It is told by signals: SIGTERM, pass it on to every process; SIGUSR1, kill every process. It reports by two frames: why
+//! the start failed (empty: it did not), then how the function ended and whether processes were left.
 
-use crate::clone::{self, Child, CloneError, Exec, Place, SET_UP_NAMESPACE};
+use crate::clone::{self, Child, CloneError, Exec, Place};
+use crate::log::Failed as _;
+use crate::protocol::Channel;
 use fnd_core::frame::{Containment, ExitStatus};
+use fnd_core::wire::Wire as _;
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{WaitOptions, wait};
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::process::{DumpableBehavior, WaitOptions, WaitStatus, wait};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+/// What an init reports last: how the function ended, and whether processes were left.
+pub type Report = (ExitStatus, bool);
 
 /// Returns the best containment that works here without cgroups.
 pub fn without_cgroups(root: bool) -> Containment {
@@ -36,7 +42,7 @@ fn map_user(root: bool, (uid, gid): (u32, u32)) -> io::Result<()> {
     }
     // In the namespace the own ids read as 65534 until they are mapped; the owner of /proc/self is seen from outside.
     // Files in /proc/self are root's unless the process may be dumped; the launcher, copied, may not.
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
@@ -47,7 +53,7 @@ fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Starts a program below an init of its own; returns the init and its report pipe, which then holds the second record.
+/// Starts a program below an init of its own; returns the init and the channel on which it is going to report the end.
 ///
 /// # Errors
 /// [`CloneError`] of the init or of the program.
@@ -56,51 +62,31 @@ pub fn start(
     stdio: [BorrowedFd<'_>; 3],
     containment: Containment,
 ) -> Result<(Child, OwnedFd), CloneError> {
-    let failed = |error: &io::Error| CloneError::at(SET_UP_NAMESPACE, error.raw_os_error().unwrap_or(libc::EIO));
-    let own = own_ids();
-    let root = exec.identity.is_some();
-    let (read, write) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| failed(&error.into()))?;
+    let (own, root) = (own_ids(), exec.identity.is_some());
+    let (theirs, ours) = Channel::pair().failed(SET_UP)?;
     let flags = if containment == Containment::PidNamespace { namespaces(root) } else { 0 };
-    // The write end is the copy's; here it is closed with the closure, so that its end is seen.
-    let child = clone::fork(None, true, flags, move || init(exec, stdio, containment, own, File::from(write)))
-        .map_err(|error| failed(&error))?;
-    let mut report = File::from(read);
-    let (step, errno) = record(&mut report).unwrap_or((0, libc::ECHILD));
-    if errno == 0 {
-        return Ok((child, report.into()));
-    }
-    Err(CloneError { step: usize::try_from(step).unwrap_or(0), errno, child: Some(child) })
-}
-
-/// Reads a record from a report pipe.
-///
-/// # Errors
-/// From reading; `UnexpectedEof` where the init was killed before it wrote.
-pub fn record(report: &mut File) -> io::Result<(i32, i32)> {
-    let (mut first, mut second) = ([0; 4], [0; 4]);
-    report.read_exact(&mut first)?;
-    report.read_exact(&mut second)?;
-    Ok((i32::from_le_bytes(first), i32::from_le_bytes(second)))
-}
-
-/// Returns the exit status of a raw wait status.
-pub fn status(raw: i32) -> ExitStatus {
-    let byte = |number: i32| u8::try_from(number).unwrap_or(0);
-    if libc::WIFSIGNALED(raw) {
-        ExitStatus::Signal(byte(libc::WTERMSIG(raw)))
-    } else {
-        ExitStatus::Code(byte(libc::WEXITSTATUS(raw)))
+    // The copy's end of the channel; here it is closed with the closure, so that the copy's end is seen.
+    let copied = clone::fork(None, true, flags, move || init(exec, stdio, containment, own, theirs));
+    let child = copied.failed(SET_UP)?;
+    let mut report = Channel::new(ours.try_clone().failed(SET_UP)?);
+    let first = report.receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
+    match first {
+        Some(why) if why.is_empty() => Ok((child, ours)),
+        why => Err(CloneError { why: why.unwrap_or(format!("failed to {SET_UP}")), child: Some(child) }),
     }
 }
 
-fn init(exec: &Exec, stdio: [BorrowedFd<'_>; 3], containment: Containment, own: (u32, u32), mut report: File) -> i32 {
-    let mut tell = move |first: i32, second: i32| {
-        let _ = report.write_all(&[first.to_le_bytes(), second.to_le_bytes()].concat()); // the spawner may be gone
-        report.as_raw_fd()
-    };
+const SET_UP: &str = "set up an init for the process tree";
+
+fn init(
+    exec: &Exec,
+    stdio: [BorrowedFd<'_>; 3],
+    containment: Containment,
+    own: (u32, u32),
+    mut report: Channel,
+) -> i32 {
     let namespace = containment == Containment::PidNamespace;
-    let ready = (|| {
+    let prepared = (|| {
         if namespace {
             map_user(exec.identity.is_some(), own)?;
         } else {
@@ -110,25 +96,16 @@ fn init(exec: &Exec, stdio: [BorrowedFd<'_>; 3], containment: Containment, own: 
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
         Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
-    if let Err(error) = ready {
-        tell(i32::try_from(SET_UP_NAMESPACE).unwrap_or(0), error.raw_os_error().unwrap_or(libc::EIO));
-        return 1;
-    }
-    let first = match clone::start(exec, Place { cgroup: None, parent: false, stdio }) {
-        Ok(child) => child,
-        Err(error) => {
-            tell(i32::try_from(error.step).unwrap_or(0), error.errno);
-            return 1;
-        }
-    };
-    let pid = i32::try_from(first.pid).unwrap_or(0);
-    drop(first);
-    let kept = tell(0, 0);
-    close_all_but(kept);
-    let status = serve_until(pid, namespace);
+    let place = Place { cgroup: None, stdio };
+    let started = prepared.failed(SET_UP).and_then(|()| clone::start(exec, place).map_err(|error| error.why));
+    let why = started.as_ref().err().cloned().unwrap_or_default();
+    let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; below likewise
+    let Ok(first) = started.map(|child| child.pid) else { return 1 };
+    clone::close_all_but(report.as_fd().as_raw_fd());
+    let status = serve_until(first, namespace);
     let left = || wait(WaitOptions::NOHANG).is_ok(); // an error where there is no child
-    let stragglers = left();
-    tell(status, i32::from(stragglers));
+    let ended: Report = (status, left());
+    let _ = report.send(&ended.to_wire(), Vec::new());
     while !namespace && left() {
         signal_all(libc::SIGKILL, namespace);
         let _ = wait(WaitOptions::empty());
@@ -136,8 +113,8 @@ fn init(exec: &Exec, stdio: [BorrowedFd<'_>; 3], containment: Containment, own: 
     0
 }
 
-/// Handles signals until the first process ended, and returns its wait status.
-fn serve_until(first: i32, namespace: bool) -> i32 {
+/// Handles signals until the first process ended, and returns how it did.
+fn serve_until(first: u32, namespace: bool) -> ExitStatus {
     // Every signal is blocked since the launcher began.
     let told = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
     loop {
@@ -147,11 +124,17 @@ fn serve_until(first: i32, namespace: bool) -> i32 {
             _ => {}
         }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid.as_raw_nonzero().get() == first {
-                return status.as_raw();
+            if pid.as_raw_nonzero().get().cast_unsigned() == first {
+                return exit_status(status);
             }
         }
     }
+}
+
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    let byte = |number: Option<i32>| number.and_then(|number| u8::try_from(number).ok());
+    byte(status.terminating_signal())
+        .map_or(ExitStatus::Code(byte(status.exit_status()).unwrap_or(0)), ExitStatus::Signal)
 }
 
 #[expect(unsafe_code, reason = "kill(-1) in a pid namespace has no safe wrapper")]
@@ -175,16 +158,4 @@ fn signal_all(signal: i32, namespace: bool) {
 fn children(pid: i32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 1).collect()
-}
-
-/// Closes every descriptor above standard error but one.
-#[expect(unsafe_code, reason = "close_range has no wrapper")]
-pub(crate) fn close_all_but(kept: i32) {
-    let kept = kept.cast_unsigned();
-    for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: this copy of the process uses no other descriptor and ends without running destructors.
-            let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-    }
 }

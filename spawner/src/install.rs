@@ -3,21 +3,22 @@
 //! ```text
 //! Install ─▶ reading (a few files a turn, so that the loop never waits) ─▶ judging ─▶ copied below versions/F/HASH ─▶ reply
 //! ```
-//! What is hashed, judged and installed are the same bytes: small sources are held in memory, larger ones are written to a
-//! staging directory while they are read.
+//! What is hashed, judged and installed are the same bytes: small sources are held in memory, larger ones are copied to a
+//! staging directory and read from there.
 
-use crate::log::Failed as _;
 use crate::places::{self, Places};
 use crate::policy::problem;
 use crate::source::{Kind, Opened, Sources};
 use fnd_core::frame::{Install, Problem};
 use fnd_core::ids::Version;
-use fnd_core::plan::{CODE_MAX, JudgeFunction, JudgedFile, Plan};
+use fnd_core::plan::{CODE_MAX, JudgeFunction, JudgeRequest, JudgedFile, Plan};
 use fnd_core::wire::{Bytes, Wire as _};
+use rustix::fs::{Dir, FileType};
 use sha2::{Digest as _, Sha256};
-use std::collections::{HashMap, VecDeque};
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -37,8 +38,7 @@ const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 const MANIFEST_MAX: u64 = 1 << 20;
 
 /// A file that was read.
-#[derive(Debug)]
-struct Read {
+struct Code {
     relative: String,
     /// The path people know it by.
     shown: String,
@@ -46,130 +46,115 @@ struct Read {
     trusted: bool,
     digest: [u8; 32],
     length: u64,
-    /// Absent where it is staged.
-    held: Option<Vec<u8>>,
+    content: Content,
 }
 
-/// A function's files, read.
-#[derive(Debug)]
+enum Content {
+    Held(Vec<u8>),
+    /// Where it is going to be renamed to its place from.
+    Staged(PathBuf),
+}
+
+impl Content {
+    /// Returns its front.
+    fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Held(bytes) => Ok(bytes.get(..max).unwrap_or(bytes).into()),
+            Self::Staged(path) => {
+                let mut bytes = Vec::new();
+                File::open(path)?.take(max as u64).read_to_end(&mut bytes)?;
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+/// A function's files, being read or read.
 pub struct Snapshot {
-    /// The request's number and body.
-    pub request: (u32, Install),
-    files: Vec<Read>,
-    manifest: Option<JudgedFile>,
-    staging: Option<PathBuf>,
+    /// The request's number.
+    pub request: u32,
+    /// Its body.
+    pub install: Install,
     /// Whether everything is root's.
     pub trusted: bool,
     /// Owner of the code file or directory.
     pub owner: u32,
     /// Path of the source, for people.
     pub shown: String,
-}
-
-struct Reading {
-    snapshot: Snapshot,
+    manifest: Option<JudgedFile>,
+    files: Vec<Code>,
     pending: VecDeque<(String, Kind)>,
     bytes: u64,
+    staging: PathBuf,
 }
 
-/// Installs under way.
-#[derive(Default)]
-pub struct Installer {
-    /// Requests, with their numbers.
-    pub queue: VecDeque<(u32, Install)>,
-    reading: Option<Reading>,
-    /// What the judge was asked about, by the number of [`Turn::Judge`].
-    pub judging: HashMap<u64, Snapshot>,
-    count: u64,
-}
-
-/// What a turn brought.
-pub enum Turn {
-    /// Nothing to do.
-    Idle,
-    /// There is more.
-    Busy,
-    /// Files were read: the judge's turn. The number finds the snapshot in [`Installer::judging`] when it has spoken.
-    Judge(u64, JudgeFunction),
-    /// They can't be read.
-    Refused((u32, Install), Problem),
-}
-
-impl Installer {
-    /// Says whether a turn would do something.
-    pub fn has_work(&self) -> bool {
-        self.reading.is_some() || !self.queue.is_empty()
-    }
-
-    /// Reads a little.
-    pub fn turn(&mut self, sources: &Sources, places: &Places) -> Turn {
-        if self.reading.is_none()
-            && let Some(request) = self.queue.pop_front()
-        {
-            match begin(request.clone(), sources) {
-                Ok(reading) => self.reading = Some(reading),
-                Err(problem) => return Turn::Refused(request, problem),
-            }
-        }
-        let Some(mut reading) = self.reading.take() else { return Turn::Idle };
-        let (mut files, start) = (0, reading.bytes);
-        while let Some((relative, kind)) = reading.pending.pop_front() {
-            let result = match kind {
-                Kind::Directory => reading.list(&relative, sources),
-                Kind::File => reading.read(&relative, sources, places, self.count),
-            };
-            if let Err(problem) = result {
-                reading.snapshot.discard();
-                return Turn::Refused(reading.snapshot.request, problem);
-            }
-            files += 1;
-            if files >= TURN.0 || reading.bytes - start >= TURN.1 {
-                self.reading = Some(reading);
-                return Turn::Busy;
-            }
-        }
-        let mut snapshot = reading.snapshot;
-        snapshot.files.sort_by(|a, b| a.relative.cmp(&b.relative));
-        self.count += 1;
-        let function = snapshot.function();
-        self.judging.insert(self.count, snapshot);
-        Turn::Judge(self.count, function)
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.staging); // renamed to its place, or never there
     }
 }
 
-fn begin(request: (u32, Install), sources: &Sources) -> Result<Reading, Problem> {
-    let install = &request.1;
-    let kind = if install.directory_form { Kind::Directory } else { Kind::File };
-    let opened = sources.open(install.directory, &install.source, kind)?;
-    let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-    let manifest = match install.sidecar.clone().or(own) {
-        None => None,
-        Some(path) => Some(manifest(sources.open(install.directory, &path, Kind::File)?)?),
-    };
-    let trusted = opened.trusted && manifest.as_ref().is_none_or(|manifest| manifest.trusted);
-    let (owner, shown) = (opened.meta.uid(), opened.shown);
-    let snapshot = Snapshot { files: Vec::new(), manifest, staging: None, trusted, owner, shown, request };
-    Ok(Reading { snapshot, pending: VecDeque::from([(String::new(), kind)]), bytes: 0 })
-}
-
-fn manifest(mut opened: Opened) -> Result<JudgedFile, Problem> {
-    let bytes = Bytes(opened.read(MANIFEST_MAX)?);
-    Ok(JudgedFile { path: opened.shown, bytes, mode: opened.meta.mode() & 0o7777, trusted: opened.trusted })
-}
-
-impl Reading {
-    fn path(&self, relative: &str) -> String {
-        let source = &self.snapshot.request.1.source;
-        if relative.is_empty() { source.clone() } else { format!("{source}/{relative}") }
-    }
-
-    fn list(&mut self, relative: &str, sources: &Sources) -> Result<(), Problem> {
-        let opened = sources.open(self.snapshot.request.1.directory, &self.path(relative), Kind::Directory)?;
-        let failed = |errno: rustix::io::Errno| {
-            let error = io::Error::from(errno);
-            problem(&opened.shown, format!("failed to list it: {error}"), "check the directory")
+impl Snapshot {
+    /// Begins to read what a request names; `staging` is a directory of its own.
+    ///
+    /// # Errors
+    /// What is wrong with its manifest.
+    pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
+        let _ = fs::remove_dir_all(&staging); // left by a crash
+        let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
+        let manifest = match install.sidecar.clone().or(own) {
+            None => None,
+            Some(path) => Some(sources.open(install.directory, &path, Kind::File)?.judged(MANIFEST_MAX)?),
         };
-        for entry in rustix::fs::Dir::read_from(&opened.file).map_err(failed)? {
+        let kind = if install.directory_form { Kind::Directory } else { Kind::File };
+        Ok(Self {
+            request,
+            install: install.clone(),
+            trusted: manifest.as_ref().is_none_or(|manifest| manifest.trusted),
+            owner: 0,
+            shown: String::new(),
+            manifest,
+            files: Vec::new(),
+            pending: VecDeque::from([(String::new(), kind)]),
+            bytes: 0,
+            staging,
+        })
+    }
+
+    /// Reads a little; says whether everything was read.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub fn read(&mut self, sources: &Sources) -> Result<bool, Problem> {
+        let start = self.bytes;
+        for _ in 0..TURN.0 {
+            let Some((relative, kind)) = self.pending.pop_front() else { break };
+            let Install { source, directory, .. } = &self.install;
+            let path = if relative.is_empty() { source.clone() } else { format!("{source}/{relative}") };
+            let opened = sources.open(*directory, &path, kind)?;
+            self.trusted &= opened.trusted;
+            if relative.is_empty() {
+                (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
+            }
+            match kind {
+                Kind::Directory => self.list(&relative, &opened)?,
+                Kind::File if relative.is_empty() => {
+                    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+                    self.read_file(name, opened)?;
+                }
+                Kind::File => self.read_file(relative, opened)?,
+            }
+            if self.bytes - start >= TURN.1 {
+                break;
+            }
+        }
+        self.files.sort_by(|a, b| a.relative.cmp(&b.relative));
+        Ok(self.pending.is_empty())
+    }
+
+    fn list(&mut self, relative: &str, opened: &Opened) -> Result<(), Problem> {
+        let failed = |error| problem(&opened.shown, format!("failed to list it: {error}"), "check the directory");
+        for entry in Dir::read_from(&opened.file).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name().to_str();
             let name = name.map_err(|_| problem(&opened.shown, "a name in it is not UTF-8", "rename it"))?;
@@ -177,110 +162,61 @@ impl Reading {
                 continue;
             }
             let below = if relative.is_empty() { name.to_owned() } else { format!("{relative}/{name}") };
-            let kind = if entry.file_type() == rustix::fs::FileType::Directory { Kind::Directory } else { Kind::File };
+            let kind = if entry.file_type() == FileType::Directory { Kind::Directory } else { Kind::File };
             self.pending.push_back((below, kind));
-            if self.pending.len() + self.snapshot.files.len() > FILES_MAX {
-                return Err(problem(&self.snapshot.shown, format!("it holds more than {FILES_MAX} files"), ELSEWHERE));
+            if self.pending.len() + self.files.len() > FILES_MAX {
+                return Err(problem(&self.shown, format!("it holds more than {FILES_MAX} files"), ELSEWHERE));
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, relative: &str, sources: &Sources, places: &Places, count: u64) -> Result<(), Problem> {
-        let install = &self.snapshot.request.1;
-        let mut opened = sources.open(install.directory, &self.path(relative), Kind::File)?;
-        let directory = install.directory_form;
-        let relative = if directory { relative.to_owned() } else { base(&install.source).to_owned() };
-        self.snapshot.trusted &= opened.trusted;
-        self.bytes += opened.meta.len();
+    fn read_file(&mut self, relative: String, mut opened: Opened) -> Result<(), Problem> {
+        let length = opened.meta.len();
+        self.bytes += length;
         if self.bytes > BYTES_MAX {
-            return Err(problem(&self.snapshot.shown, "it is larger than 512 MiB", ELSEWHERE));
+            return Err(problem(&self.shown, "it is larger than 512 MiB", ELSEWHERE));
         }
-        let (held, digest): (_, [u8; 32]);
-        if self.bytes <= HELD_MAX {
+        let (content, digest) = if self.bytes <= HELD_MAX {
             let bytes = opened.read(HELD_MAX)?;
-            digest = Sha256::digest(&bytes).into();
-            held = Some(bytes);
+            let digest = Sha256::digest(&bytes).into();
+            (Content::Held(bytes), digest)
         } else {
-            let root = places.state.join(format!("versions/.new-{count}"));
-            if self.snapshot.staging.is_none() {
-                let _ = fs::remove_dir_all(&root); // left by a crash
-            }
-            let staging = self.snapshot.staging.get_or_insert(root);
-            digest = stage(&mut opened, &staging.join("code").join(&relative))?;
-            held = None;
-        }
+            let path = self.staging.join("code").join(&relative);
+            let help = "check the file and the room on the disk";
+            let staged = stage(&opened.file, &path);
+            let staged = staged.map_err(|error| problem(&opened.shown, format!("failed to copy it: {error}"), help));
+            let (copied, digest) = staged?;
+            opened.unchanged(copied)?;
+            (Content::Staged(path), digest)
+        };
         let Opened { meta, shown, trusted, .. } = opened;
-        let (mode, length) = (meta.mode() & 0o7777, meta.len());
-        self.snapshot.files.push(Read { relative, shown, mode, trusted, digest, length, held });
+        self.files.push(Code { relative, shown, mode: meta.mode() & 0o7777, trusted, digest, length, content });
         Ok(())
-    }
-}
-
-fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Copies a file while it is hashed; returns its digest.
-fn stage(opened: &mut Opened, to: &Path) -> Result<[u8; 32], Problem> {
-    let mut digest = Sha256::new();
-    let mut length = 0u64;
-    let result: io::Result<()> = (|| {
-        fs::create_dir_all(to.parent().unwrap_or(to))?;
-        let mut copy = File::create(to)?;
-        let mut buffer = vec![0; 256 * 1024];
-        loop {
-            let read = opened.file.read(&mut buffer)?;
-            let bytes = buffer.get(..read).unwrap_or_default();
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            length += bytes.len() as u64;
-            if length > BYTES_MAX {
-                return Err(io::Error::other("it grows while it is read"));
-            }
-            digest.update(bytes);
-            copy.write_all(bytes)?;
-        }
-    })();
-    let help = "check the file and the room on the disk";
-    result.failed("copy it").map_err(|why: String| problem(&opened.shown, why, help))?;
-    opened.unchanged(length)?;
-    Ok(digest.finalize().into())
-}
-
-impl Snapshot {
-    /// Returns the names of the files, relative to the code directory.
-    pub fn names(&self) -> Vec<String> {
-        self.files.iter().map(|file| file.relative.clone()).collect()
     }
 
     /// Returns what the judge is shown: every file by name, with its front as far as there is room.
-    fn function(&self) -> JudgeFunction {
-        let Install { function, directory_form: directory, .. } = self.request.1.clone();
+    pub fn question(&self) -> JudgeRequest {
         let mut room = SHOWN_MAX;
-        let mut files = Vec::new();
-        for file in &self.files {
+        let judged = |file: &Code| {
             let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
-            let front = if length <= room { self.front(file) } else { Vec::new() };
+            // What can't be read back is not shown; storing it fails with the reason.
+            let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };
             room -= front.len().min(room);
-            let path = if directory { &file.relative } else { &file.shown }.clone();
-            files.push(JudgedFile { path, bytes: Bytes(front), mode: file.mode, trusted: file.trusted });
-        }
-        JudgeFunction { name: function, files, manifest: self.manifest.clone(), directory }
+            let path = if self.install.directory_form { &file.relative } else { &file.shown }.clone();
+            JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
+        };
+        JudgeRequest::Function(JudgeFunction {
+            name: self.install.function.clone(),
+            files: self.files.iter().map(judged).collect(),
+            manifest: self.manifest.clone(),
+            directory: self.install.directory_form,
+        })
     }
 
-    /// Returns the front of a file.
-    fn front(&self, file: &Read) -> Vec<u8> {
-        let mut front = Vec::new();
-        if let Some(held) = &file.held {
-            front.extend(held.iter().take(CODE_MAX));
-        } else if let Some(staging) = &self.staging {
-            let path = staging.join("code").join(&file.relative);
-            // What can't be read back is not shown; storing it fails with the reason.
-            let _ = File::open(path).and_then(|file| file.take(CODE_MAX as u64).read_to_end(&mut front));
-        }
-        front
+    /// Says whether it has a file, by its name relative to the code directory.
+    pub fn holds(&self, relative: &str) -> bool {
+        self.files.iter().any(|file| file.relative == relative)
     }
 
     /// Returns what the version goes by, and what "runs once per content" goes by: code and own manifest only.
@@ -296,7 +232,7 @@ impl Snapshot {
             add(&mut digest, &[u8::from(file.mode & 0o111 != 0)]);
             add(&mut digest, &file.digest);
         }
-        if let Some(manifest) = self.manifest.as_ref().filter(|_| !self.request.1.directory_form) {
+        if let Some(manifest) = self.manifest.as_ref().filter(|_| !self.install.directory_form) {
             add(&mut digest, b"manifest");
             add(&mut digest, &manifest.bytes.0);
         }
@@ -304,13 +240,6 @@ impl Snapshot {
         add(&mut digest, runtime.as_bytes());
         add(&mut digest, interpreter.as_bytes());
         (Version(digest.finalize().into()), load_key)
-    }
-
-    /// Removes what was staged.
-    pub fn discard(&self) {
-        if let Some(staging) = &self.staging {
-            let _ = fs::remove_dir_all(staging); // root's own; left behind, it is only in the way of space
-        }
     }
 
     /// Copies code and plan to their place, owned by root and readable by `group`. Says whether anything was written.
@@ -322,63 +251,80 @@ impl Snapshot {
         places::make(&dirs.versions, 0o711)?;
         let target = dirs.version(version);
         let bytes = plan.to_wire();
-        let unix = |file: &Read| plan.unix_text && file.relative == plan.entry;
-        if self.is_stored(&target, unix, group) {
-            self.discard();
-            if fs::read(target.join("plan")).is_ok_and(|found| found == bytes) {
-                return Ok(false);
+        let mut written = false;
+        if !self.is_stored(&target, plan, group) {
+            let _ = fs::remove_dir_all(&target); // torn by a crash, or not there
+            for file in &self.files {
+                let path = self.staging.join("code").join(&file.relative);
+                let mode = if file.mode & 0o111 == 0 { 0o640 } else { 0o750 };
+                fs::create_dir_all(path.parent().unwrap_or(&path))?;
+                match &file.content {
+                    Content::Staged(path) if !is_unix(file, plan) => {
+                        fs::set_permissions(path, Permissions::from_mode(mode))?;
+                    }
+                    content => write(&path, &installed(file, plan, content.front(usize::MAX)?), mode)?,
+                }
             }
+            give(&self.staging, group)?;
+            fs::rename(&self.staging, &target)?;
+            written = true;
+        }
+        if !fs::read(target.join("plan")).is_ok_and(|found| found == bytes) {
             write(&target.join(".plan"), &bytes, 0o640)?;
             give(&target.join(".plan"), group)?;
             fs::rename(target.join(".plan"), target.join("plan"))?;
-            return Ok(true);
+            written = true;
         }
-        let _ = fs::remove_dir_all(&target); // torn by a crash, or not there
-        let staging = self.staging.clone().unwrap_or_else(|| dirs.versions.join(".new"));
-        if self.staging.is_none() {
-            let _ = fs::remove_dir_all(&staging); // of a crash
-        }
-        let code = staging.join("code");
-        fs::create_dir_all(&code)?;
-        for file in &self.files {
-            let path = code.join(&file.relative);
-            let mode = if file.mode & 0o111 == 0 { 0o640 } else { 0o750 };
-            fs::create_dir_all(path.parent().unwrap_or(&code))?;
-            match &file.held {
-                Some(held) if unix(file) => write(&path, &unix_text(held), mode)?,
-                Some(held) => write(&path, held, mode)?,
-                None if unix(file) => write(&path, &unix_text(&fs::read(&path)?), mode)?,
-                None => fs::set_permissions(&path, Permissions::from_mode(mode))?,
-            }
-        }
-        write(&staging.join("plan"), &bytes, 0o640)?;
-        give(&staging, group)?;
-        fs::rename(&staging, &target)?;
-        Ok(true)
+        Ok(written)
     }
 
     /// Says whether the version is there already and whole. Copies are not synced one by one, so after a power cut one may be
     /// torn; held files are compared whole, staged ones by their length.
-    fn is_stored(&self, target: &Path, unix: impl Fn(&Read) -> bool, group: Option<u32>) -> bool {
-        let found = fs::metadata(target.join("plan")).ok();
+    fn is_stored(&self, target: &Path, plan: &Plan, group: Option<u32>) -> bool {
+        let found = fs::metadata(target.join("plan"));
         // The group is another one if the uid table lost its end in the same power cut.
-        found.is_some_and(|meta| group.is_none_or(|group| meta.gid() == group))
+        found.is_ok_and(|meta| group.is_none_or(|group| meta.gid() == group))
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
-                match &file.held {
-                    Some(held) if unix(file) => fs::read(path).is_ok_and(|found| found == unix_text(held)),
-                    Some(held) => fs::read(path).is_ok_and(|found| found == *held),
-                    None if unix(file) => path.exists(),
-                    None => fs::metadata(path).is_ok_and(|meta| meta.len() == file.length),
+                match &file.content {
+                    Content::Held(held) => {
+                        fs::read(path).is_ok_and(|found| found == *installed(file, plan, held.into()))
+                    }
+                    Content::Staged(_) => {
+                        fs::metadata(path).is_ok_and(|meta| is_unix(file, plan) || meta.len() == file.length)
+                    }
                 }
             })
     }
 }
 
+fn is_unix(file: &Code, plan: &Plan) -> bool {
+    plan.unix_text && file.relative == plan.entry
+}
+
+fn installed<'a>(file: &Code, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+    if is_unix(file, plan) { unix_text(&bytes).into() } else { bytes }
+}
+
+/// Copies a file; returns length and digest of the copy.
+fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
+    fs::create_dir_all(to.parent().unwrap_or(to))?;
+    let mut copy = OpenOptions::new().read(true).write(true).create_new(true).open(to)?;
+    let length = io::copy(&mut from.take(BYTES_MAX), &mut copy)?;
+    copy.rewind()?;
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 256 * 1024]);
+    loop {
+        let read = copy.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((length, digest.finalize().into()));
+        }
+        digest.update(buffer.get(..read).unwrap_or_default());
+    }
+}
+
 /// Gives a tree of root's to a group: directories 0750.
 fn give(path: &Path, group: Option<u32>) -> io::Result<()> {
-    let kind = fs::symlink_metadata(path)?.file_type();
-    if kind.is_dir() {
+    if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
             give(&entry?.path(), group)?;
         }

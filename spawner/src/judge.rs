@@ -1,243 +1,141 @@
 //! Talking to the judge: `fnd --judge`, a child without user, files or network that reads what people wrote.
 //!
-//! Requests are answered in order; up to [`IN_FLIGHT_MAX`] wait at once, and nothing here blocks. A judge that dies or hangs
-//! costs the request in hand only: it is started again with the settings it had.
+//! It has one request in hand at a time, and nothing here blocks. A judge that dies or hangs costs that request only: it is
+//! started again when it is needed, with the settings it had.
 
+use crate::clock::now;
 use crate::clone::{self, Child, Exec, Place};
+use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
+use crate::protocol::Channel;
 use crate::sandbox::identity::Identity;
-use crate::sandbox::rlimits::Rlimit;
-use fnd_core::plan::{JudgeReply, JudgeRequest};
+use fnd_core::frame::FRAME_MAX;
+use fnd_core::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
 use fnd_core::wire::Wire as _;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use std::collections::VecDeque;
+use rustix::process::Resource;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Requests waiting for an answer.
-pub const IN_FLIGHT_MAX: usize = 32;
-/// Largest message.
-const MESSAGE_MAX: usize = 16 << 20;
 /// How long one answer may take; parsing a manifest takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The judge's user and group: no function's (the range begins above it), nobody's.
 const JUDGE_ID: u32 = 69_999;
 
-/// What an answer is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ticket {
-    /// Settings.
-    Settings,
-    /// The install of this number.
-    Function(u64),
-}
-
 /// The judge and what is asked of it.
-#[derive(Debug)]
 pub struct Judge {
     program: PathBuf,
     root: bool,
-    running: Option<Running>,
+    running: Option<(Channel, Child)>,
+    /// The message of the last settings it took.
     settings: Option<Vec<u8>>,
-    waiting: VecDeque<Waiting>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    ticket: Ticket,
-    since: Duration,
-    message: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Running {
-    socket: OwnedFd,
-    child: Child,
-    unsent: Vec<u8>,
-    received: Vec<u8>,
     /// Whether its next answer is to settings it was given only because it was started again.
     repeated: bool,
+    /// The message in hand, and when its answer is overdue.
+    asked: Option<(Vec<u8>, Duration)>,
 }
-
-/// Answers that came, and those that never will.
-pub type Answers = Vec<(Ticket, Option<JudgeReply>)>;
 
 impl Judge {
     /// Returns a judge that is started when it is first asked.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        Self { program, root, running: None, settings: None, waiting: VecDeque::new() }
+        Self { program, root, running: None, settings: None, repeated: false, asked: None }
     }
 
-    /// Returns how many requests are unanswered.
-    pub fn in_flight(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Returns when the answer in hand is overdue.
+    /// Returns when the answer in hand is overdue; none where nothing was asked.
     pub fn deadline(&self) -> Option<Duration> {
-        self.waiting.front().map(|first| first.since + PATIENCE)
+        self.asked.as_ref().map(|(_, deadline)| *deadline)
     }
 
-    /// Asks; the answer comes from [`work`](Self::work).
+    /// Asks; the answer comes from [`answer`](Self::answer).
     ///
     /// # Errors
     /// Why the judge can't be asked, for people.
-    pub fn ask(
-        &mut self,
-        ticket: Ticket,
-        request: &JudgeRequest,
-        now: Duration,
-        poller: &Poller,
-    ) -> Result<(), String> {
-        let body = request.to_wire();
-        let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= MESSAGE_MAX);
-        let length = length.ok_or("the files are larger than the judge takes")?;
-        let message = [&length.to_le_bytes()[..], &body].concat();
-        self.start(poller)?;
-        if ticket == Ticket::Settings {
-            self.settings = Some(message.clone());
+    pub fn ask(&mut self, request: &JudgeRequest, poller: &Poller) -> Result<(), String> {
+        let message = request.to_wire();
+        if message.len() > FRAME_MAX {
+            return Err("the files are larger than the judge takes".to_owned());
         }
-        let running = self.running.as_mut().ok_or("the judge is not running")?;
-        running.unsent.extend_from_slice(&message);
-        self.waiting.push_back(Waiting { ticket, since: now, message });
-        Ok(())
-    }
-
-    /// Writes and reads what is possible, and returns the answers.
-    pub fn work(&mut self, now: Duration, poller: &Poller) -> Answers {
-        let mut answers = Vec::new();
-        let overdue = self.deadline().is_some_and(|deadline| now >= deadline);
-        let fine = match &mut self.running {
-            Some(_) if overdue => Err(io::ErrorKind::TimedOut.into()),
-            Some(running) => running.work(&mut self.waiting, &mut answers),
-            None => return answers,
-        };
-        // The next answer's patience begins when it is its turn.
-        if let (false, Some(front)) = (answers.is_empty(), self.waiting.front_mut()) {
-            front.since = now;
-        }
-        if let Err(error) = fine {
-            self.end(&error, now, poller, &mut answers);
-        }
-        answers
-    }
-
-    /// Ends a judge that failed: the request in hand is lost with it, the others are asked again.
-    fn end(&mut self, error: &io::Error, now: Duration, poller: &Poller, answers: &mut Answers) {
-        let Some(running) = self.running.take() else { return };
-        crate::log!("the judge (pid {}) ended: {error}; it is started again when needed", running.child.pid);
-        running.child.signal(rustix::process::Signal::KILL);
-        let _ = crate::reap::wait(&running.child);
-        if let Some(lost) = self.waiting.pop_front() {
-            if lost.ticket == Ticket::Settings {
-                self.settings = None; // or it would kill every judge after it
-            }
-            answers.push((lost.ticket, None));
-        }
-        if self.waiting.is_empty() {
-            return;
-        }
-        if let Err(why) = self.start(poller) {
-            crate::log!("{why}");
-            answers.extend(self.waiting.drain(..).map(|lost| (lost.ticket, None)));
-            return;
-        }
-        for again in &mut self.waiting {
-            again.since = now;
-            if let Some(running) = &mut self.running {
-                running.unsent.extend_from_slice(&again.message);
-            }
-        }
-    }
-
-    fn start(&mut self, poller: &Poller) -> Result<(), String> {
         if self.running.is_none() {
-            let program = self.program.display();
-            let running =
-                self.run(poller).map_err(|error| format!("failed to start the judge `{program}`: {error}"))?;
-            self.running = Some(running);
+            let program = self.program.display().to_string();
+            let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
+            self.repeated = self.settings.is_some();
+            if let Some(settings) = &self.settings {
+                let _ = channel.send(settings, Vec::new()); // below likewise: seen when it is read from
+            }
+            self.running = Some((channel, child));
         }
+        if let Some((channel, _)) = &mut self.running {
+            let _ = channel.send(&message, Vec::new());
+        }
+        self.asked = Some((message, now() + PATIENCE));
         Ok(())
     }
 
-    fn run(&self, poller: &Poller) -> Result<Running, Box<dyn std::error::Error>> {
-        let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&socket, true)?;
+    /// Writes and reads what is possible. Returns the answer to the request in hand, if it came; within that none where the
+    /// judge is never going to give one.
+    pub fn answer(&mut self) -> Option<Option<JudgeReply>> {
+        let answer = match self.receive() {
+            Ok(None) => return None,
+            Ok(Some(reply)) => Some(reply),
+            Err(error) => {
+                let (_, child) = self.running.take()?;
+                crate::log!("the judge (pid {}) ended: {error}; it is started again when needed", child.pid);
+                child.signal(rustix::process::Signal::KILL);
+                let _ = crate::reap::wait(&child);
+                None
+            }
+        };
+        let (message, _) = self.asked.take()?;
+        if matches!(&answer, Some(JudgeReply::Settings(verdict)) if verdict.policy.is_some()) {
+            self.settings = Some(message);
+        }
+        Some(answer)
+    }
+
+    fn receive(&mut self) -> io::Result<Option<JudgeReply>> {
+        let Some((channel, _)) = &mut self.running else { return Ok(None) };
+        channel.flush()?;
+        while let Some(frame) = channel.receive()? {
+            if frame.bytes.len() > ANSWER_MAX {
+                return Err(io::Error::other("its answer is too large"));
+            }
+            let reply = JudgeReply::from_wire(&frame.bytes).map_err(io::Error::other)?;
+            if !std::mem::take(&mut self.repeated) {
+                return Ok(Some(reply));
+            }
+        }
+        if self.deadline().is_some_and(|deadline| now() >= deadline) {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn start(&self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
+        let (channel, theirs) = Channel::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
-        let image = rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let mut limits = vec![(libc::RLIMIT_FSIZE, 0), (libc::RLIMIT_CORE, 0), (libc::RLIMIT_AS, 1 << 30)];
+        let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
         // Counted over all processes of the user, so only where it is the judge's own.
-        limits.extend(self.root.then_some((libc::RLIMIT_NPROC, 64)));
+        rlimits.extend(self.root.then_some((Resource::Nproc, 64)));
+        // By descriptor: the judge's user may be unable to reach a program in somebody's home.
+        let image = rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let exec = Exec {
+            path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
             argv: vec![c"fnd".to_owned(), c"--judge".to_owned()],
             directory: c"/".to_owned(),
             identity: self.root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
-            rlimits: limits.into_iter().map(|(resource, value)| Rlimit::new(resource, value)).collect(),
-            // By descriptor: the judge's user may be unable to reach a program in somebody's home.
-            image: Some(image),
+            rlimits,
             ..Exec::default()
         };
-        let place = Place { cgroup: None, parent: false, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()] };
+        let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()] };
         let child = clone::start(&exec, place).inspect_err(|error| {
             let _ = error.child.as_ref().map(crate::reap::wait);
         })?;
-        poller.add(&socket, Token::Judge)?;
-        let unsent = self.settings.clone().unwrap_or_default();
-        Ok(Running { socket, child, unsent, received: Vec::new(), repeated: self.settings.is_some() })
-    }
-}
-
-impl Running {
-    fn work(&mut self, waiting: &mut VecDeque<Waiting>, answers: &mut Answers) -> io::Result<()> {
-        while !self.unsent.is_empty() {
-            match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
-                Ok(sent) => drop(self.unsent.drain(..sent)),
-                Err(Errno::AGAIN) => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match rustix::io::read(&self.socket, &mut buffer[..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.received.extend_from_slice(buffer.get(..length).unwrap_or_default()),
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            while let Some(reply) = self.next_reply()? {
-                if std::mem::take(&mut self.repeated) {
-                    continue;
-                }
-                let ticket =
-                    waiting.pop_front().ok_or_else(|| io::Error::other("it answered what was not asked"))?.ticket;
-                let fits = matches!(
-                    (ticket, &reply),
-                    (Ticket::Settings, JudgeReply::Settings(_)) | (Ticket::Function(_), JudgeReply::Function(_))
-                );
-                answers.push((ticket, fits.then_some(reply)));
-            }
-        }
-    }
-
-    fn next_reply(&mut self) -> io::Result<Option<JudgeReply>> {
-        let Some((length, rest)) = self.received.split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MESSAGE_MAX {
-            return Err(io::Error::other("its answer is too large"));
-        }
-        let Some(body) = rest.get(..length) else {
-            return Ok(None);
-        };
-        let reply = JudgeReply::from_wire(body).map_err(io::Error::other)?;
-        self.received.drain(..4 + length);
-        Ok(Some(reply))
+        poller.add(&channel, Token::Judge)?;
+        Ok((channel, child))
     }
 }

@@ -1,25 +1,27 @@
 //! Arguments in, exit code out.
 
-use fnd_spawner::args::{self, HELP, Wanted};
+use fnd_spawner::args;
 use fnd_spawner::spawner::Spawner;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut stdout = std::io::stdout();
-    match args::parse(std::env::args_os().skip(1)) {
-        Ok(Wanted::Help) => drop(stdout.write_all(HELP.as_bytes())),
-        Ok(Wanted::Version) => drop(writeln!(stdout, "fnd-spawner {}", env!("CARGO_PKG_VERSION"))),
-        Ok(Wanted::Run(args)) => {
-            if let Err(error) = Spawner::start(*args).and_then(Spawner::run) {
-                fnd_spawner::log!("{error}");
-                return ExitCode::FAILURE;
-            }
-        }
-        Err(error) => {
-            fnd_spawner::log!("{error}");
-            return ExitCode::from(2);
-        }
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let text = match arguments.first().and_then(|first| first.to_str()) {
+        Some("--help" | "-h") => include_str!("help.txt"),
+        Some("--version") => concat!("fnd-spawner ", env!("CARGO_PKG_VERSION"), "\n"),
+        _ => "",
+    };
+    if !text.is_empty() {
+        drop(std::io::stdout().write_all(text.as_bytes()));
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    let (result, code) = match args::parse(arguments) {
+        Ok(args) => (Spawner::start(args).and_then(Spawner::run), 1),
+        Err(error) => (Err(error), 2),
+    };
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    fnd_spawner::log!("{error}");
+    ExitCode::from(code)
 }

@@ -1,47 +1,28 @@
 //! Where fnd is met: the listening socket and who may connect.
 
-use crate::args::Meeting;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
-/// A way to fnd.
-#[derive(Debug)]
-pub enum Door {
-    /// Listening.
-    Listener(OwnedFd),
-    /// Connected since the start.
-    Connected(OwnedFd),
-}
-
-/// Opens the way to fnd.
+/// Takes over a connected socket that was passed by number.
 ///
 /// # Errors
-/// From the socket calls; `Other` where no way was given.
-#[expect(unsafe_code, reason = "takes over descriptors that were passed by number")]
-pub fn open(meeting: &Meeting) -> io::Result<Door> {
-    // SAFETY, both: the number was passed to this process for this purpose, and nothing else here owns it.
-    if let Meeting::Inherited(number) = meeting {
-        let fd = unsafe { OwnedFd::from_raw_fd(*number) };
-        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
-        rustix::net::sockopt::socket_type(&fd)?;
-        return Ok(Door::Connected(fd));
-    }
-    if let Some(number) = sd_notify::listen_fds()?.next() {
-        let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        rustix::io::ioctl_fionbio(&fd, true)?;
-        return Ok(Door::Listener(fd));
-    }
-    match meeting {
-        Meeting::Listen(path) => listen_at(path).map(Door::Listener),
-        Meeting::Passed | Meeting::Inherited(_) => {
-            Err(io::Error::other("no socket: give --socket or --socket-fd, or start it from a systemd socket unit"))
-        }
-    }
+/// Where it is no socket.
+#[expect(unsafe_code, reason = "takes over a descriptor by its number")]
+pub fn inherited(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the number was passed to this process for this purpose, and nothing else here owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    rustix::net::sockopt::socket_type(&fd)?;
+    Ok(fd)
 }
 
-fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+/// Listens for fnd on a path that only it can use.
+///
+/// # Errors
+/// From the socket calls.
+pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     let address = SocketAddrUnix::new(path)?;

@@ -1,13 +1,15 @@
 //! The directories below the state and run directories: who owns them, and making them.
 //!
 //! Root makes and removes things only in directories that are root's; what a function owns it enters never, except as that
-//! function (see [`empty_as`]).
+//! function (see [`empty`]).
 
 use crate::clone::{self, Child};
+use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
 use fnd_core::ids::{InvocationId, Version};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,6 @@ pub struct FunctionPlaces {
 }
 
 /// What an attempt got for itself.
-#[derive(Debug)]
 pub struct AttemptFiles {
     /// `TMPDIR`.
     pub tmp: PathBuf,
@@ -44,8 +45,20 @@ pub struct AttemptFiles {
     pub result: PathBuf,
     /// The same, open for reading.
     pub result_file: File,
-    /// `FND_PREVIOUS`, if there is one: the path it is to be written to.
-    pub previous: PathBuf,
+    previous: PathBuf,
+}
+
+impl AttemptFiles {
+    /// Copies the previous result (at most `max` bytes) to where `FND_PREVIOUS` is; returns that.
+    ///
+    /// # Errors
+    /// From copying.
+    pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
+        let _ = fs::remove_file(&self.previous); // of the attempt before
+        copy_file(from, &mut File::create_new(&self.previous)?, max)?;
+        own(&self.previous, owner)?;
+        Ok(self.previous.to_string_lossy().into_owned())
+    }
 }
 
 impl Places {
@@ -187,26 +200,24 @@ pub fn own(path: &Path, owner: Option<&Identity>) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(owner.uid), Some(owner.gid))
 }
 
-/// Empties a directory in a child that has become its owner, so that a link planted there leads root nowhere.
-///
-/// # Errors
-/// From starting the child.
-pub fn empty_as(owner: Option<Identity>, dir: PathBuf) -> io::Result<Child> {
-    apart(move || {
-        if owner.is_some_and(|owner| owner.take().is_err()) {
-            return 1;
+/// Empties a directory; as root in the place of its owner, so that a link planted there leads root nowhere. For a copy of
+/// the spawner only, which is then somebody else. Returns its exit code.
+pub fn empty(dir: &Path, root: bool) -> i32 {
+    let Ok(meta) = fs::symlink_metadata(dir) else { return 1 };
+    let owner = Identity { uid: meta.uid(), gid: meta.gid(), groups: Vec::new() };
+    if root && owner.take().is_err() {
+        return 1;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = fs::set_permissions(&path, Permissions::from_mode(0o700)); // an unreadable directory of its own
+            let _ = fs::remove_dir_all(&path);
+        } else {
+            let _ = fs::remove_file(&path);
         }
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let _ = fs::set_permissions(&path, Permissions::from_mode(0o700)); // an unreadable directory of its own
-                let _ = fs::remove_dir_all(&path);
-            } else {
-                let _ = fs::remove_file(&path);
-            }
-        }
-        0
-    })
+    }
+    0
 }
 
 /// Does something that may take long in a copy of this process, which holds none of its descriptors.
@@ -215,8 +226,7 @@ pub fn empty_as(owner: Option<Identity>, dir: PathBuf) -> io::Result<Child> {
 /// From copying.
 pub fn apart(body: impl FnOnce() -> i32) -> io::Result<Child> {
     clone::fork(None, false, 0, || {
-        crate::contain::close_all_but(2);
-        crate::launcher::settle();
+        clone::settle(2);
         body()
     })
 }

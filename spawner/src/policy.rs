@@ -6,6 +6,7 @@ use fnd_core::frame::Problem;
 use fnd_core::ids::FunctionName;
 use fnd_core::plan::{Plan, Policy, User};
 use nix::unistd::{Group, Uid, User as Account};
+use rustix::process::Gid;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -100,6 +101,7 @@ pub fn identity(
     if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| matches!(**id, 65534 | 65535) || **id >= 1 << 31) {
         return Err(format!("the id {bad} is never given to a function"));
     }
+    let groups = groups.into_iter().map(Gid::from_raw).collect();
     Ok((Some(Identity { uid, gid, groups }), name))
 }
 
@@ -139,14 +141,11 @@ pub fn interpreter(
     if plan.interpreters.is_empty() {
         return Ok((Interpreter::default(), passed));
     }
-    let program = plan.interpreters.last().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    let package = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let help = match package {
-        "python" => "install one: `apt install python3`",
-        "deno" => "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml",
-        package => &format!("install one: `apt install {package}`"),
-    };
-    Err(problem(file, format!("no interpreter for runtime `{}`: {}", plan.runtime, why_not.join("; ")), help))
+    Err(problem(
+        file,
+        format!("no interpreter for runtime `{}`: {}", plan.runtime, why_not.join("; ")),
+        plan.interpreter_help.clone(),
+    ))
 }
 
 fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
@@ -174,13 +173,13 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
 }
 
 /// Says why a plan is not sane in itself.
-pub fn insane(plan: &Plan, asked_for: &FunctionName, files: &[String]) -> Option<String> {
+pub fn insane(plan: &Plan, asked_for: &FunctionName, has_entry: bool) -> Option<String> {
     let limits = &plan.limits;
     let texts = || plan.argv.iter().map(|text| &text.text).chain(plan.environment.iter().map(|(_, text)| &text.text));
     let name_ok = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
     let checks = [
         (plan.function == *asked_for, "it is for another function"),
-        (files.contains(&plan.entry), "its entry is not among the files"),
+        (has_entry, "its entry is not among the files"),
         (plan.interpreters.len() <= 64 && plan.groups.len() <= 32, "it lists too many interpreters or groups"),
         (plan.argv.len() <= 1024 && plan.environment.len() <= 1024, "it has too many arguments or variables"),
         (texts().map(String::len).sum::<usize>() <= 256 * 1024, "arguments and variables are longer than 256 KiB"),

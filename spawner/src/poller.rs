@@ -18,8 +18,6 @@ pub enum Token {
     Judge,
     /// A launcher's socket.
     Launcher(u64),
-    /// A launcher ended.
-    LauncherEnd(u64),
     /// A worker's first process ended.
     Worker(u64),
     /// A leaf may have become empty.
@@ -33,42 +31,37 @@ pub enum Token {
 /// Numbers a token can carry.
 pub const NUMBER_MAX: u64 = (1 << 56) - 1;
 
+/// Every kind of token; its place here is what the kernel keeps for us beside the number.
+const KINDS: [fn(u64) -> Token; 9] = [
+    |_| Token::Listener,
+    |_| Token::Connection,
+    |_| Token::Signals,
+    |_| Token::Judge,
+    Token::Launcher,
+    Token::Worker,
+    Token::Leaf,
+    Token::Oom,
+    Token::Helper,
+];
+
 impl Token {
     fn pack(self) -> u64 {
-        let (kind, number) = match self {
-            Self::Listener => (0, 0),
-            Self::Connection => (1, 0),
-            Self::Signals => (2, 0),
-            Self::Judge => (3, 0),
-            Self::Launcher(number) => (4, number),
-            Self::LauncherEnd(number) => (5, number),
-            Self::Worker(number) => (6, number),
-            Self::Leaf(number) => (7, number),
-            Self::Oom(number) => (8, number),
-            Self::Helper(number) => (9, number),
+        let number = match self {
+            Self::Listener | Self::Connection | Self::Signals | Self::Judge => 0,
+            Self::Launcher(number) | Self::Worker(number) | Self::Leaf(number) => number,
+            Self::Oom(number) | Self::Helper(number) => number,
         };
-        kind << 56 | number & NUMBER_MAX
+        let kind = KINDS.iter().position(|kind| kind(number) == self).unwrap_or(0);
+        (kind as u64) << 56 | number & NUMBER_MAX
     }
 
-    fn unpack(packed: u64) -> Self {
-        let number = packed & NUMBER_MAX;
-        match packed >> 56 {
-            0 => Self::Listener,
-            1 => Self::Connection,
-            2 => Self::Signals,
-            3 => Self::Judge,
-            4 => Self::Launcher(number),
-            5 => Self::LauncherEnd(number),
-            6 => Self::Worker(number),
-            7 => Self::Leaf(number),
-            8 => Self::Oom(number),
-            _ => Self::Helper(number),
-        }
+    fn unpack(packed: u64) -> Option<Self> {
+        let kind = KINDS.get(usize::try_from(packed >> 56).ok()?)?;
+        Some(kind(packed & NUMBER_MAX))
     }
 }
 
 /// An epoll instance.
-#[derive(Debug)]
 pub struct Poller(OwnedFd);
 
 impl Poller {
@@ -89,19 +82,20 @@ impl Poller {
             // `cgroup.events` is always readable and tells of a change by POLLPRI.
             Token::Leaf(_) => epoll::EventFlags::PRI,
             // Told of once, when something came or there is room again: these are read and written until they would block.
-            Token::Judge | Token::Launcher(_) => epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
+            Token::Judge => epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
+            Token::Launcher(_) => epoll::EventFlags::IN | epoll::EventFlags::ET,
             _ => epoll::EventFlags::IN,
         };
         Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Says what to wait for on the connection; with neither only its end is told.
-    pub fn change(&self, fd: impl AsFd, read: bool, write: bool) {
+    /// Says what to wait for on the connection or a launcher's socket; with neither only its end is told.
+    pub fn change(&self, fd: impl AsFd, token: Token, (read, write): (bool, bool)) {
         let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::ET, matches!(token, Token::Launcher(_)));
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
-        // Nothing but memory can fail it, and it is said again before the next wait.
-        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(Token::Connection.pack()), flags);
+        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags); // of what is watched it can't fail
     }
 
     /// Stops waiting for a descriptor that stays open.
@@ -123,6 +117,6 @@ impl Poller {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(events.iter().map(|event| Token::unpack(event.data.u64())).collect())
+        Ok(events.iter().filter_map(|event| Token::unpack(event.data.u64())).collect())
     }
 }

@@ -1,18 +1,19 @@
-//! Reading what people put into a functions directory, without trusting any of it: everything is opened beneath that
-//! directory, checked on the descriptor that is read, and refused where somebody else could have written it.
+//! Reading what people wrote, functions and settings, without trusting any of it: everything is opened without following a
+//! link, checked on the descriptor that is read, and refused where somebody else could have written it.
 
 use crate::policy::{Myself, insecure_above, problem};
 use fnd_core::frame::Problem;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use fnd_core::plan::JudgedFile;
+use fnd_core::wire::Bytes;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// A file opened and found fit to be read.
-#[derive(Debug)]
 pub struct Opened {
     /// The descriptor, non-blocking.
     pub file: File,
@@ -24,7 +25,7 @@ pub struct Opened {
     pub trusted: bool,
 }
 
-/// Kind of what a path in a functions directory names.
+/// Kind of what a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Regular file.
@@ -34,97 +35,66 @@ pub enum Kind {
 }
 
 /// The functions directories and who looks at them.
-#[derive(Debug)]
 pub struct Sources {
-    dirs: Vec<PathBuf>,
-    myself: Myself,
+    /// The directories, absolute, in the order of their index.
+    pub dirs: Vec<PathBuf>,
+    /// Who looks.
+    pub myself: Myself,
 }
 
 impl Sources {
-    /// Takes the functions directories, absolute.
-    pub fn new(dirs: Vec<PathBuf>, myself: Myself) -> Self {
-        Self { dirs, myself }
-    }
-
-    /// Returns the directories, in the order of their index.
-    pub fn dirs(&self) -> &[PathBuf] {
-        &self.dirs
-    }
-
     /// Opens a file or directory beneath a functions directory. A symbolic link must lead into one of them.
     ///
     /// # Errors
     /// What is wrong with it and what to do; `index` out of range counts as not there.
     pub fn open(&self, index: u16, relative: &str, wanted: Kind) -> Result<Opened, Problem> {
-        let dir = self
-            .dirs
-            .get(usize::from(index))
-            .ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
-        let shown = dir.join(relative).display().to_string();
-        let found = match beneath(dir, relative, OFlags::PATH) {
-            Err(Errno::LOOP) => self.through_link(dir, relative, &shown)?,
-            other => (dir.clone(), relative.to_owned(), other.map_err(|errno| unreadable(&shown, errno))?),
+        let dir = self.dirs.get(usize::from(index));
+        let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
+        let path = dir.join(relative);
+        let shown = path.display().to_string();
+        let real = fs::canonicalize(&path).map_err(|error| unreadable(&shown, &error))?;
+        let mut dirs = self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok());
+        let Some(dir) = dirs.find(|dir| real != *dir && real.starts_with(dir)) else {
+            let message = format!("the symbolic link leads out of the functions directories, to `{}`", real.display());
+            return Err(problem(&shown, message, "copy the file here instead of linking it"));
         };
-        self.open_found(found, shown, wanted)
+        open(&dir, &real, shown, wanted, &self.myself)
     }
+}
 
-    fn through_link(&self, dir: &Path, relative: &str, shown: &str) -> Result<(PathBuf, String, OwnedFd), Problem> {
-        let target = fs::canonicalize(dir.join(relative)).map_err(|error| {
-            problem(shown, format!("the symbolic link leads nowhere: {error}"), "correct or remove the link")
-        })?;
-        for dir in &self.dirs {
-            let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
-            let inside = target.strip_prefix(&real).ok().and_then(Path::to_str);
-            if let Some(inside) = inside.filter(|inside| !inside.is_empty()) {
-                let fd = beneath(&real, inside, OFlags::PATH).map_err(|errno| unreadable(shown, errno))?;
-                return Ok((real, inside.to_owned(), fd));
-            }
-        }
-        Err(problem(
-            shown,
-            format!("the symbolic link leads out of the functions directories, to `{}`", target.display()),
-            "copy the file here instead of linking it",
-        ))
+/// Opens what a real path (without links) names, beneath a directory.
+///
+/// # Errors
+/// What is wrong with it and what to do.
+pub fn open(dir: &Path, real: &Path, shown: String, wanted: Kind, myself: &Myself) -> Result<Opened, Problem> {
+    let look = |flags| {
+        let file = File::from(beneath(dir, real, flags).map_err(|errno| unreadable(&shown, &errno.into()))?);
+        let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
+        Ok((file, meta))
+    };
+    // Looked at by O_PATH first, since opening a device or FIFO can have effects. If it was exchanged since, the check below
+    // sees it.
+    let (_, meta) = look(OFlags::PATH)?;
+    if wanted == Kind::File && !meta.is_file() {
+        let help = "only regular files and directories are read; remove it or move it elsewhere";
+        return Err(problem(&shown, "it is not a regular file", help));
     }
-
-    fn open_found(
-        &self,
-        (dir, relative, fd): (PathBuf, String, OwnedFd),
-        shown: String,
-        wanted: Kind,
-    ) -> Result<Opened, Problem> {
-        let look = |file: &File| {
-            let failed = |error| problem(&shown, format!("failed to look at it: {error}"), "check the file");
-            file.metadata().map_err(failed)
-        };
-        let meta = look(&File::from(fd))?;
-        if wanted == Kind::File && !meta.is_file() {
-            let help = "functions are regular files or directories; remove it or move it elsewhere";
-            return Err(problem(&shown, "it is not a regular file", help));
-        }
-        if wanted == Kind::Directory && !meta.is_dir() {
-            return Err(problem(&shown, "it is not a directory", "reload fnd"));
-        }
-        if meta.mode() & 0o022 != 0 {
-            return Err(insecure(&shown));
-        }
-        let owners = [0, self.myself.uid, meta.uid()];
-        let path = fs::canonicalize(&dir).unwrap_or(dir.clone()).join(&relative);
-        if let Some(above) = path.parent().and_then(|parent| insecure_above(parent, &owners)) {
-            return Err(insecure(&above.display().to_string()));
-        }
-        // The file was looked at by O_PATH first, since opening a device or FIFO can have effects. If it was exchanged since,
-        // the check below sees it.
-        let kind = if wanted == Kind::Directory { OFlags::DIRECTORY } else { OFlags::empty() };
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | kind;
-        let file = File::from(beneath(&dir, &relative, flags).map_err(|errno| unreadable(&shown, errno))?);
-        let again = look(&file)?;
-        if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
-            return Err(changed(&shown));
-        }
-        let trusted = meta.uid() == self.myself.uid || meta.uid() == 0;
-        Ok(Opened { file, meta: again, shown, trusted })
+    if wanted == Kind::Directory && !meta.is_dir() {
+        return Err(problem(&shown, "it is not a directory", "reload fnd"));
     }
+    if meta.mode() & 0o022 != 0 {
+        return Err(insecure(real));
+    }
+    let owners = [0, myself.uid, meta.uid()];
+    if let Some(above) = real.parent().and_then(|parent| insecure_above(parent, &owners)) {
+        return Err(insecure(&above));
+    }
+    let (file, again) = look(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
+        return Err(changed(&shown));
+    }
+    let trusted = meta.uid() == myself.uid || meta.uid() == 0;
+    Ok(Opened { file, meta: again, shown, trusted })
 }
 
 impl Opened {
@@ -138,9 +108,18 @@ impl Opened {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.meta.len()).unwrap_or(0) + 1);
         let read = (&self.file).take(max + 1).read_to_end(&mut bytes);
-        read.map_err(|error| problem(&self.shown, format!("failed to read it: {error}"), "check the file"))?;
+        read.map_err(|error| unreadable(&self.shown, &error))?;
         self.unchanged(bytes.len() as u64)?;
         Ok(bytes)
+    }
+
+    /// Reads it for the judge, at most `max` bytes.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn judged(mut self, max: u64) -> Result<JudgedFile, Problem> {
+        let bytes = Bytes(self.read(max)?);
+        Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
 
     /// Checks that the file is as it was when it was opened, `length` bytes having been read.
@@ -148,36 +127,37 @@ impl Opened {
     /// # Errors
     /// The problem that it changed.
     pub fn unchanged(&self, length: u64) -> Result<(), Problem> {
-        let same = |now: &Metadata| {
-            let stamp =
-                |meta: &Metadata| (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
-            stamp(now) == stamp(&self.meta) && now.len() == length
-        };
-        if self.file.metadata().is_ok_and(|now| same(&now)) { Ok(()) } else { Err(changed(&self.shown)) }
+        let stamp = |meta: &Metadata| (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
+        let same = |now: Metadata| stamp(&now) == stamp(&self.meta) && now.len() == length;
+        if self.file.metadata().is_ok_and(same) { Ok(()) } else { Err(changed(&self.shown)) }
     }
 }
 
-fn beneath(dir: &Path, relative: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let dir = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(dir, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+fn beneath(dir: &Path, real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let below = real.strip_prefix(dir).map_err(|_| Errno::XDEV)?;
+    let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let dir = openat2(CWD, dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), no_links)?;
+    openat2(dir, below, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | no_links)
 }
 
-fn unreadable(shown: &str, errno: Errno) -> Problem {
-    let help = match errno {
-        Errno::NOENT => "it went away; nothing to do if that was meant".to_owned(),
-        Errno::ACCESS | Errno::PERM => format!("run `chmod a+r {shown}`"),
+/// The problem that a file can't be opened or read.
+pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
+    let help = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "it went away, or is a symbolic link that leads nowhere; nothing to do if that was meant".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => format!("run `chmod a+r {shown}`"),
         _ => "check the file".to_owned(),
     };
-    problem(shown, format!("failed to open it: {}", std::io::Error::from(errno)), help)
+    problem(shown, format!("failed to open it: {error}"), help)
 }
 
-fn insecure(shown: &str) -> Problem {
+fn insecure(path: &Path) -> Problem {
+    let shown = path.display().to_string();
     let help = format!("run `chmod go-w {shown}`, and check its owner");
-    problem(shown, "INSECURE MODE: others than root and the owner can write it", help)
+    problem(&shown, "INSECURE MODE: others than root and the owner can write it", help)
 }
 
-/// The problem that a file changed under the reader.
-pub fn changed(shown: &str) -> Problem {
+fn changed(shown: &str) -> Problem {
     problem(shown, "changed while being read", "it is read again when it is quiet")
 }

@@ -3,32 +3,13 @@
 //! A function's [`FunctionId`] is its line number. A user is never given to another function, so files it left behind can't
 //! fall to a stranger.
 
+use crate::log::Failed as _;
 use fnd_core::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-
-/// Why the table can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum UidsError {
-    /// Opening or reading.
-    #[error("failed to read the uid table `{0}`")]
-    Read(String, #[source] io::Error),
-    /// Another spawner has it.
-    #[error("another fnd-spawner uses `{0}`; end it, or give this one another --state")]
-    Held(String),
-    /// A line is not `UID NAME`.
-    #[error("line {1} of the uid table `{0}` is not `UID NAME`; restore it from a backup")]
-    Line(String, usize),
-    /// No number is left.
-    #[error("no uid is left in `[users] range` {0} to {1}; make it larger")]
-    Full(u32, u32),
-    /// Writing.
-    #[error("failed to append to the uid table")]
-    Append(#[source] io::Error),
-}
 
 /// The table.
 #[derive(Debug)]
@@ -44,24 +25,24 @@ impl Uids {
     /// A last line without its end was torn by a crash before anything used it, and is cut off.
     ///
     /// # Errors
-    /// [`UidsError::Read`], [`UidsError::Held`], [`UidsError::Line`].
-    pub fn open(path: &Path) -> Result<Self, UidsError> {
-        let shown = path.display().to_string();
-        let failed = |error| UidsError::Read(shown.clone(), error);
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).map_err(failed)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| UidsError::Held(shown.clone()))?;
+    /// Why it can't be used, for people.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let read = format!("read the uid table `{shown}`");
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| format!("another fnd-spawner uses `{shown}`; end it, or give this one another --state"))?;
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
+        file.read_to_string(&mut text).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        file.set_len(whole as u64).map_err(failed)?;
+        file.set_len(whole as u64).failed(&read)?;
         let mut table = Self { file, lines: Vec::new(), unsynced: false };
         for (index, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
-            let (uid, name) = line
-                .split_once(' ')
-                .and_then(|(uid, name)| Some((uid.parse().ok()?, FunctionName::new(name).ok()?)))
-                .ok_or_else(|| UidsError::Line(shown.clone(), index + 1))?;
-            table.lines.push((uid, name));
+            let parts = line.split_once(' ');
+            let entry = parts.and_then(|(uid, name)| Some((uid.parse().ok()?, FunctionName::new(name).ok()?)));
+            let wrong = || format!("line {} of `{shown}` is not `UID NAME`; restore it from a backup", index + 1);
+            table.lines.push(entry.ok_or_else(wrong)?);
         }
         Ok(table)
     }
@@ -69,13 +50,13 @@ impl Uids {
     /// Returns number and uid of a function, given now if it has none; [`sync`](Self::sync) it before use. `range` is inclusive; absent: everything runs as `own`.
     ///
     /// # Errors
-    /// [`UidsError::Full`], [`UidsError::Append`].
+    /// Where no number is left, or from writing.
     pub fn assign(
         &mut self,
         name: &FunctionName,
         range: Option<(u32, u32)>,
         own: u32,
-    ) -> Result<(FunctionId, u32), UidsError> {
+    ) -> Result<(FunctionId, u32), String> {
         if let Some((id, (uid, _))) = self.id(name).and_then(|id| Some((id, self.get(id)?))) {
             return Ok((id, if range.is_some() { uid } else { own }));
         }
@@ -84,10 +65,11 @@ impl Uids {
             Some((first, last)) => {
                 let used = self.lines.iter().map(|(uid, _)| *uid).filter(|uid| (first..=last).contains(uid)).max();
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
-                next.filter(|next| *next <= last).ok_or(UidsError::Full(first, last))?
+                let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
+                next.filter(|next| *next <= last).ok_or_else(full)?
             }
         };
-        self.file.write_all(format!("{uid} {name}\n").as_bytes()).map_err(UidsError::Append)?;
+        self.file.write_all(format!("{uid} {name}\n").as_bytes()).failed("append to the uid table")?;
         self.unsynced = true;
         self.lines.push((uid, name.clone()));
         Ok((FunctionId(u32::try_from(self.lines.len()).unwrap_or(u32::MAX)), uid))
@@ -96,10 +78,10 @@ impl Uids {
     /// Makes what was assigned durable: before anything is owned by it, since a number must not be given twice.
     ///
     /// # Errors
-    /// [`UidsError::Append`].
-    pub fn sync(&mut self) -> Result<(), UidsError> {
+    /// From writing.
+    pub fn sync(&mut self) -> Result<(), String> {
         if self.unsynced {
-            self.file.sync_data().map_err(UidsError::Append)?;
+            self.file.sync_data().failed("write the uid table")?;
             self.unsynced = false;
         }
         Ok(())
@@ -129,20 +111,18 @@ mod tests {
         let (a, b) = (FunctionName::new("a").unwrap(), FunctionName::new("ops/b").unwrap());
         let mut uids = Uids::open(&path).unwrap();
         assert_eq!(uids.assign(&a, Some((70, 71)), 0).unwrap(), (FunctionId(1), 70));
-        assert!(matches!(Uids::open(&path), Err(UidsError::Held(_))));
+        assert!(Uids::open(&path).unwrap_err().contains("another fnd-spawner"));
         drop(uids);
         std::fs::write(&path, "70 a\n71 op").unwrap();
         let mut uids = Uids::open(&path).unwrap();
         assert_eq!(uids.assign(&b, Some((70, 71)), 0).unwrap(), (FunctionId(2), 71));
         assert_eq!(uids.assign(&a, Some((70, 71)), 0).unwrap(), (FunctionId(1), 70));
-        assert!(matches!(
-            uids.assign(&FunctionName::new("c").unwrap(), Some((70, 71)), 0),
-            Err(UidsError::Full(70, 71))
-        ));
+        let full = uids.assign(&FunctionName::new("c").unwrap(), Some((70, 71)), 0).unwrap_err();
+        assert!(full.contains("no uid is left"), "{full}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "70 a\n71 ops/b\n");
         assert_eq!(uids.get(FunctionId(0)), None);
         drop(uids);
         std::fs::write(&path, "x a\n").unwrap();
-        assert!(matches!(Uids::open(&path), Err(UidsError::Line(_, 1))));
+        assert!(Uids::open(&path).unwrap_err().contains("line 1 of"));
     }
 }

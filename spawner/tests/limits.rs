@@ -172,7 +172,7 @@ fn the_end_of_fnd_is_the_end_of_everything() {
 }
 
 #[test]
-fn exits_are_told_again_after_a_second_hello_and_running_workers_are_killed_by_it() {
+fn a_second_hello_is_told_of_what_runs_and_of_exits_nobody_acknowledged() {
     if !privileged() {
         return;
     }
@@ -182,12 +182,20 @@ fn exits_are_told_again_after_a_second_hello_and_running_workers_are_killed_by_i
     let (_, descriptors) = harness.spawned(number);
     ready(&descriptors);
     harness.send(&Request::Hello(Hello { min: 1, max: 9 }), Vec::new());
+    let held = |_, reply: &Reply| matches!(reply, Reply::Held(held) if held.spawned.worker.0 == worker);
+    let (Reply::Held(first), ends) = harness.wait(held) else { panic!() };
+    assert!(first.spawned.pid > 0 && ends.len() == descriptors.len());
+    harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
     let fits = |_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker);
     harness.wait(fits);
     let number = harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
     let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!() };
     assert_eq!(welcome.next_worker, WorkerId(worker + 1));
-    harness.wait(fits);
+    let (Reply::Held(ended), _) = harness.wait(held) else { panic!() };
+    assert_eq!(ended.spawned.pid, 0);
+    let (Reply::Exited(exited), _) = harness.wait(fits) else { panic!() };
+    assert!(exited.late.is_some());
+    harness.send(&Request::Acknowledge(WorkerId(worker)), Vec::new());
     let number = harness.send(&Request::Remove(FunctionName::new("orphan").unwrap()), Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
     let number = harness.send(&Request::Hello(Hello { min: 7, max: 9 }), Vec::new());

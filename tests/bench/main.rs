@@ -5,11 +5,16 @@
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod files;
+mod http;
 mod invocations;
+mod load;
 mod memory;
+mod peers;
 mod table;
 
 use fnd_tests::{Fnd, Setup};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use table::Table;
 
 /// The function that is measured: as little as bash can do.
@@ -22,14 +27,26 @@ fn main() {
         .unwrap_or(300);
     let mut table = Table::new();
 
-    let mut fnd = Fnd::start_with(&Setup::default().file("noop.sh", NOOP));
+    let mut fnd = Fnd::prepare(&Setup::default().file("noop.sh", NOOP));
+    let _run = run_directory_in_memory(&fnd);
+    fnd.launch();
     fnd.wait_ready("noop");
     memory::measure(&fnd, "idle, 1 function", &mut table);
-    invocations::measure(&fnd, rounds, &mut table);
+    let (one, eight) = invocations::measure(&fnd, rounds, &mut table);
     memory::measure(&fnd, "after the runs", &mut table);
     fnd.stop();
     drop(fnd);
+    peers::webhook(NOOP, rounds, (&one, &eight), &mut table);
 
     files::measure(&mut table);
     println!("{table}");
+}
+
+/// Puts the run directory where it is on a machine: `/run` is in memory, and a status file replaced on a disk waits for it.
+fn run_directory_in_memory(fnd: &Fnd) -> Option<tempfile::TempDir> {
+    let directory = tempfile::tempdir_in("/dev/shm").ok()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+    fs::remove_dir(fnd.path("run")).expect("nothing is in it yet");
+    std::os::unix::fs::symlink(directory.path(), fnd.path("run")).expect("a link in its place");
+    Some(directory)
 }

@@ -1,5 +1,6 @@
 //! The one table.
 
+use crate::load::Load;
 use std::fmt;
 use std::time::Duration;
 
@@ -53,16 +54,13 @@ impl Table {
         ]);
     }
 
-    /// Adds a throughput, with its ratio to a floor.
-    pub(crate) fn rate(&mut self, what: &str, per_second: f64, floor: f64) {
-        let note = format!("{:.2}x", per_second / floor);
-        self.rows.push([
-            what.to_owned(),
-            String::new(),
-            String::new(),
-            note,
-            format!("{per_second:.0}/s"),
-        ]);
+    /// Adds what callers at once saw: times as above, and calls a second with their ratio to the floor's.
+    pub(crate) fn load(&mut self, what: &str, load: &Load, floor: &Load) {
+        self.times(what, &load.times, &floor.times);
+        let rate = format!("{:.0}/s {:.2}x", load.per_second, load.per_second / floor.per_second);
+        if let Some([.., value]) = self.rows.last_mut() {
+            *value = rate;
+        }
     }
 
     /// Adds a plain value.

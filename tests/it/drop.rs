@@ -2,10 +2,12 @@
 
 use fnd_core::api::FunctionStatus;
 use fnd_tests::ask::word;
-use fnd_tests::wait::PATIENCE;
+use fnd_tests::wait::{PATIENCE, pause};
 use fnd_tests::{Fnd, Setup, now, wait_until};
 use std::fs;
 use std::io::Write as _;
+use std::sync::mpsc;
+use std::time::SystemTime;
 
 /// A bash function that gives a word and doesn't run by itself.
 fn says(text: &str) -> String {
@@ -256,6 +258,45 @@ fn a_removed_and_recreated_directory_is_watched_again() {
     fs::create_dir(fnd.path("functions")).unwrap();
     fnd.drop_file("again.sh", &says("again"));
     fnd.wait_ready("again");
+    fnd.finish();
+}
+
+/// When a start is over every function is known, so it waits for a file that may still be written to; but not for one that
+/// is written to all the time: that one counts when it is closed.
+#[test]
+fn a_start_waits_for_young_files_and_not_for_growing_ones() {
+    const MANY: usize = 2_000;
+    let mut fnd = Fnd::prepare(&Setup::default());
+    for n in 0..MANY {
+        let path = fnd.function_path(&format!("many-{n}.sh"));
+        fs::write(&path, says(&n.to_string())).unwrap();
+        // There long before the start.
+        let file = fs::File::open(&path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let mut file = fs::File::create(fnd.function_path("growing.sh")).unwrap();
+    file.write_all(says("grown").as_bytes()).unwrap();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        while matches!(stopped.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+            file.write_all(b"# more\n").unwrap();
+            pause();
+        }
+    });
+    fs::write(fnd.function_path("young.sh"), says("young")).unwrap();
+    fs::write(fnd.function_path("script.sh"), "echo ran\n").unwrap();
+    let start = now();
+    fnd.launch_within(PATIENCE * 3);
+    println!("ready after {:?}", start.elapsed());
+    assert_eq!(fnd.invoke("young", "").text().trim(), "young");
+    assert_eq!(fnd.status().functions.len(), MANY + 2);
+    // What runs by being there does so, although it is never quite quiet.
+    fnd.wait_run("script");
+    assert!(fnd.function("growing").is_none());
+    drop(stop);
+    writer.join().unwrap();
+    fnd.wait_ready("growing");
+    assert_eq!(fnd.invoke("growing", "").text().trim(), "grown");
     fnd.finish();
 }
 

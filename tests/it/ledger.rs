@@ -1,7 +1,8 @@
 //! The truth after a restart, a crash, or two daemons at once.
 
 use fnd_core::outcome::State;
-use fnd_tests::Fnd;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, wait_until};
 use std::os::unix::fs::PermissionsExt as _;
 
 const QUICK: &str = "# /// fnd\n# on_load = false\n# ///\necho '{\"kept\": true}'\necho words >&2\n";
@@ -44,6 +45,55 @@ fn what_ran_at_a_crash_is_interrupted() {
     assert_eq!(view.reason.unwrap().to_string(), "interrupted");
     assert_eq!(view.attempts, 1);
     fnd.stop_now();
+}
+
+/// What an attempt wrote to `TMPDIR` goes with its invocation, also where that ended with a crash.
+#[test]
+fn temporary_files_do_not_outlive_a_crash() {
+    let mut fnd = Fnd::start();
+    let script = "# /// fnd\n# on_load = false\n# ///\nhead -c 1000 /dev/zero >\"$TMPDIR/scratch\"\nsleep 1000\n";
+    fnd.drop_file("scratch.sh", script);
+    fnd.wait_ready("scratch");
+    let temporary = fnd.path("state/tmp/scratch");
+    let scratch = || {
+        let invocations = std::fs::read_dir(&temporary).into_iter().flatten().flatten();
+        invocations
+            .filter(|dir| dir.path().join("tmp/scratch").exists())
+            .count()
+    };
+    let durable = fnd.queue("scratch", "");
+    std::thread::scope(|scope| {
+        // A caller who waits, and is told nothing.
+        let client = fnd.client();
+        scope.spawn(move || client.try_call("POST", "/v1/functions/scratch/invoke", &[], b""));
+        wait_until("both to write", PATIENCE, || (scratch() == 2).then_some(()));
+        fnd.crash();
+    });
+    fnd.launch();
+    assert_eq!(fnd.wait_end(durable).state, State::Interrupted);
+    wait_until("their files to be removed", PATIENCE, || {
+        (std::fs::read_dir(&temporary).unwrap().count() == 0).then_some(())
+    });
+    fnd.finish();
+}
+
+/// fnd closes the connection when the spawner has answered: it never answers into a broken pipe, and leaves nothing undone.
+#[test]
+fn a_stop_right_after_a_run_is_clean() {
+    let mut fnd = Fnd::start();
+    fnd.drop_file(
+        "writes.sh",
+        "# /// fnd\n# on_load = false\n# ///\nhead -c 1000 /dev/zero >\"$TMPDIR/scratch\"\n",
+    );
+    fnd.wait_ready("writes");
+    for _ in 0..3 {
+        let _ = fnd.run("writes", "");
+        fnd.stop();
+        assert!(!fnd.log().contains("Broken pipe"), "{}", fnd.log());
+        assert_eq!(std::fs::read_dir(fnd.path("state/tmp/writes")).unwrap().count(), 0);
+        fnd.launch();
+    }
+    fnd.finish();
 }
 
 /// 202 means durable: what was accepted and had not begun is run by the next fnd, once.
@@ -132,10 +182,12 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     let spawner = child_named(fnd.pid(), "fnd-spawner").expect("the spawner is fnd's child");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(spawner), nix::sys::signal::Signal::SIGKILL).unwrap();
     assert_eq!(fnd.wait_died(), Some(1), "{}", fnd.log());
-    assert!(fnd.log().contains("fnd-spawner"), "{}", fnd.log());
+    let said = "error: fnd-spawner ended (signal: 9 (SIGKILL)) and with it what ran, which is recorded as interrupted";
+    assert!(fnd.log().contains(said), "{}", fnd.log());
     fnd.launch();
     let view = fnd.wait_end(id);
     assert_eq!((view.state, view.attempts), (State::Interrupted, 1));
+    assert_eq!(view.message, "fnd-spawner went down under it");
     fnd.stop_now();
 }
 

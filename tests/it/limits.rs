@@ -1,6 +1,7 @@
 //! A limit that exists is enforced, and its reason is honest.
 
-use fnd_tests::{Fnd, require};
+use fnd_core::outcome::State;
+use fnd_tests::{Fnd, Setup, require};
 
 #[track_caller]
 fn install(fnd: &Fnd, file: &str, limits: &str, code: &str) {
@@ -22,7 +23,10 @@ fn one_that_allocates_past_its_limit_is_reported_as_oom() {
     let (answer, view) = fnd.run("greedy", "");
     assert_eq!(answer.status, 500);
     assert_eq!(view.reason.unwrap().to_string(), "oom");
-    assert!(view.message.contains("64 MiB"), "{}", view.message);
+    assert!(view.message.starts_with("at the limit of 64 MiB, "), "{}", view.message);
+    let shown = fnd.ctl(&["status"]).expect_code(0).out();
+    assert!(shown.contains("greedy: oom: at the limit of 64 MiB, "), "{shown}");
+    assert!(fnd.log().contains("(oom: at the limit of 64 MiB, "), "{}", fnd.log());
     let status = fnd.status_file("greedy").unwrap();
     assert_eq!(
         (status["status"].as_str(), status["reason"].as_str()),
@@ -115,5 +119,33 @@ fn sizes_are_presets() {
         "{limits}"
     );
     assert!(limits.to_string().contains("400"), "{limits}");
+    fnd.finish();
+}
+
+/// One core for all: the second function waits until the first has ended.
+#[test]
+fn the_cpu_of_the_node_is_shared_by_quotas() {
+    let fnd = Fnd::start_with(&Setup::default().config("[node]\ncpu = \"1\"\n"));
+    let gate = fnd.path("gate");
+    let code = format!("until [[ -e {} ]]; do sleep 0.02; done\n", gate.display());
+    for name in ["one", "two"] {
+        install(&fnd, &format!("{name}.sh"), "cpu = \"600m\"", &code);
+    }
+    let first = fnd.queue("one", "");
+    let _ = fnd.wait_function("one", "to run", |function| function.running == 1);
+    let second = fnd.queue("two", "");
+    assert_eq!(fnd.invocation(second).state, State::Queued);
+    std::fs::write(&gate, "").unwrap();
+    for id in [first, second] {
+        assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    }
+    fnd.drop_file(
+        "wide.sh",
+        "# /// fnd\n# on_load = false\n# [limits]\n# cpu = \"1200m\"\n# ///\n:\n",
+    );
+    let _ = fnd.wait_function("wide", "to be installed", |function| function.version.is_some());
+    let refused = fnd.invoke("wide", "");
+    assert_eq!(refused.status, 503);
+    assert!(refused.problem().detail.contains("[node] cpu"), "{}", refused.text());
     fnd.finish();
 }

@@ -98,25 +98,45 @@ fn no_more_run_at_once_than_the_pool_allows() {
     fnd.finish();
 }
 
-/// A caller is told at once; a trigger that nobody waits for leaves a record (later issues have such).
 #[test]
-fn overlap_skip_and_reject() {
+fn overlap_reject_refuses_and_records_nothing() {
     let fnd = Fnd::start();
-    for policy in ["skip", "reject"] {
-        let gate = gated(
-            &fnd,
-            policy,
-            &format!("[pool]\nmax = 1\n[queue]\noverlap = \"{policy}\""),
-        );
-        let running = fnd.queue(policy, "");
-        wait_started(&gate, running);
-        let refused = fnd.invoke(policy, "");
-        assert_eq!(refused.status, 429, "{}", refused.text());
-        assert_eq!(refused.problem().code, "overlap");
-        fs::write(gate.join("go"), "").unwrap();
-        assert_eq!(fnd.wait_end(running).state, State::Succeeded);
-        assert_eq!(fnd.history(policy).len(), 1);
+    let gate = gated(&fnd, "rejects", "[pool]\nmax = 1\n[queue]\noverlap = \"reject\"");
+    let running = fnd.queue("rejects", "");
+    wait_started(&gate, running);
+    let refused = fnd.invoke("rejects", "");
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    assert_eq!(refused.problem().code, "overlap");
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(running).state, State::Succeeded);
+    assert_eq!(fnd.history("rejects").len(), 1);
+    fnd.finish();
+}
+
+#[test]
+fn overlap_skip_is_recorded_whoever_called() {
+    let fnd = Fnd::start();
+    let gate = gated(&fnd, "skips", "[pool]\nmax = 1\n[queue]\noverlap = \"skip\"");
+    let running = fnd.queue("skips", "");
+    wait_started(&gate, running);
+    let before = fnd.status_file("skips");
+    let refused = fnd.invoke("skips", "");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.problem().code, "skipped");
+    let queued = fnd.queue("skips", "");
+    for id in [Fnd::id_of(&refused), queued] {
+        let view = fnd.wait_end(id);
+        assert_eq!(view.state, State::Skipped);
+        assert_eq!(view.reason.unwrap().to_string(), "skipped-overlap");
+        assert_eq!(view.attempts, 0);
     }
+    let told = fnd.ctl(&["invoke", "skips"]).expect_code(1);
+    assert!(told.stderr.contains("was skipped (`skipped-overlap`)"), "{told}");
+    assert_eq!(fnd.status_file("skips"), before, "only attempts change it");
+    fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(running).state, State::Succeeded);
+    assert_eq!(fnd.history("skips").len(), 4);
     fnd.finish();
 }
 

@@ -2,6 +2,7 @@
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
+use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
@@ -85,6 +86,41 @@ fn its_name_and_mode() {
         (!path.exists()).then_some(())
     });
     fnd.finish();
+}
+
+#[test]
+fn that_of_a_function_deleted_meanwhile_goes_at_the_start() {
+    let mut fnd = Fnd::start();
+    for name in ["stays", "goes"] {
+        fnd.drop_file(&format!("{name}.sh"), "# /// fnd\n# on_load = false\n# ///\n:\n");
+        fnd.wait_ready(name);
+    }
+    fnd.stop();
+    assert!(fnd.status_file("goes").is_some(), "it outlives fnd");
+    fnd.remove("goes.sh");
+    fnd.launch();
+    fnd.wait_ready("stays");
+    assert!(fnd.status_file("goes").is_none() && fnd.status_file("stays").is_some());
+    fnd.finish();
+}
+
+/// Ends within 50 ms of each other, the last of which is the end of fnd: it is in the file all the same.
+#[test]
+fn what_waits_to_be_written_is_written_at_the_end() {
+    let mut fnd = Fnd::start();
+    let gate = fnd.path("gate");
+    let script = format!("until [[ -e {} ]]; do sleep 0.02; done\n", gate.display());
+    fnd.drop_file("gated.toml", "on_load = false\n[pool]\nmax = 6\n");
+    fnd.drop_file("gated.sh", &script);
+    fnd.wait_ready("gated");
+    for _ in 0..6 {
+        let _ = fnd.queue("gated", "");
+    }
+    let _ = fnd.wait_function("gated", "to run six times", |function| function.running == 6);
+    fnd.signal(Signal::SIGTERM);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(fnd.wait_stopped(), Some(0));
+    assert_eq!(fnd.status_file("gated").unwrap()["runs"], 6);
 }
 
 /// Whoever reads at any moment reads a whole file: it is replaced, never rewritten.

@@ -16,6 +16,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How a fnd is started.
@@ -25,8 +26,12 @@ pub struct Setup {
     pub config: String,
     /// More arguments.
     pub arguments: Vec<String>,
+    /// More variables of its environment.
+    pub environment: Vec<(String, String)>,
     /// Function files that are there before it starts: path below the functions directory, content, mode.
     pub files: Vec<(String, Vec<u8>, u32)>,
+    /// Whether its spawner is a process of its own, as under systemd, which outlives it.
+    pub detached: bool,
 }
 
 impl Setup {
@@ -34,6 +39,13 @@ impl Setup {
     #[must_use]
     pub fn file(mut self, path: &str, content: &str) -> Self {
         self.files.push((path.to_owned(), content.as_bytes().to_vec(), 0o644));
+        self
+    }
+
+    /// Returns the set-up with a spawner that outlives fnd.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.detached = true;
         self
     }
 
@@ -51,7 +63,11 @@ pub struct Fnd {
     root: TempDir,
     mark: Mark,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     child: Option<Child>,
+    /// Arguments of a detached spawner; none where fnd starts its own.
+    spawner_arguments: Vec<String>,
+    spawner: Option<Child>,
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -105,21 +121,35 @@ impl Fnd {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("fnd-test-{}-{number}", std::process::id());
         let at = |name: &str| root.path().join(name).display().to_string();
-        let mut arguments = vec![
-            "--config".to_owned(),
-            at("fnd.toml"),
-            "--functions".to_owned(),
-            at("functions"),
-        ];
-        arguments.extend(["--state".to_owned(), at("state"), "--run-dir".to_owned(), at("run")]);
-        arguments.extend([
-            "--runtimes".to_owned(),
-            repository().join("runtimes").display().to_string(),
-        ]);
-        if can_limit() {
-            arguments.extend(["--cgroup-root".to_owned(), cgroup.clone()]);
+        let runtimes = repository().join("runtimes").display().to_string();
+        let places = |run_dir: String| {
+            let options = [
+                ("--config", at("fnd.toml")),
+                ("--functions", at("functions")),
+                ("--state", at("state")),
+                ("--runtimes", runtimes.clone()),
+                ("--run-dir", run_dir),
+            ];
+            options
+                .into_iter()
+                .flat_map(|(option, value)| [option.to_owned(), value])
+        };
+        let mut arguments: Vec<String> = places(at("run")).collect();
+        let mut spawner_arguments = Vec::new();
+        let limits = if can_limit() {
+            vec!["--cgroup-root".to_owned(), cgroup.clone()]
         } else {
-            arguments.push("--best-effort-limits".to_owned());
+            vec!["--best-effort-limits".to_owned()]
+        };
+        if setup.detached {
+            let socket = at("run/spawner.sock");
+            arguments.extend(["--spawner-socket".to_owned(), socket.clone()]);
+            spawner_arguments.extend(places(at("run/spawner")));
+            spawner_arguments.extend(limits);
+            spawner_arguments.extend(["--socket".to_owned(), socket]);
+            spawner_arguments.extend(["--fnd".to_owned(), program("fnd").display().to_string()]);
+        } else {
+            arguments.extend(limits);
         }
         arguments.extend(setup.arguments.iter().cloned());
         let mark = Mark {
@@ -130,7 +160,10 @@ impl Fnd {
             root,
             mark,
             arguments,
+            environment: setup.environment.clone(),
             child: None,
+            spawner_arguments,
+            spawner: None,
         };
         for (path, content, mode) in &setup.files {
             fnd.drop_bytes(path, content, *mode);
@@ -144,8 +177,20 @@ impl Fnd {
     /// When it doesn't: the panic has its log.
     #[track_caller]
     pub fn launch(&mut self) {
+        self.launch_within(PATIENCE);
+    }
+
+    /// As [`Fnd::launch`], where there is much to install.
+    ///
+    /// # Panics
+    /// When it doesn't answer within `limit`.
+    #[track_caller]
+    pub fn launch_within(&mut self, limit: Duration) {
+        if !self.spawner_arguments.is_empty() && self.spawner.is_none() {
+            self.launch_spawner();
+        }
         self.child = Some(self.command().spawn().expect("fnd starts"));
-        wait_until("fnd to answer on its control socket", PATIENCE, || {
+        wait_until("fnd to answer on its control socket", limit, || {
             if let Some(status) = self.ended() {
                 panic!("fnd ended at its start: {status}\n{}", self.log());
             }
@@ -156,23 +201,38 @@ impl Fnd {
         });
     }
 
+    fn launch_spawner(&mut self) {
+        let mut command = self.quiet(Command::new(program("fnd-spawner")));
+        command.args(&self.spawner_arguments);
+        self.spawner = Some(command.spawn().expect("fnd-spawner starts"));
+        wait_until("fnd-spawner to listen", PATIENCE, || {
+            self.path("run/spawner.sock").exists().then_some(())
+        });
+    }
+
     /// Returns the command that starts it, its log appended to a file.
     ///
     /// # Panics
     /// When the log cannot be opened.
     #[must_use]
     pub fn command(&self) -> Command {
+        let mut command = self.quiet(Command::new(program("fnd")));
+        command.args(&self.arguments);
+        command
+    }
+
+    /// Gives a command an empty environment, and the log to write to.
+    fn quiet(&self, mut command: Command) -> Command {
         let log = fs::OpenOptions::new()
             .append(true)
             .create(true)
             .open(self.path("fnd.log"))
             .expect("the log opens");
-        let mut command = Command::new(program("fnd"));
         command
-            .args(&self.arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.root.path());
+            .env("HOME", self.root.path())
+            .envs(self.environment.iter().cloned());
         command
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a descriptor"))
@@ -331,6 +391,49 @@ impl Fnd {
         }
     }
 
+    /// Stops or kills fnd but not its detached spawner, and starts the next one.
+    ///
+    /// # Panics
+    /// When it does not end in time, or well after SIGTERM, or the next does not answer.
+    #[track_caller]
+    pub fn replace(&mut self, signal: Signal) {
+        self.leave(signal);
+        self.launch();
+    }
+
+    /// Stops or kills fnd but not its detached spawner.
+    ///
+    /// # Panics
+    /// When it does not end within 2 s of SIGTERM (times five, for busy machines), or not well.
+    #[track_caller]
+    pub fn leave(&mut self, signal: Signal) {
+        assert!(self.spawner.is_some(), "only a detached spawner outlives fnd");
+        self.signal(signal);
+        let status = wait_until("fnd to end", PATIENCE / 2, || self.ended());
+        self.child = None;
+        if signal == Signal::SIGTERM {
+            assert_eq!(status.code(), Some(0), "{}", self.log());
+        }
+    }
+
+    /// Stops the detached spawner with SIGTERM: it ends what runs.
+    ///
+    /// # Panics
+    /// When it does not end well, or leaves something.
+    #[track_caller]
+    pub fn stop_spawner(&mut self) {
+        let mut spawner = self.spawner.take().expect("a detached spawner");
+        let pid = i32::try_from(spawner.id()).expect("a pid is a positive i32");
+        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("an own child can be signalled");
+        let status = wait_until("fnd-spawner to end", PATIENCE, || {
+            spawner.try_wait().expect("an own child can be asked")
+        });
+        assert!(status.success(), "{status}\n{}", self.log());
+        wait_until("nothing to be left", PATIENCE, || {
+            self.mark.find().is_empty().then_some(())
+        });
+    }
+
     /// Stops it as Ctrl-C does: what runs is finished first.
     ///
     /// # Panics
@@ -378,7 +481,12 @@ impl Fnd {
     /// As [`stop`](Self::stop).
     #[track_caller]
     pub fn finish(mut self) {
-        self.stop();
+        if self.spawner.is_some() {
+            self.leave(Signal::SIGTERM);
+            self.stop_spawner();
+        } else {
+            self.stop();
+        }
     }
 }
 
@@ -388,7 +496,7 @@ impl Drop for Fnd {
         if std::thread::panicking() {
             eprintln!("--- log of fnd\n{}--- end of the log", self.log());
         }
-        if let Some(mut child) = self.child.take() {
+        for mut child in self.child.take().into_iter().chain(self.spawner.take()) {
             // The test failed or forgot: its own assertion says so. Here only the machine is left clean.
             let _ = child.kill();
             let _ = child.wait();

@@ -4,7 +4,7 @@ use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
 use crate::manifest::Manifest;
 use crate::manifest::resolve::Report;
-use crate::plan::Text;
+use crate::plan::{ALWAYS, Text};
 use crate::schema::PERMISSIONS;
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
@@ -141,8 +141,24 @@ fn permissions(choice: &Choice<'_>, manifest: &Manifest) -> Vec<Text> {
     result
 }
 
-/// Returns the environment of runtime and manifest, in order; a later one of a name wins.
+/// Returns what to do where no interpreter is found.
+pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
+    let last = choice
+        .interpreters
+        .last()
+        .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+        "python" => "install one: `apt install python3`".to_owned(),
+        "deno" => {
+            "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml".to_owned()
+        }
+        package => format!("install one: `apt install {package}`"),
+    }
+}
+
+/// Returns the environment: what is always set, then runtime and manifest; a later one of a name wins.
 pub(super) fn environment(choice: &Choice<'_>, manifest: &Manifest) -> Vec<(String, Text)> {
+    let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
     let runtime = choice
         .runtime
         .environment
@@ -150,5 +166,12 @@ pub(super) fn environment(choice: &Choice<'_>, manifest: &Manifest) -> Vec<(Stri
         .map(|(name, value)| (name.clone(), template(value)));
     let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
     let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
-    runtime.chain(arguments).chain(own).collect()
+    let mut result: Vec<(String, Text)> = Vec::new();
+    for (name, text) in always.into_iter().chain(runtime).chain(arguments).chain(own) {
+        match result.iter_mut().find(|(found, _)| *found == name) {
+            Some((_, found)) => *found = text,
+            None => result.push((name, text)),
+        }
+    }
+    result
 }

@@ -326,6 +326,7 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, argv
         runtime: manifest.runtime.clone(),
         interpreters: choice.interpreters.clone(),
         asked_interpreters: u32::try_from(choice.asked).unwrap_or(u32::MAX),
+        interpreter_help: command::interpreter_help(choice),
         argv,
         environment: command::environment(choice, manifest),
         entry: manifest.entry.clone(),

@@ -3,13 +3,14 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::schema::Form;
+use crate::schema::read::at_most;
 use crate::schema::source::Source;
 use std::collections::BTreeMap;
 
 /// Returns the variables of a file; a later line wins.
 ///
 /// # Errors
-/// A diagnostic for every line that is not of the form.
+/// A diagnostic for every line that is not of the form, as far as anybody reads them.
 pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Diagnostic>> {
     let source = Source::whole(file, bytes).map_err(|problem| vec![*problem])?;
     let mut variables = BTreeMap::new();
@@ -40,7 +41,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Di
     if problems.is_empty() {
         Ok(variables)
     } else {
-        Err(problems)
+        Err(at_most(problems, file))
     }
 }
 
@@ -59,6 +60,7 @@ fn unquoted(value: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::read::PROBLEMS_MAX;
 
     #[test]
     fn lines_are_variables() {
@@ -79,5 +81,13 @@ mod tests {
             .collect();
         assert_eq!(lines, [2, 3, 4, 5]);
         assert!(read("x.env", b"A=\xff\n").is_err());
+    }
+
+    /// The report has to fit a message of the judge.
+    #[test]
+    fn a_file_of_nothing_else_is_not_reported_line_by_line() {
+        let problems = read("x.env", "x\n".repeat(100_000).as_bytes()).unwrap_err();
+        assert_eq!(problems.len(), PROBLEMS_MAX + 1);
+        assert_eq!(problems[PROBLEMS_MAX].code, "more");
     }
 }

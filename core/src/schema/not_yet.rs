@@ -54,8 +54,6 @@ pub const MANIFEST: &[NotYet] = &[
 
 /// Keys of `fnd.toml`; those of `[defaults]` are a manifest's.
 pub const SETTINGS: &[NotYet] = &[
-    not_yet("keep_versions", &["5"]),
-    not_yet("node.cpu", &[]),
     not_yet("sizes.*.tmp", &[]),
     not_yet("http.listen", &[]),
     not_yet("http.public", &["false"]),

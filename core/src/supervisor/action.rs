@@ -17,6 +17,8 @@ pub enum Action {
     Term(WorkerId),
     /// SIGKILL to them. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
+    /// Nothing is to be recorded of this worker's end (any more): the spawner may forget it.
+    Forget(WorkerId),
     /// Store an ended attempt and, with it, where its invocation stands now (which may be its end).
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// Store where an invocation stands, without an attempt (running, cancelled in the queue, skipped).
@@ -42,7 +44,8 @@ pub enum Action {
     },
     /// Tell people; goes to the journal.
     Notice(Notice),
-    /// Nothing runs any more after a drain, and every acceptance has been answered. Said once.
+    /// After a drain: nothing runs any more, and every acceptance has been answered; after a hand-over only the latter. Said
+    /// once.
     Drained,
 }
 
@@ -71,6 +74,8 @@ pub struct SpawnOrder {
     pub previous: Option<RunResult>,
     /// End of this attempt, Unix milliseconds, for `FND_DEADLINE`.
     pub deadline_ms: Option<u64>,
+    /// The time until then: the spawner ends it itself if no fnd is there.
+    pub lasts: Option<Duration>,
 }
 
 /// What a caller is told.
@@ -107,7 +112,7 @@ pub enum Rejection {
         /// Why.
         error: String,
     },
-    /// Queue full, rate, overlap, disabled.
+    /// Queue full, rate, overlap with policy `reject`, disabled, expired.
     Skipped {
         /// Which.
         skip: Skip,

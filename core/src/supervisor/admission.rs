@@ -1,7 +1,7 @@
 //! What may begin: the node's budget over all functions, and each function's rate.
 //!
 //! Functions stand in one line for the budget and each turn starts one attempt. The first in line is never overtaken: a big
-//! function gets its memory as soon as enough of the others have ended, at the price that small ones wait with it.
+//! function gets its memory and CPU as soon as enough of the others have ended, at the price that small ones wait with it.
 
 use super::Supervisor;
 use super::action::Action;
@@ -11,14 +11,39 @@ use super::invocation::End;
 use super::rules::{NodeBudget, Rules};
 use super::words;
 use crate::outcome::Reason;
+use crate::units::print_cpu;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Memory and CPU of a function, all its workers together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Charge {
+    memory: u64,
+    cpu_milli: u64,
+}
+
+impl Charge {
+    fn of(rules: &Rules) -> Self {
+        Self {
+            memory: rules.memory,
+            // Without a quota it gets what others leave: a weight, nothing that could be counted.
+            cpu_milli: rules.cpu_milli.map_or(0, u64::from),
+        }
+    }
+
+    fn both(self, with: impl Fn(u64, u64) -> u64, other: Self) -> Self {
+        Self {
+            memory: with(self.memory, other.memory),
+            cpu_milli: with(self.cpu_milli, other.cpu_milli),
+        }
+    }
+}
 
 /// The node's budget and who waits for it.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) budget: NodeBudget,
-    memory: u64,
+    charged: Charge,
     workers: u32,
     line: VecDeque<FunctionKey>,
 }
@@ -27,44 +52,68 @@ impl Node {
     pub(super) fn new(budget: NodeBudget) -> Self {
         Self {
             budget,
-            memory: 0,
+            charged: Charge::default(),
             workers: 0,
             line: VecDeque::new(),
         }
     }
 
     /// Charges one more worker, if it fits.
-    fn take(&mut self, function: &mut Function, memory: u64) -> bool {
-        // While a new version with another limit starts, the larger of both counts.
-        let charge = function.charged.max(memory);
-        let total = self.memory.saturating_add(charge - function.charged);
-        if self.workers >= self.budget.workers || total > self.budget.memory {
-            return false;
+    fn take(&mut self, function: &mut Function, rules: &Rules) -> bool {
+        let (_, total) = self.with(function, rules);
+        let cpu_fits = self.cpu().is_none_or(|cpu| total.cpu_milli <= cpu);
+        let fits = self.workers < self.budget.workers && total.memory <= self.budget.memory && cpu_fits;
+        if fits {
+            self.take_over(function, rules);
         }
-        self.workers += 1;
-        self.memory = total;
-        function.charged = charge;
-        true
+        fits
     }
 
-    /// Gives back what a worker of the function took; the memory with its last one.
+    /// Charges a worker that runs already, whatever the budget says.
+    pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
+        (function.charged, self.charged) = self.with(function, rules);
+        self.workers += 1;
+    }
+
+    /// Returns the charges of a function and of all with one more worker. While a new version with other limits starts, the
+    /// larger of both counts.
+    fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
+        let charge = function.charged.both(u64::max, Charge::of(rules));
+        let rest = self.charged.both(u64::saturating_sub, function.charged);
+        (charge, rest.both(u64::saturating_add, charge))
+    }
+
+    /// Gives back what a worker of the function took; memory and CPU with its last one.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
         if function.running.is_empty() {
-            self.memory = self.memory.saturating_sub(function.charged);
-            function.charged = 0;
+            let charged = std::mem::take(&mut function.charged);
+            self.charged = self.charged.both(u64::saturating_sub, charged);
         }
     }
 
     /// Says in words why a function can never run here, if it is so.
     pub(super) fn refusal(&self, rules: &Rules) -> Option<String> {
-        (rules.memory > self.budget.memory).then(|| {
-            format!(
+        let needs = Charge::of(rules);
+        if needs.memory > self.budget.memory {
+            return Some(format!(
                 "it needs {} of memory (limits.memory), more than the {} of all functions together ([node] memory)",
                 rules.memory_text,
                 words::size(self.budget.memory)
+            ));
+        }
+        let (quota, budget) = (rules.cpu_milli?, self.budget.cpu_milli?);
+        (quota > budget).then(|| {
+            format!(
+                "it may use {} of CPU (limits.cpu), more than the {} of all functions together ([node] cpu)",
+                print_cpu(quota),
+                print_cpu(budget)
             )
         })
+    }
+
+    fn cpu(&self) -> Option<u64> {
+        self.budget.cpu_milli.map(u64::from)
     }
 }
 
@@ -95,7 +144,7 @@ impl Supervisor {
                 if let Some(refusal) = self.node.refusal(&serving.rules) {
                     // Its limit grew or the budget shrank: it would hold up everybody for ever.
                     self.refuse_ready(now, key, &refusal, out);
-                } else if self.node.take(&mut self.functions[key], serving.rules.memory) {
+                } else if self.node.take(&mut self.functions[key], &serving.rules) {
                     self.start(now, key, serving, out);
                 } else {
                     return;

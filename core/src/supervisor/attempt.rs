@@ -24,10 +24,13 @@ enum Next {
 }
 
 /// What is known of an attempt's end.
-struct Ended {
+#[derive(Debug)]
+pub(super) struct Ended {
     verdict: Verdict,
     usage: Usage,
     result: Option<RunResult>,
+    /// How long ago it was and how long it had run, where that is not told by the clock.
+    late: Option<(Duration, Duration)>,
 }
 
 impl Ended {
@@ -36,6 +39,7 @@ impl Ended {
             verdict,
             usage: Usage::default(),
             result: None,
+            late: None,
         }
     }
 }
@@ -71,6 +75,7 @@ impl Supervisor {
         let timeout_at = timeout.map(|timeout| now.mono.saturating_add(timeout));
         let deadline_ms = timeout_at.map(|at| on_wall(now, at));
         let ends = [deadline_ms, invocation.deadline.map(|deadline| deadline.unix_ms)];
+        let ends_at = [timeout_at, invocation.deadline.map(|deadline| deadline.at)];
         let attempt = Attempt(invocation.attempts);
         out.push(Action::Update(Box::new(invocation.record(&function.name))));
         out.push(Action::Spawn(Box::new(SpawnOrder {
@@ -85,6 +90,11 @@ impl Supervisor {
             payload: invocation.payload.clone(),
             previous: invocation.previous.clone(),
             deadline_ms: ends.into_iter().flatten().min(),
+            lasts: ends_at
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|at| at.saturating_sub(now.mono)),
         })));
         out.push(Action::Notice(Notice::AttemptStarted {
             function: function.name.clone(),
@@ -107,6 +117,7 @@ impl Supervisor {
             timeout,
             phase: Phase::Starting { timeout_at },
             ending: None,
+            adopted: false,
         };
         self.workers.insert(worker, begun);
         self.announce(key, out);
@@ -120,8 +131,13 @@ impl Supervisor {
                 verdict,
                 usage: exited.usage,
                 result: exited.result,
+                late: exited.late,
             };
-            self.attempt_ended(now, (Some(exited.worker), worker), ended, out);
+            if let Some((worker, ended)) = self.keep_early(exited.worker, worker, ended) {
+                self.attempt_ended(now, (Some(exited.worker), worker), ended, out);
+            }
+        } else {
+            out.push(Action::Forget(exited.worker));
         }
     }
 
@@ -157,15 +173,22 @@ impl Supervisor {
         Some(worker)
     }
 
-    fn attempt_ended(
+    pub(super) fn attempt_ended(
         &mut self,
         now: Now,
         (id, worker): (Option<WorkerId>, Worker),
         ended: Ended,
         out: &mut Vec<Action>,
     ) {
-        let Ended { verdict, usage, result } = ended;
-        let lasted = now.mono.saturating_sub(worker.started.mono);
+        let Ended {
+            verdict,
+            usage,
+            result,
+            late,
+        } = ended;
+        let at_once = (Duration::ZERO, now.mono.saturating_sub(worker.started.mono));
+        let (ago, lasted) = late.unwrap_or(at_once);
+        let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
         let record = AttemptRecord {
             invocation: worker.invocation,
             function: self.functions[worker.function].name.clone(),
@@ -174,7 +197,7 @@ impl Supervisor {
             worker: id,
             version: Some(worker.serving.version),
             started_ms: worker.started.unix_ms,
-            ended_ms: now.unix_ms,
+            ended_ms: now.unix_ms.saturating_sub(ago_ms).max(worker.started.unix_ms),
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
             reason: verdict.reason,
             message: verdict.message,
@@ -209,6 +232,14 @@ impl Supervisor {
             return;
         };
         let key = invocation.function;
+        if record.attempt.0 < invocation.attempts {
+            // The fnd before this one went down after it had started the next and before this end was on disk.
+            let function = &mut self.functions[key];
+            book(function, &record, invocation.trigger, result);
+            let stands = Box::new(invocation.record(&function.name));
+            out.push(Action::Record(Box::new(record), stands));
+            return;
+        }
         invocation.last = Some((record.reason, record.message.clone()));
         // One that leaves nothing does not take away what the poll before it left.
         if record.reason == Reason::ExecuteAgain && result.is_some() {
@@ -257,7 +288,7 @@ impl Supervisor {
         // The run of a content by itself is over with that content: the next content has its own.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
         // Nobody could answer a caller who waits for a retry that only the next fnd makes.
-        let unanswerable = !self.phase.is_serving() && !invocation.durable;
+        let unanswerable = !invocation.durable && (invocation.caller_gone || !self.phase.is_serving());
         if superseded || unanswerable {
             return Next::End(None);
         }
@@ -324,11 +355,15 @@ impl Supervisor {
         for reply in invocation.waiters {
             out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
         }
-        if invocation.attempts > 0
-            && let Some(function) = function.id
-        {
-            let invocation = id;
-            out.push(Action::Release { function, invocation });
+        if invocation.attempts > 0 {
+            match function.id {
+                Some(function) => out.push(Action::Release {
+                    function,
+                    invocation: id,
+                }),
+                // It ran under an fnd before this one, and its function is not installed yet.
+                None => function.unreleased.push(id),
+            }
         }
     }
 

@@ -72,10 +72,16 @@ impl Supervisor {
             return;
         };
         match &mut invocation.stage {
-            // Its callers first hear that it was accepted; the first reason stays.
-            Stage::Storing { end: waiting, .. } => {
-                waiting.get_or_insert(end);
+            // Its callers first hear that it was accepted; the first reason stays. It waits for no place any more.
+            Stage::Storing {
+                end: waiting @ None, ..
+            } => {
+                *waiting = Some(end);
+                let function = &mut self.functions[invocation.function];
+                function.live.remove(&id);
+                function.storing = function.storing.saturating_sub(1);
             }
+            Stage::Storing { end: Some(_), .. } => {}
             Stage::Lost => {
                 let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
                 self.finish(now, id, End { attempt, ..end }, out);

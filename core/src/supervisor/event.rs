@@ -1,6 +1,7 @@
 //! What can arrive at the supervisor: facts and requests.
 
 use super::rules::Rules;
+use super::takeover::Adopted;
 use crate::frame::ExitStatus;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::Trigger;
@@ -64,6 +65,9 @@ pub enum Event {
     },
     /// Accept nothing new, finish what runs; then [`Action::Drained`](super::Action::Drained).
     Drain,
+    /// Accept and start nothing more, and answer everybody; what runs goes on under the next fnd. Then
+    /// [`Action::Drained`](super::Action::Drained).
+    HandOver,
     /// Kill what runs: the second Ctrl-C.
     StopNow,
     /// The spawner started a worker.
@@ -77,13 +81,8 @@ pub enum Event {
     },
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
-    /// The spawner is gone and with it every worker. Nothing starts until [`Event::SpawnerBack`].
+    /// The spawner is gone and with it every worker. Nothing starts any more: fnd ends, and the next one goes on.
     SpawnerLost,
-    /// A new spawner is there.
-    SpawnerBack {
-        /// The number its next worker gets, unless this supervisor has counted further.
-        next_worker: WorkerId,
-    },
     /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
     Tick,
 }
@@ -99,6 +98,10 @@ pub struct Restored {
     pub disabled: Vec<FunctionName>,
     /// Counts per function: runs, failures.
     pub counts: Vec<(FunctionName, u64, u64)>,
+    /// Workers of an earlier fnd that the spawner still knows, by number.
+    pub adopted: Vec<Adopted>,
+    /// Those of their invocations that have an end.
+    pub ended: Vec<InvocationId>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
 }
@@ -165,6 +168,8 @@ pub struct Submit {
 pub struct Exited {
     /// The worker.
     pub worker: WorkerId,
+    /// Where no fnd was there to hear of it at once: how long ago it was, and how long it had run.
+    pub late: Option<(Duration, Duration)>,
     /// How its first process ended.
     pub status: ExitStatus,
     /// What it used and printed.

@@ -10,6 +10,7 @@
 //! person disabled it) outlives its file, in memory as in the ledger.
 
 use super::FunctionState;
+use super::admission::Charge;
 use super::event::LastAttempt;
 use super::rules::Rules;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -58,6 +59,8 @@ pub(super) struct Function {
     pub(super) presence: Presence,
     /// Its number at the spawner, once known: temporary files of a deleted function are released by it.
     pub(super) id: Option<FunctionId>,
+    /// Ended invocations whose temporary files are released once that is known.
+    pub(super) unreleased: Vec<InvocationId>,
     /// Why the newest content does not serve.
     pub(super) error: Option<Box<str>>,
     pub(super) disabled: bool,
@@ -73,12 +76,12 @@ pub(super) struct Function {
     pub(super) ready: BTreeMap<Place, InvocationId>,
     /// Its workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
-    /// Being made durable.
+    /// Being made durable, to run then.
     pub(super) storing: usize,
     /// Idempotency keys of live invocations.
     pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
-    /// Memory the node's budget is charged with while it has workers.
-    pub(super) charged: u64,
+    /// What the node's budget is charged with while it has workers.
+    pub(super) charged: Charge,
     /// Whether it stands in the line for the node's budget.
     pub(super) in_line: bool,
     /// When the rate limit has no debt left.
@@ -105,6 +108,7 @@ impl Function {
             name,
             presence: Presence::Absent,
             id: None,
+            unreleased: Vec::new(),
             error: None,
             disabled: false,
             loaded: Vec::new(),
@@ -117,7 +121,7 @@ impl Function {
             running: BTreeSet::new(),
             storing: 0,
             keys: BTreeMap::new(),
-            charged: 0,
+            charged: Charge::default(),
             in_line: false,
             rate_paid: Duration::ZERO,
             trouble: None,

@@ -39,6 +39,8 @@ pub(super) struct Invocation {
     pub(super) acknowledge: Vec<ReplyTo>,
     /// Told when it has ended, or timed out.
     pub(super) waiters: Vec<ReplyTo>,
+    /// Whether it was for a caller whose connection went with an earlier fnd: nobody could be answered by another attempt.
+    pub(super) caller_gone: bool,
     pub(super) attempts: u32,
     pub(super) polls: u32,
     pub(super) started: Option<Started>,

@@ -5,7 +5,7 @@
 //!
 //! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `attempt` (start, end, what follows) with
 //! `worker` (its phases) and `verdict` (reason and words); `ending` is what ends an invocation from outside, `versions` what
-//! changes functions, `restore` and `shutdown` the edges of its life, `view` what people see.
+//! changes functions, `restore`, `takeover` and `shutdown` the edges of its life, `view` what people see.
 
 mod action;
 mod admission;
@@ -18,6 +18,7 @@ mod restore;
 mod rules;
 mod shutdown;
 mod submit;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -30,6 +31,7 @@ mod worker;
 pub use action::{Action, Answer, Notice, Rejection, SpawnOrder};
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use rules::{NodeBudget, Overlap, Poll, Queue, Retry, Rules};
+pub use takeover::{Adopted, Note};
 pub use view::FunctionView;
 
 use crate::ids::{InvocationId, WorkerId};
@@ -89,6 +91,10 @@ pub struct Supervisor {
     spawner: bool,
     /// Invocations being made durable.
     storing: usize,
+    /// Whether the first scan of the functions directories is over.
+    scanned: bool,
+    /// Ends of workers of an earlier fnd that wait for it.
+    early: Vec<takeover::EarlyEnd>,
     next_worker: u64,
     /// Order of acceptance of the next invocation.
     next_number: u64,
@@ -109,6 +115,8 @@ impl Supervisor {
             phase: Phase::Serving,
             spawner: true,
             storing: 0,
+            scanned: false,
+            early: Vec::new(),
             next_worker: next_worker.0,
             next_number: 0,
             random: fastrand::Rng::with_seed(seed),
@@ -136,15 +144,12 @@ impl Supervisor {
                 reply,
             } => self.set_enabled(now, function, (enabled, reply), out),
             Event::Drain => self.drain(now, out),
+            Event::HandOver => self.hand_over(now, out),
             Event::StopNow => self.stop_now(now, out),
             Event::Spawned(worker) => self.spawned(now, worker, out),
             Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
             Event::Exited(exited) => self.exited(now, *exited, out),
             Event::SpawnerLost => self.spawner_lost(now, out),
-            Event::SpawnerBack { next_worker } => {
-                self.spawner = true;
-                self.next_worker = self.next_worker.max(next_worker.0);
-            }
             Event::Tick => {}
         }
         loop {

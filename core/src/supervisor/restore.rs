@@ -10,6 +10,7 @@ use super::timers::Timer;
 use crate::ids::{Attempt, InvocationId};
 use crate::outcome::{Reason, State};
 use crate::record::{AttemptRecord, Unfinished, Usage};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub(super) const LOST: &str = "fnd went down while it ran";
@@ -17,7 +18,9 @@ const NOBODY: &str = "fnd went down, and with it the connection of its caller";
 
 impl Supervisor {
     /// Takes over what the ledger knows.
-    pub(super) fn restored(&mut self, now: Now, restored: Restored, out: &mut Vec<Action>) {
+    pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
+        let adopted = self.worth_adopting(&mut restored, out);
+        let going_on: BTreeSet<_> = adopted.iter().map(|adopted| adopted.note.invocation).collect();
         for (name, content) in restored.loaded {
             let key = self.functions.find_or_add(&name);
             self.functions[key].loaded.push(content);
@@ -37,11 +40,17 @@ impl Supervisor {
             self.functions[key].last = Some(Box::new(last));
         }
         for unfinished in restored.unfinished {
-            self.take_over(now, unfinished, out);
+            let id = unfinished.accepted.id;
+            self.take_over(now, unfinished, going_on.contains(&id), out);
+        }
+        for adopted in adopted {
+            self.employ(now, adopted);
         }
     }
 
-    fn take_over(&mut self, now: Now, Unfinished { accepted, record }: Unfinished, out: &mut Vec<Action>) {
+    /// Takes an invocation into the books; one that `goes_on` has a worker, which is taken over next.
+    fn take_over(&mut self, now: Now, unfinished: Unfinished, goes_on: bool, out: &mut Vec<Action>) {
+        let Unfinished { accepted, record } = unfinished;
         let id = accepted.id;
         if self.invocations.contains_key(&id) || record.state.is_final() {
             let defect = format!("the ledger handed over {id}, which is {}", record.state.as_str());
@@ -49,8 +58,9 @@ impl Supervisor {
             return;
         }
         let key = self.functions.find_or_add(&accepted.function);
-        let not_started = record.attempts == 0;
+        let not_started = record.attempts == 0 && !goes_on;
         let stage = match record.state {
+            _ if goes_on => Stage::Lost,
             State::Running => Stage::Lost,
             State::Waiting | State::Polling => {
                 let unix_ms = record.next_attempt_ms.unwrap_or(now.unix_ms);
@@ -86,6 +96,7 @@ impl Supervisor {
             key: None,
             acknowledge: Vec::new(),
             waiters: Vec::new(),
+            caller_gone: !accepted.durable,
             attempts: record.attempts,
             polls: record.polls,
             started: record.started_ms.map(|unix_ms| Started {
@@ -102,7 +113,7 @@ impl Supervisor {
         if is_ready {
             self.make_ready(id);
         }
-        if !accepted.durable {
+        if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will ask again: running it now would run it twice.
             let message = if matches!(record.state, State::Running) {
                 LOST

@@ -3,16 +3,18 @@
 use crate::backoff::Backoff;
 use crate::outcome::Class;
 use crate::record::Payload;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A function's rules for running.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rules {
     /// `enabled` of the manifest.
     pub enabled: bool,
     /// Whether it runs once per content by itself.
     pub run_on_load: bool,
     /// Payload where the trigger brings none (`data`, `context`).
+    #[serde(skip)]
     pub default_payload: Payload,
     /// Start to SIGTERM of one attempt.
     pub timeout: Option<Duration>,
@@ -22,6 +24,8 @@ pub struct Rules {
     pub deadline: Option<Duration>,
     /// Memory all workers may use, bytes: what the node budget counts.
     pub memory: u64,
+    /// Thousandths of a core all workers may use: what the node budget counts; nothing where there is no quota.
+    pub cpu_milli: Option<u32>,
     /// In words for `oom` messages: `256 MiB`.
     pub memory_text: String,
     /// `pool.max`: attempts at once.
@@ -39,7 +43,7 @@ pub struct Rules {
 }
 
 /// When and how often to try again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Retry {
     /// Attempts after the first, polls not counted.
     pub retries: u32,
@@ -52,7 +56,7 @@ pub struct Retry {
 }
 
 /// What execute-again does.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Poll {
     /// Delay from the end of one attempt to the start of the next.
     pub repeat: Duration,
@@ -61,7 +65,7 @@ pub struct Poll {
 }
 
 /// What waits and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Queue {
     /// Most invocations waiting.
     pub max: u32,
@@ -72,7 +76,7 @@ pub struct Queue {
 }
 
 /// Overlap policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
     /// Wait.
     Queue,
@@ -89,6 +93,8 @@ pub enum Overlap {
 pub struct NodeBudget {
     /// Memory of all functions with a running worker, bytes.
     pub memory: u64,
+    /// Thousandths of a core of all functions with a running worker and a quota; absent: they share the machine's.
+    pub cpu_milli: Option<u32>,
     /// Workers at once.
     pub workers: u32,
 }

@@ -1,4 +1,4 @@
-//! Draining and stopping.
+//! Draining, stopping, and handing over to the next fnd.
 //!
 //! A drain finishes what runs. What is queued or waits for a retry and is durable stays in the ledger for the next fnd;
 //! what a caller waits for on a connection ends now, so that everybody is answered.
@@ -21,6 +21,8 @@ pub(super) enum Phase {
     Draining,
     /// It kills what runs.
     Stopping,
+    /// It answers everybody; what runs is the next fnd's.
+    HandingOver,
     /// It has said that nothing runs any more.
     Drained { stopping: bool },
 }
@@ -45,10 +47,23 @@ impl Supervisor {
         }
     }
 
+    /// Accepts and starts nothing more and answers everybody; what runs goes on under the next fnd.
+    pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
+        // Otherwise said twice, or too late: a drain ends what runs.
+        if self.phase.is_serving() {
+            self.phase = Phase::HandingOver;
+            self.release_callers(now, out);
+            let running = self.workers.values().map(|worker| worker.invocation);
+            for id in running.collect::<Vec<_>>() {
+                self.send_away(id, out);
+            }
+        }
+    }
+
     /// Kills what runs.
     pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
         self.drain(now, out);
-        if self.phase != Phase::Draining {
+        if !matches!(self.phase, Phase::Draining) {
             return;
         }
         self.phase = Phase::Stopping;
@@ -62,7 +77,7 @@ impl Supervisor {
                 // It gets its SIGKILL when it is there.
                 WorkerPhase::Starting { .. } => self.enter(id, WorkerPhase::Starting { timeout_at: None }),
                 WorkerPhase::Busy { .. } | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
-                WorkerPhase::Killed { .. } => {}
+                WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
             }
         }
     }
@@ -92,7 +107,7 @@ impl Supervisor {
             return;
         };
         for reply in invocation.waiters.drain(..) {
-            let reason = format!("fnd is stopping; invocation {id} goes on when it is back");
+            let reason = format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back");
             out.push(Action::Reply(
                 reply,
                 Box::new(Answer::Rejected(Rejection::Unavailable { reason })),
@@ -103,7 +118,12 @@ impl Supervisor {
     /// Says once that nothing runs any more and that everybody was answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
         let answered = self.storing == 0 || self.phase.is_stopping();
-        if matches!(self.phase, Phase::Draining | Phase::Stopping) && self.workers.is_empty() && answered {
+        let over = match self.phase {
+            Phase::Draining | Phase::Stopping => self.workers.is_empty() && self.early.is_empty(),
+            Phase::HandingOver => true,
+            Phase::Serving | Phase::Drained { .. } => false,
+        };
+        if over && answered {
             let stopping = self.phase.is_stopping();
             self.phase = Phase::Drained { stopping };
             out.push(Action::Drained);

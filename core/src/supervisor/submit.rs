@@ -6,7 +6,7 @@ use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
 use super::invocation::{Deadline, End, Invocation, Stage};
-use super::rules::Overlap;
+use super::rules::{Overlap, Queue};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::ids::{InvocationId, Version};
@@ -58,12 +58,14 @@ impl Supervisor {
             Ok(admitted) => admitted,
             Err(rejection) => return reject(submit.reply, rejection, out),
         };
-        let rate = serving.rules.queue.rate;
-        if let Some(rate) = rate {
+        let overlaps = !self.has_place(key, &serving);
+        let Queue { overlap, rate, .. } = serving.rules.queue;
+        let skipped = overlaps && overlap == Overlap::Skip;
+        // What is skipped takes nothing of the rate.
+        if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
         }
-        let replaces = serving.rules.queue.overlap == Overlap::Replace && !self.has_place(key, &serving);
         let (acknowledge, waiter) = if submit.wait {
             (None, submit.reply)
         } else {
@@ -84,7 +86,10 @@ impl Supervisor {
             waiter,
         };
         self.accept(now, key, request, out);
-        if replaces {
+        if skipped {
+            let why = "another one was running (queue.overlap is `skip`)";
+            self.give_up(now, submit.id, (Skip::Overlap, why), out);
+        } else if overlaps && overlap == Overlap::Replace {
             self.replace_oldest(now, key, submit.id, out);
         }
     }
@@ -152,17 +157,18 @@ impl Supervisor {
         {
             return skipped(Skip::Rate, Some(wait));
         }
-        if matches!(queue.overlap, Overlap::Skip | Overlap::Reject) && !self.has_place(key, serving) {
-            return skipped(Skip::Overlap, None);
-        }
+        let place = self.has_place(key, serving);
         // Everything accepted counts, also what waits for a retry: otherwise failing invocations pile up without bound.
-        // What replaces another frees as much as it takes.
         let held = to_usize(serving.rules.max_running).saturating_add(to_usize(queue.max));
-        let replaces = queue.overlap == Overlap::Replace && !self.has_place(key, serving);
-        if function.live.len() >= held && !replaces {
-            return skipped(Skip::QueueFull, None);
+        match queue.overlap {
+            Overlap::Reject if !place => skipped(Skip::Overlap, None),
+            // What replaces another frees as much as it takes, and what is skipped does not wait.
+            Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
+            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip if function.live.len() >= held => {
+                skipped(Skip::QueueFull, None)
+            }
+            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => Ok((key, Arc::clone(serving))),
         }
-        Ok((key, Arc::clone(serving)))
     }
 
     /// Makes an invocation of a request.
@@ -214,6 +220,7 @@ impl Supervisor {
             key: request.key,
             acknowledge: request.acknowledge.into_iter().collect(),
             waiters: request.waiter.into_iter().collect(),
+            caller_gone: false,
             attempts: 0,
             polls: 0,
             started: None,
@@ -317,8 +324,10 @@ impl Supervisor {
         };
         let waited = (*not_before, end.take());
         self.storing = self.storing.saturating_sub(1);
-        let function = &mut self.functions[invocation.function];
-        function.storing = function.storing.saturating_sub(1);
+        if waited.1.is_none() {
+            let function = &mut self.functions[invocation.function];
+            function.storing = function.storing.saturating_sub(1);
+        }
         Some(waited)
     }
 

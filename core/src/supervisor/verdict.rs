@@ -31,7 +31,7 @@ impl Ending {
         }
     }
 
-    /// Returns what people read.
+    /// Returns what people read beside the reason, which therefore is not said again.
     pub(super) fn words(&self, worker: &Worker) -> String {
         let limits = &worker.serving.rules;
         match self {
@@ -42,11 +42,11 @@ impl Ending {
                 } else {
                     "asked for by the caller"
                 };
-                format!("timeout: no end within {limit} ({whose})")
+                format!("no end within {limit} ({whose})")
             }
             Self::Deadline => deadline_words(Some(limits)),
             Self::Cancelled(why) => (*why).to_owned(),
-            Self::Stopped => "fnd was stopped at once".to_owned(),
+            Self::Stopped => "fnd was stopped while it ran".to_owned(),
         }
     }
 }
@@ -54,9 +54,9 @@ impl Ending {
 /// Returns the words for a deadline that was reached.
 pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
     match rules.and_then(|rules| rules.deadline) {
-        Some(limit) => format!("deadline: no end within {} (limits.deadline)", print_duration(limit)),
+        Some(limit) => format!("no end within {} (limits.deadline)", print_duration(limit)),
         // The version that set it has been replaced by one without, or is gone.
-        None => "deadline: no end in time (limits.deadline)".to_owned(),
+        None => "no end in time (limits.deadline)".to_owned(),
     }
 }
 
@@ -158,5 +158,8 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
 
 fn oom_words(rules: &Rules, kills: u64) -> String {
     let processes = if kills == 1 { "process" } else { "processes" };
-    format!("oom at the limit of {}, {kills} {processes} killed", rules.memory_text)
+    format!(
+        "at the limit of {}, {kills} {processes} killed (limits.memory)",
+        rules.memory_text
+    )
 }

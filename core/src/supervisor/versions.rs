@@ -35,6 +35,10 @@ impl Supervisor {
             rules: installed.rules,
         });
         function.id = Some(serving.id);
+        for invocation in std::mem::take(&mut function.unreleased) {
+            let function = serving.id;
+            out.push(Action::Release { function, invocation });
+        }
         function.presence = Presence::Serving(Arc::clone(&serving));
         if !known {
             self.forget_trouble(key);
@@ -52,6 +56,7 @@ impl Supervisor {
         if (first || had_error || !known) && !told {
             out.push(Action::Status(installed.function));
         }
+        self.release_early(now, Some(key), out);
     }
 
     /// New content is invalid.
@@ -89,6 +94,8 @@ impl Supervisor {
 
     /// The first scan is over: what is not there was deleted while fnd was not running.
     pub(super) fn scanned(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.scanned = true;
+        self.release_early(now, None, out);
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];

@@ -79,6 +79,15 @@ impl Supervisor {
         Some(invocation.record(&self.functions[invocation.function].name))
     }
 
+    /// Returns the versions of a function that run or are being started.
+    #[must_use]
+    pub fn versions_in_use(&self, name: &FunctionName) -> Vec<Version> {
+        let function = self.functions.find(name).map(|key| &self.functions[key]);
+        let running = function.into_iter().flat_map(|function| &function.running);
+        let workers = running.filter_map(|id| self.workers.get(id));
+        workers.map(|worker| worker.serving.version).collect()
+    }
+
     /// Returns how many attempts run or are being started.
     #[must_use]
     pub fn running(&self) -> usize {

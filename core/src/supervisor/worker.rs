@@ -34,6 +34,8 @@ pub(super) struct Worker {
     pub(super) phase: Phase,
     /// Why fnd ends it, if it does.
     pub(super) ending: Option<Ending>,
+    /// Whether an earlier fnd started it.
+    pub(super) adopted: bool,
 }
 
 /// Where a worker stands.
@@ -47,6 +49,8 @@ pub(super) enum Phase {
     Terminating { kill_at: Duration },
     /// It got SIGKILL.
     Killed { report_at: Option<Duration> },
+    /// It ended while no fnd was there; nothing that is due now can have ended it.
+    Over,
 }
 
 impl Phase {
@@ -56,6 +60,7 @@ impl Phase {
             Self::Starting { timeout_at } | Self::Busy { timeout_at } => timeout_at,
             Self::Terminating { kill_at } => Some(kill_at),
             Self::Killed { report_at } => report_at,
+            Self::Over => None,
         }
     }
 }
@@ -99,6 +104,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
+        if worker.phase == Phase::Over {
+            return;
+        }
         let first = worker.ending.is_none();
         // The first reason stays, but for a person who wants the whole invocation to end.
         if first || matches!(ending, Ending::Cancelled(_)) {
@@ -111,7 +119,7 @@ impl Supervisor {
             Phase::Starting { .. } => self.enter(id, Phase::Starting { timeout_at: None }),
             Phase::Busy { .. } => self.terminate(now, id, out),
             // Already on its way.
-            Phase::Terminating { .. } | Phase::Killed { .. } => {}
+            Phase::Terminating { .. } | Phase::Killed { .. } | Phase::Over => {}
         }
     }
 
@@ -145,6 +153,8 @@ impl Supervisor {
                 out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
                 self.enter(id, Phase::Killed { report_at: None });
             }
+            // It has no timer.
+            Phase::Over => {}
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     /// Where to print.
     pub(crate) out: Output,
+    /// Whether it is the person's own fnd that is meant.
+    pub(crate) user: bool,
 }
 
 /// Returns the path of a function, checked before anything is sent.

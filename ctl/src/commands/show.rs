@@ -1,11 +1,11 @@
 //! `fndctl show F`: everything known of a function.
 
 use super::config::flat;
-use super::text::distance;
+use super::text::{distance, size, why};
 use super::{Context, function_path};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, escape};
-use fnd_core::api::FunctionDetail;
+use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_core::diagnostic::Diagnostic;
 use jiff::Timestamp;
 
@@ -34,13 +34,12 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     let now = Timestamp::now();
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let last = match (&status.started_at, status.reason) {
-        (Some(_), Some(reason)) => {
-            format!(
-                "{} {}: {reason}: {}",
+        (Some(_), Some(_)) => {
+            let (when, why) = (
                 distance(status.started_at.as_deref(), now),
-                status.status,
-                status.message
-            )
+                why(status.reason, &status.message),
+            );
+            format!("{when} {}: {why}", status.status)
         }
         _ => "-".to_owned(),
     };
@@ -62,6 +61,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
                 status.runs, status.failures, status.running, status.queued
             ),
         ),
+        ("memory", or_dash(memory(status))),
         ("last run", last),
         (
             "next attempt",
@@ -82,4 +82,15 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         .iter()
         .filter_map(|value| serde_json::from_value::<Diagnostic>(value.clone()).ok());
     out.diagnostics(&problems.collect::<Vec<_>>())
+}
+
+/// Returns what it uses now, where it runs, and the peak of its last attempt.
+fn memory(status: &FunctionStatus) -> String {
+    let now = status
+        .memory_bytes
+        .map(|_| format!("{} now", size(status.memory_bytes)));
+    let peak = status
+        .memory_peak_bytes
+        .map(|_| format!("{} at the peak of the last attempt", size(status.memory_peak_bytes)));
+    now.into_iter().chain(peak).collect::<Vec<_>>().join(", ")
 }

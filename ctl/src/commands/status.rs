@@ -1,6 +1,6 @@
 //! `fndctl status`: the functions and how each last ran; below them what is wrong with the node.
 
-use super::text::{brief, distance, size};
+use super::text::{brief, distance, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -8,22 +8,67 @@ use crate::output::{Output, Table, Tone};
 use fnd_core::api::{FunctionDetail, FunctionStatus, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use jiff::Timestamp;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  fndctl status\n  fndctl status hello\n  fndctl status -o json | jq '.functions[].state'"
+    after_help = "MEMORY is the peak of the last attempt; of a function that runs, what it uses now / that peak.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
 )]
 pub(crate) struct Args {
     /// One function only.
     function: Option<String>,
+
+    /// Show it again whenever something changes, until Ctrl-C; in JSON, a line for each change.
+    #[arg(short, long)]
+    watch: bool,
 }
+
+/// Longest time changes are gathered before they are shown: more often nobody can read.
+const GATHER: Duration = Duration::from_millis(100);
 
 /// Shows it.
 ///
 /// # Errors
 /// What the daemon refuses, and where it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if args.watch {
+        watch(context, &args).await
+    } else {
+        show(context, &args).await
+    }
+}
+
+/// Shows it again and again.
+async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
+    let path = match &args.function {
+        Some(name) => function_path(name)?,
+        None => "/v1/functions".to_owned(),
+    };
+    let mut changes = context.client.stream(&format!("{path}?watch=1")).await?;
+    while let Some(change) = changes.line().await? {
+        match context.out.format {
+            Format::Json => context
+                .out
+                .line(&context.out.untrusted(&String::from_utf8_lossy(&change)))?,
+            Format::Yaml => {
+                context.out.line("---")?;
+                context.out.yaml(&change)?;
+            }
+            Format::Table | Format::Wide => {
+                let until = Instant::now() + GATHER;
+                // Cancel-safe: what was read of a line is kept for the next call. The end is seen by that, too.
+                while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
+                context.out.clear()?;
+                show(context, args).await?;
+            }
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     if let Some(name) = &args.function {
         let reply = context.client.get(&function_path(name)?).await?;
@@ -67,7 +112,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
             function.failures.to_string(),
             brief(function.p50_ms),
             brief(function.p99_ms),
-            size(function.memory_peak_bytes),
+            memory(function),
         ];
         if wide {
             cells.extend([
@@ -84,6 +129,16 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
         table.row(tone(function), cells);
     }
     table
+}
+
+/// Returns what it uses now, where it runs, and the peak of its last attempt.
+fn memory(function: &FunctionStatus) -> String {
+    let peak = size(function.memory_peak_bytes);
+    match function.memory_bytes {
+        None => peak,
+        Some(_) if peak.is_empty() => format!("{}/-", size(function.memory_bytes)),
+        Some(_) => format!("{}/{peak}", size(function.memory_bytes)),
+    }
 }
 
 fn tone(function: &FunctionStatus) -> Tone {
@@ -111,14 +166,8 @@ fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(
             } else {
                 format!("; next attempt {again}")
             };
-            let reason = function.reason.map(|reason| reason.to_string()).unwrap_or_default();
-            // Words about an end often begin with its name.
-            let why = if function.message.starts_with(&reason) {
-                ""
-            } else {
-                &format!("{reason}: ")
-            };
-            lines.push(format!("{}: {why}{}{again}", function.function, function.message));
+            let why = why(function.reason, &function.message);
+            lines.push(format!("{}: {why}{again}", function.function));
         }
     }
     if !lines.is_empty() {

@@ -1,6 +1,7 @@
 //! Instants, durations and sizes for people, and instants as people say them.
 
 use crate::exit::Failure;
+use fnd_core::outcome::Reason;
 use fnd_core::units::parse_duration;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -74,6 +75,16 @@ pub(super) fn size(bytes: Option<u64>) -> String {
     }
 }
 
+/// Returns reason and message of an end. A message that begins with its reason, as a program's own last line may, says both.
+pub(super) fn why(reason: Option<Reason>, message: &str) -> String {
+    let reason = reason.map(|reason| reason.to_string()).unwrap_or_default();
+    if message.is_empty() || message.starts_with(&reason) {
+        format!("{reason}{}", message.strip_prefix(&reason).unwrap_or_default())
+    } else {
+        format!("{reason}: {message}")
+    }
+}
+
 /// Returns an instant of a command line as the API takes it: RFC 3339 stays, `1h` is an hour before now.
 pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
@@ -95,6 +106,18 @@ pub(super) fn span(text: &str) -> Result<Duration, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_said_once() {
+        for (reason, message, expected) in [
+            (Reason::Oom, "at the limit of 64 MiB", "oom: at the limit of 64 MiB"),
+            (Reason::Failed, "failed: no such host", "failed: no such host"),
+            (Reason::Exit(3), "no such host", "exit-3: no such host"),
+            (Reason::Ok, "", "ok"),
+        ] {
+            assert_eq!(why(Some(reason), message), expected);
+        }
+    }
 
     #[test]
     fn for_people() {

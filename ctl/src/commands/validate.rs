@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:\n  \
     fndctl validate hello.py             with its sidecar or block\n  \
     fndctl validate                      everything in /etc/fnd/functions\n  \
+    fndctl --user validate               everything in ~/.config/fnd/functions\n  \
     fndctl validate examples/functions\n  \
     fndctl validate /etc/fnd/fnd.toml    the configuration")]
 pub(crate) struct Args {
@@ -28,11 +29,31 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 }
 
-/// Where a system install keeps its configuration.
-const CONFIGURATION: &str = "/etc/fnd";
+/// Where things lie (contract, section 1).
+struct Places {
+    /// Directory of `fnd.toml` and of functions.
+    configuration: PathBuf,
+    /// Where runtimes are described beside those that are built in; later ones replace earlier ones of the same id.
+    runtimes: [PathBuf; 2],
+}
 
-/// Where runtimes are described beside those that are built in; later ones replace earlier ones of the same id.
-const RUNTIMES: [&str; 2] = ["/usr/lib/fnd/runtimes", "/etc/fnd/runtimes"];
+impl Places {
+    fn of(user: bool) -> Result<Self, Failure> {
+        let shipped = PathBuf::from("/usr/lib/fnd/runtimes");
+        if !user {
+            return Ok(Self {
+                configuration: "/etc/fnd".into(),
+                runtimes: [shipped, "/etc/fnd/runtimes".into()],
+            });
+        }
+        let home = std::env::home_dir().ok_or_else(|| Failure::usage("--user needs HOME in the environment"))?;
+        let xdg = |name: &str, default: &str| std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
+        Ok(Self {
+            configuration: xdg("XDG_CONFIG_HOME", ".config").join("fnd"),
+            runtimes: [shipped, xdg("XDG_DATA_HOME", ".local/share").join("fnd/runtimes")],
+        })
+    }
+}
 
 /// The runtimes that are shipped, so that nothing needs to be installed.
 const SHIPPED: [(&str, &str); 5] = [
@@ -48,10 +69,11 @@ const SHIPPED: [(&str, &str); 5] = [
 /// # Errors
 /// A path that cannot be read.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
+    let places = Places::of(context.user)?;
     let path = args
         .path
         .clone()
-        .unwrap_or_else(|| Path::new(CONFIGURATION).join("functions"));
+        .unwrap_or_else(|| places.configuration.join("functions"));
     if let Err(error) = std::fs::metadata(&path) {
         return Err(Failure::usage(format!("failed to read `{}`: {error}", path.display())));
     }
@@ -61,11 +83,15 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     } else {
         args.config
             .clone()
-            .unwrap_or_else(|| Path::new(CONFIGURATION).join("fnd.toml"))
+            .unwrap_or_else(|| places.configuration.join("fnd.toml"))
     };
     let text = |path: &Path| path.display().to_string();
     let mut judge = Judge::new();
-    let (valid, mut diagnostics) = match settings(&Disk, &text(&configuration), &RUNTIMES.map(str::to_owned)) {
+    let (valid, mut diagnostics) = match settings(
+        &Disk,
+        &text(&configuration),
+        &places.runtimes.each_ref().map(|dir| text(dir)),
+    ) {
         Err(problems) => (false, problems),
         Ok(mut files) => {
             files.runtimes.splice(0..0, shipped());

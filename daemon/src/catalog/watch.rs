@@ -1,31 +1,18 @@
-//! The catalog's thread: inotify hints → scans → events for the driver.
+//! The catalog's thread: inotify hints → looks → events for the driver. When it looks is for [`Pace`] to say.
 
+use super::pace::{Look, Pace};
 use super::scan::{Candidate, Difference, Scanner};
 use super::walk::Rules;
-use crate::clock;
+use super::watching::{Hint, Watching, hint};
+use crate::clock::Clock;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::ids::FunctionName;
-use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::RecommendedWatcher;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-
-/// Quiet time after which scripts run by being there: a copied directory is then complete.
-const QUIET: Duration = Duration::from_secs(1);
-/// Events come in bursts; one scan serves all of this long.
-const BURST: Duration = Duration::from_millis(20);
-/// How soon to look again at what is not complete.
-const UNSETTLED: Duration = Duration::from_millis(250);
-/// Inotify does not see everything (NFS, bind mounts, a link's target): look anyway.
-const RESCAN: Duration = Duration::from_secs(600);
-/// Longest a scan's answer waits for files that are not complete: one that is written to all the time must not hold up
-/// everything else.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon to try again to watch a directory that is not there or could not be watched.
-const REWATCH: Duration = Duration::from_secs(5);
 
 /// What the driver is told.
 #[derive(Debug)]
@@ -52,18 +39,22 @@ pub enum CatalogEvent {
 }
 
 enum Command {
-    /// Something happened; these paths were closed or renamed.
-    Hint(Vec<PathBuf>),
+    Hint(Hint),
     Rules(Rules),
-    Rescan {
-        number: u64,
-        forget: bool,
-    },
+    Rescan { number: u64, forget: bool },
+    End,
 }
 
 /// Handle to the thread; dropping it ends the thread.
 pub struct Catalog {
     commands: Sender<Command>,
+}
+
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        // Said, because the watcher has a sender too, and the thread has the watcher. Gone already: as wanted.
+        let _ = self.commands.send(Command::End);
+    }
 }
 
 impl Catalog {
@@ -76,35 +67,36 @@ impl Catalog {
         rules: Rules,
         events: UnboundedSender<CatalogEvent>,
     ) -> std::io::Result<Self> {
+        Self::with_watcher(directories, rules, events, notify::recommended_watcher)
+    }
+
+    /// Starts with a watcher that `make` builds around what takes its events.
+    fn with_watcher(
+        directories: Vec<PathBuf>,
+        rules: Rules,
+        events: UnboundedSender<CatalogEvent>,
+        make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
+    ) -> std::io::Result<Self> {
         // Unbounded on both sides: inotify itself bounds its queue, and the driver must never block on this thread nor
         // this thread on the driver. What is sent per scan is bounded by what lies in the directories.
         let (commands, inbox) = channel();
         let hints = commands.clone();
         let watched = directories.clone();
-        let watcher = notify::recommended_watcher(move |event| {
-            if let Some(complete) = hint(event, &watched) {
-                let _ = hints.send(Command::Hint(complete)); // the thread has ended: nobody to tell
+        let watcher = make(Box::new(move |event| {
+            if let Some(hint) = hint(event, &watched) {
+                let _ = hints.send(Command::Hint(hint)); // the thread has ended: nobody to tell
             }
-        });
-        let watching = Watching {
-            directories: directories.clone(),
-            watched: HashSet::new(),
-            watcher: watcher.ok(),
-        };
-        let now = clock::monotonic();
+        }));
         let state = Thread {
             inbox,
             events,
-            watching,
+            watching: Watching::new(directories.clone(), watcher.ok()),
             scanner: Scanner::new(directories, rules),
-            phase: Phase::Idle,
-            last_scan: now,
-            last_change: now,
+            clock: Clock::start(),
+            pace: Pace::new(),
             complete: HashSet::new(),
-            asked: Vec::new(),
-            asked_at: now,
-            started: false,
             told: Difference::default(),
+            blind: None,
         };
         let thread = move || state.run();
         std::thread::Builder::new().name("catalog".into()).spawn(thread)?;
@@ -127,133 +119,75 @@ struct Thread {
     events: UnboundedSender<CatalogEvent>,
     watching: Watching,
     scanner: Scanner,
-    phase: Phase,
-    last_scan: Instant,
-    last_change: Instant,
-    /// Paths closed or renamed since the last scan.
+    clock: Clock,
+    pace: Pace,
+    /// Paths closed or renamed since the last look.
     complete: HashSet<PathBuf>,
-    /// Scans asked for and not answered; the first one begins it all.
-    asked: Vec<u64>,
-    asked_at: Instant,
-    started: bool,
+    /// What was said last, and why directories cannot be watched.
     told: Difference,
-}
-
-/// What to wait for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Nothing to do before the periodic look.
-    Idle,
-    /// A change was seen and handed on; quiet comes next.
-    Settling,
-    /// Something is not complete.
-    Unsettled,
+    blind: Option<String>,
 }
 
 impl Thread {
     fn run(mut self) {
-        while let Some(scan) = self.wait() {
-            // Not before the first wish for one.
-            if scan && (self.started || !self.asked.is_empty()) {
-                self.look();
-            }
-        }
-    }
-
-    /// Waits for something to do; says whether that is a scan. Nothing: the handle is gone.
-    fn wait(&mut self) -> Option<bool> {
-        let first = match self
-            .inbox
-            .recv_timeout(self.due().saturating_duration_since(clock::monotonic()))
-        {
-            Ok(command) => command,
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => return Some(self.time_out()),
-        };
-        // Everything that arrives within a burst is one scan. Both ends are instants: commands that never cease delay nothing.
-        let end = clock::monotonic() + BURST;
-        let mut scan = self.take(first);
-        while let Ok(command) = self
-            .inbox
-            .recv_timeout(end.saturating_duration_since(clock::monotonic()))
-        {
-            scan |= self.take(command);
-            if clock::monotonic() >= end {
-                break;
-            }
-        }
-        if !scan && clock::monotonic() >= self.due() {
-            scan = self.time_out();
-        }
-        Some(scan)
-    }
-
-    /// When there is something to do although nobody says so.
-    fn due(&self) -> Instant {
-        match self.phase {
-            Phase::Idle if self.watching.is_complete() => self.last_scan + RESCAN,
-            Phase::Idle => self.last_scan + REWATCH,
-            Phase::Settling => self.last_change + QUIET,
-            Phase::Unsettled => self.last_scan + UNSETTLED,
-        }
-    }
-
-    /// Does what is due; says whether that is a scan.
-    fn time_out(&mut self) -> bool {
-        if self.phase != Phase::Settling {
-            return true;
-        }
-        self.phase = Phase::Idle;
-        self.tell(CatalogEvent::Quiet);
-        false
-    }
-
-    /// Takes a command; says whether it calls for a scan.
-    fn take(&mut self, command: Command) -> bool {
-        match command {
-            Command::Hint(complete) => {
-                self.complete.extend(complete);
-                self.last_change = clock::monotonic();
-                true
-            }
-            Command::Rules(rules) => {
-                self.scanner.set_rules(rules);
-                false
-            }
-            Command::Rescan { number, forget } => {
-                if forget {
-                    self.scanner.forget();
+        loop {
+            let now = self.clock.now().mono;
+            let command = match self.pace.due().map(|due| due.saturating_sub(now)) {
+                // Before any command: those that never cease delay no look.
+                Some(Duration::ZERO) => {
+                    self.look();
+                    continue;
                 }
-                self.asked.push(number);
-                self.asked_at = clock::monotonic();
-                true
+                Some(left) => self.inbox.recv_timeout(left),
+                None => self.inbox.recv().map_err(RecvTimeoutError::from),
+            };
+            match command {
+                Ok(Command::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Command::Hint(hint)) => {
+                    if hint.rewatch {
+                        self.watching.forget();
+                    }
+                    self.complete.extend(hint.complete);
+                    self.pace.hint(self.clock.now().mono);
+                }
+                // A rescan follows.
+                Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
+                Ok(Command::Rescan { number, forget }) => {
+                    if forget {
+                        self.scanner.forget();
+                    }
+                    self.pace.ask(number, self.clock.now().mono);
+                }
+                // A look is due.
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// Scans and tells what is different.
+    /// Looks at the directories and tells what is different.
     fn look(&mut self) {
-        self.started = true;
+        let began = self.clock.now();
         // Watched before looked at: what changes after the look is then an event.
-        if let Some(blind) = self.watching.refresh() {
-            self.tell(CatalogEvent::Blind(blind));
+        let blind = self.watching.refresh();
+        if blind != self.blind {
+            self.blind.clone_from(&blind);
+            blind.into_iter().for_each(|why| self.tell(CatalogEvent::Blind(why)));
         }
-        let found = self.scanner.scan(&std::mem::take(&mut self.complete), clock::unix_ms());
-        self.last_scan = clock::monotonic();
-        let moved = !found.changed.is_empty() || !found.removed.is_empty();
-        if moved {
-            self.last_change = self.last_scan;
-        }
-        self.phase = match self.phase {
-            _ if found.unsettled => Phase::Unsettled,
-            Phase::Idle if !moved => Phase::Idle,
-            Phase::Idle | Phase::Settling | Phase::Unsettled => Phase::Settling,
+        let found = self.scanner.scan(&std::mem::take(&mut self.complete), began);
+        let look = Look {
+            began: began.mono,
+            ended: self.clock.now().mono,
+            moved: !found.changed.is_empty() || !found.removed.is_empty(),
+            unsettled: found.unsettled,
+            watched: self.watching.is_complete(),
         };
+        let told = self.pace.looked(look);
         self.report(found);
-        if self.phase != Phase::Unsettled || self.asked_at.elapsed() >= PATIENCE {
-            for number in std::mem::take(&mut self.asked) {
-                self.tell(CatalogEvent::Scanned(number));
-            }
+        for number in told.over {
+            self.tell(CatalogEvent::Scanned(number));
+        }
+        if told.quiet {
+            self.tell(CatalogEvent::Quiet);
         }
     }
 
@@ -284,81 +218,5 @@ impl Thread {
     }
 }
 
-/// Returns what an event says: which paths are complete now, or nothing where it calls for no look.
-fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]) -> Option<Vec<PathBuf>> {
-    let Ok(event) = event else { return Some(Vec::new()) };
-    // Overflow: what was missed is not known, a scan finds it. Checked before the paths, of which there are none.
-    if event.need_rescan() {
-        return Some(Vec::new());
-    }
-    // The parents are watched too, for what happens to the directories themselves; their other content is nobody's.
-    let ours = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
-    if !event.paths.is_empty() && !event.paths.iter().any(ours) {
-        return None;
-    }
-    match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write))
-        | EventKind::Modify(ModifyKind::Name(_))
-        | EventKind::Create(CreateKind::Folder) => Some(event.paths),
-        // Our own scans and the spawner's reads would otherwise call for the next scan.
-        EventKind::Access(_) => None,
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => {
-            Some(Vec::new())
-        }
-    }
-}
-
-/// Which directories are watched. Each functions directory is watched with everything below it, and its parent too, so that
-/// a directory that is removed and made again is found again.
-struct Watching {
-    directories: Vec<PathBuf>,
-    /// Directory and inode watched.
-    watched: HashSet<(PathBuf, u64)>,
-    watcher: Option<RecommendedWatcher>,
-}
-
-impl Watching {
-    fn is_complete(&self) -> bool {
-        self.directories
-            .iter()
-            .all(|dir| inode(dir).is_some_and(|ino| self.watched.contains(&(dir.clone(), ino))))
-    }
-
-    /// Watches what is there and not yet watched. Returns why something cannot be.
-    fn refresh(&mut self) -> Option<String> {
-        let Some(watcher) = &mut self.watcher else {
-            return Some("the kernel gives no inotify instance; changes are found within ten minutes".into());
-        };
-        let mut problem = None;
-        for dir in &self.directories {
-            let parent = dir.parent().unwrap_or(dir).to_owned();
-            for (path, mode) in [
-                (dir.clone(), RecursiveMode::Recursive),
-                (parent, RecursiveMode::NonRecursive),
-            ] {
-                let Some(ino) = inode(&path) else { continue };
-                if self.watched.contains(&(path.clone(), ino)) {
-                    continue;
-                }
-                match watcher.watch(&path, mode) {
-                    Ok(()) => {
-                        self.watched.retain(|(known, _)| *known != path);
-                        self.watched.insert((path, ino));
-                    }
-                    Err(error) => {
-                        problem = Some(format!(
-                            "failed to watch {}: {error}; raise fs.inotify.max_user_watches; changes are found within ten minutes",
-                            path.display()
-                        ));
-                    }
-                }
-            }
-        }
-        problem
-    }
-}
-
-fn inode(path: &Path) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|metadata| metadata.ino())
-}
+#[cfg(test)]
+mod tests;

@@ -72,12 +72,10 @@ pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Resul
 
 /// Returns the code of the reason an invocation ended with, other than well.
 fn code_of(reason: Reason) -> Code {
-    if let Reason::Skipped(skip) = reason {
-        return code_of_skip(skip);
-    }
     match (reason, reason.class()) {
         (_, Class::Timeout | Class::Deadline) => Code::Timeout,
         (_, Class::Cancelled) => Code::Cancelled,
+        (_, Class::Skipped) => Code::Skipped,
         (_, Class::Spawn | Class::Interrupted) => Code::CouldNotRun,
         (Reason::BadAnswer | Reason::ResultTooLarge, _) => Code::BadAnswer,
         (
@@ -89,8 +87,7 @@ fn code_of(reason: Reason) -> Code {
             | Class::Failed
             | Class::Error
             | Class::Oom
-            | Class::Signal
-            | Class::Skipped,
+            | Class::Signal,
         ) => Code::FunctionFailed,
     }
 }
@@ -203,9 +200,8 @@ mod tests {
             (Reason::ResultTooLarge, 502),
             (Reason::Spawn, 503),
             (Reason::Interrupted, 503),
-            (Reason::Skipped(Skip::QueueFull), 429),
-            (Reason::Skipped(Skip::Rate), 429),
-            (Reason::Skipped(Skip::Overlap), 429),
+            // What was accepted and then skipped; a refusal on arrival is 429.
+            (Reason::Skipped(Skip::Overlap), 503),
             (Reason::Skipped(Skip::Disabled), 503),
             (Reason::Skipped(Skip::Expired), 503),
         ] {

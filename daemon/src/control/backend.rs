@@ -4,7 +4,7 @@
 //! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
 
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
+    FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
 };
 use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
 use fnd_core::ids::{FunctionName, InvocationId};
@@ -77,6 +77,9 @@ pub trait Backend {
     /// invocation ends with its end, following anything else with the receiver.
     fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>>;
 
+    /// Returns every function of a filter as it is now, and from then on each that changes; ends with the receiver.
+    fn watch(&self, filter: FunctionFilter) -> Changes;
+
     /// Reads configuration and functions again and waits until every difference is applied or refused.
     fn reload(&self) -> Pending<Result<ReloadReport, Failure>>;
 
@@ -94,6 +97,32 @@ pub trait Backend {
 
     /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
     fn config(&self) -> serde_json::Value;
+}
+
+/// Functions as they change.
+pub type Changes = mpsc::Receiver<FunctionChange>;
+
+/// Which functions to list or watch. What is absent does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FunctionFilter {
+    /// This one.
+    pub function: Option<FunctionName>,
+    /// Those with all of these labels, key and value.
+    pub labels: Vec<(String, String)>,
+}
+
+impl FunctionFilter {
+    /// Says whether a function is meant; of one that is gone nobody knows the labels.
+    #[must_use]
+    pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
+        let named = self.function.as_ref().is_none_or(|function| function == name);
+        let labelled = |now: &FunctionStatus| {
+            self.labels
+                .iter()
+                .all(|(key, value)| now.labels.get(key) == Some(value))
+        };
+        named && now.is_none_or(labelled)
+    }
 }
 
 /// What a request to run may ask of a function.

@@ -18,5 +18,6 @@ mod request;
 mod response;
 mod routes;
 mod server;
+mod stream;
 
 pub use server::{Server, Stop};

@@ -1,8 +1,7 @@
-//! Answers: whole bodies, streamed lines, and problems.
+//! Answers: whole bodies and problems; what comes piece by piece is in `stream`.
 
 use super::connections::Busy;
-use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
-use fnd_core::api::{LogLine, Problem};
+use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 use fnd_core::record::RunResult;
 use hyper::body::{Bytes, Frame, SizeHint};
@@ -12,8 +11,9 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::sync::mpsc;
-use tokio::time::Interval;
+
+use super::stream::Chunks;
+pub(super) use super::stream::{Framing, lines};
 
 /// An answer on its way.
 pub(super) type Answered = Response<Body>;
@@ -111,36 +111,6 @@ pub(super) fn problem(refused: &Refused) -> Answered {
     response
 }
 
-/// How streamed lines are put together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// `{"lines": [...]}`.
-    List,
-    /// A JSON object a line, as they come; an empty line where nothing came for [`FOLLOW_GAP`].
-    Lines,
-}
-
-/// Returns lines as they come.
-pub(super) fn lines(lines: mpsc::Receiver<LogLine>, framing: Framing) -> Answered {
-    let (content_type, gap) = match framing {
-        Framing::List => ("application/json", None),
-        Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
-    };
-    let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
-    let stream = Stream {
-        lines,
-        framing,
-        gap,
-        sent: 0,
-        over: false,
-    };
-    let mut response = Response::new(Body::new(Content::Stream(Box::new(stream))));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-}
-
 /// The body of an answer. While it exists its connection counts as busy.
 #[derive(Debug)]
 pub(super) struct Body {
@@ -151,22 +121,17 @@ pub(super) struct Body {
 #[derive(Debug)]
 enum Content {
     Whole(Option<Bytes>),
-    Stream(Box<Stream>),
-}
-
-#[derive(Debug)]
-struct Stream {
-    lines: mpsc::Receiver<LogLine>,
-    framing: Framing,
-    gap: Option<Interval>,
-    /// Lines sent so far.
-    sent: usize,
-    over: bool,
+    Stream(Box<dyn Chunks>),
 }
 
 impl Body {
     fn new(content: Content) -> Self {
         Self { content, busy: None }
+    }
+
+    /// Returns a body that comes piece by piece.
+    pub(super) fn stream(stream: impl Chunks + 'static) -> Self {
+        Self::new(Content::Stream(Box::new(stream)))
     }
 
     /// Keeps the connection busy until the body is sent.
@@ -190,7 +155,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Content::Stream(stream) => stream.over,
+            Content::Stream(stream) => stream.is_over(),
         }
     }
 
@@ -199,56 +164,5 @@ impl hyper::body::Body for Body {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Content::Stream(_) => SizeHint::default(),
         }
-    }
-}
-
-impl Stream {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        let mut ready = Vec::new();
-        match self.lines.poll_recv_many(cx, &mut ready, LINES_PER_CHUNK) {
-            Poll::Ready(0) => {
-                self.over = true;
-                Poll::Ready(Some(self.frame(&[])).filter(|chunk| !chunk.is_empty()))
-            }
-            Poll::Ready(_) => {
-                if let Some(gap) = &mut self.gap {
-                    gap.reset();
-                }
-                Poll::Ready(Some(self.frame(&ready)))
-            }
-            Poll::Pending => {
-                if let Some(gap) = &mut self.gap {
-                    ready!(gap.poll_tick(cx));
-                    return Poll::Ready(Some(b"\n".to_vec()));
-                }
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Returns the bytes of lines; of none, those of the end.
-    fn frame(&mut self, ready: &[LogLine]) -> Vec<u8> {
-        let mut chunk = Vec::new();
-        if self.framing == Framing::List && self.sent == 0 {
-            chunk.extend_from_slice(b"{\"lines\":[");
-        }
-        for line in ready {
-            if self.framing == Framing::List && self.sent > 0 {
-                chunk.push(b',');
-            }
-            // A line is text and numbers: JSON can say it.
-            chunk.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
-            if self.framing == Framing::Lines {
-                chunk.push(b'\n');
-            }
-            self.sent += 1;
-        }
-        if self.over && self.framing == Framing::List {
-            chunk.extend_from_slice(b"]}");
-        }
-        chunk
     }
 }

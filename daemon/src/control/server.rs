@@ -84,7 +84,7 @@ impl Server {
                     tracing::error!("a connection of the control socket ended in a panic: {error}");
                 },
                 // Cancel-safe: only looks at the value. A dropped sender stops, too.
-                _ = stop.wait_for(|stop| *stop) => break,
+                () = stopped(&mut stop) => break,
             }
         }
         drop(self.listener);
@@ -112,6 +112,12 @@ impl Server {
             None => refuse(&stream),
         }
     }
+}
+
+/// Waits until the server is told to stop, or whoever could tell it is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // What it returns borrows the value: kept while a connection ends, it would hold up who says the same again.
+    drop(stop.wait_for(|stop| *stop).await);
 }
 
 /// Says that there are too many connections, if that can be said at once, and closes.
@@ -164,7 +170,7 @@ async fn serve(
         // Idle, so there is nothing to lose.
         () = place.evicted() => return,
         // Only looks at the value.
-        _ = stop.wait_for(|stop| *stop) => {
+        () = stopped(&mut stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -1,12 +1,13 @@
 //! What the writer can be asked to store, and the bounded queue in front of it.
 
-use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Something to store; the supervisor's storing actions, one to one.
+/// Something to store: the supervisor's storing actions one to one, and what the catalog remembers.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// A new invocation, with its load key in the same transaction.
@@ -22,6 +23,13 @@ pub enum Command {
         /// Which of both.
         enabled: bool,
     },
+    /// Which versions of a function are installed.
+    StoreVersions {
+        /// The function.
+        function: FunctionName,
+        /// Oldest first.
+        installed: Vec<Version>,
+    },
 }
 
 impl Command {
@@ -33,17 +41,23 @@ impl Command {
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
             Self::StoreEnabled { .. } => 0,
+            Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }
 }
 
-/// What became of a durable invocation.
+/// What became of what somebody waits for.
 #[derive(Debug, Clone)]
-pub struct Acknowledged {
-    /// The invocation.
-    pub id: InvocationId,
-    /// Why it is not on disk, unless it is.
-    pub result: Result<(), Arc<str>>,
+pub enum Acknowledged {
+    /// A durable invocation.
+    Stored {
+        /// The invocation.
+        id: InvocationId,
+        /// Why it is not on disk, unless it is.
+        result: Result<(), Arc<str>>,
+    },
+    /// The ends of these workers are on disk, or given up and counted.
+    Recorded(Vec<WorkerId>),
 }
 
 /// How the writer is.
@@ -66,7 +80,6 @@ const BATCH_MAX: usize = 1024;
 const GATHER: Duration = Duration::from_millis(50);
 
 /// The queue between any thread and the writer's.
-#[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
     arrived: Condvar,
@@ -77,6 +90,8 @@ pub(super) struct Queue {
 struct Inner {
     waiting: VecDeque<Command>,
     bytes: usize,
+    /// Unfinished durable invocations.
+    durable: HashSet<InvocationId>,
     /// Someone waits for what is in the queue.
     urgent: bool,
     stopped: bool,
@@ -93,14 +108,44 @@ pub(super) struct Batch {
     pub(super) last: bool,
 }
 
+impl Inner {
+    /// Says whether somebody waits for a command to be on disk, or for what it prevents. What is not durable never starts
+    /// again, so its start may gather with its end.
+    fn is_urgent(&mut self, command: &Command) -> bool {
+        match command {
+            Command::Store(accepted) => accepted.durable && self.durable.insert(accepted.id),
+            Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
+                self.durable.remove(&record.id);
+                false
+            }
+            // A start that is not on disk when fnd is killed would be a second start after it.
+            Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
+            Command::StoreEnabled { .. } => true,
+            Command::Record(..) | Command::StoreVersions { .. } => false,
+        }
+    }
+}
+
 impl Queue {
+    /// Begins empty, with the unfinished durable invocations of the ledger.
+    pub(super) fn new(durable: HashSet<InvocationId>) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                durable,
+                ..Inner::default()
+            }),
+            arrived: Condvar::new(),
+            tried: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Every change below is complete before anything can panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a command in; `urgent` ones are written at once. Returns it where there is no room.
-    pub(super) fn push(&self, command: Command, urgent: bool) -> Result<(), Command> {
+    /// Takes a command in. Returns it where there is no room.
+    pub(super) fn push(&self, command: Command) -> Result<(), Command> {
         let size = command.size();
         let share = if matches!(command, Command::Store(_)) { 2 } else { 1 };
         let mut inner = self.lock();
@@ -108,12 +153,15 @@ impl Queue {
         if inner.stopped || full {
             return Err(command);
         }
+        let urgent = inner.is_urgent(&command);
         inner.bytes += size;
         inner.waiting.push_back(command);
         inner.submitted += 1;
         inner.urgent |= urgent;
         // The writer sleeps only while there is nothing, or while it gathers what is not urgent.
-        if urgent || inner.waiting.len() == 1 || inner.waiting.len() == BATCH_MAX {
+        let wake = urgent || inner.waiting.len() == 1 || inner.waiting.len() == BATCH_MAX;
+        drop(inner); // else the writer wakes only to wait for the lock
+        if wake {
             self.arrived.notify_one();
         }
         Ok(())

@@ -23,9 +23,10 @@ pub use retention::Retention;
 pub use schema::VERSION;
 pub use writer::Writer;
 
-use fnd_core::ids::InvocationId;
+use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::supervisor::Restored;
 use rusqlite::ErrorCode;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct Opened {
     pub last_id: Option<InvocationId>,
     /// Last attempt of each function that ever had one, for its status.
     pub last_runs: Vec<LastRun>,
+    /// Installed versions of each function, oldest first.
+    pub versions: HashMap<FunctionName, Vec<Version>>,
     /// Takes what is to be stored.
     pub writer: Writer,
     /// Answers questions.
@@ -112,28 +115,32 @@ impl OpenError {
 
 /// Opens the ledger of a state directory, made if it is not there, and starts its threads.
 ///
-/// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it;
-/// it must not wait.
+/// `noted` are invocations that may be unknown here or over: [`Restored::ended`] says which of them have an end.
+/// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
+/// once for all ends; it must not wait.
 ///
 /// # Errors
 /// [`OpenError`]; the first two variants leave the database untouched.
-pub fn open<F>(state: &Path, retention: Retention, acknowledge: F) -> Result<Opened, OpenError>
+pub fn open<F>(state: &Path, retention: Retention, noted: &[InvocationId], acknowledge: F) -> Result<Opened, OpenError>
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
     let path = state.join(FILE);
     let db = schema::open(&path)?;
     let failed = |source| OpenError::of(&path, source);
-    let restored = restore::restored(&db).map_err(failed)?;
+    let mut restored = restore::restored(&db).map_err(failed)?;
+    restored.ended = restore::ended(&db, noted).map_err(failed)?;
     let last_runs = restore::last_runs(&db).map_err(failed)?;
     let last_id = restore::last_id(&db).map_err(failed)?;
     let durable = restore::durable(&db).map_err(failed)?;
+    let versions = restore::versions(&db).map_err(failed)?;
     let writer = Writer::start(db, retention, durable, Box::new(acknowledge)).map_err(OpenError::Thread)?;
     let reader = Reader::start(schema::open_read_only(&path)?, &writer).map_err(OpenError::Thread)?;
     Ok(Opened {
         restored,
         last_id,
         last_runs,
+        versions,
         writer,
         reader,
     })

@@ -1,11 +1,11 @@
 //! What a starting daemon must know.
 
 use super::rows::{self, ATTEMPT, RECORD};
-use fnd_core::ids::InvocationId;
+use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::supervisor::Restored;
 use rusqlite::{Connection, OptionalExtension as _, Result, Row};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A function's last attempt, with where its invocation stands (and its result).
@@ -71,6 +71,31 @@ fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         deadline_ms: row.get(18)?,
     };
     Ok(Unfinished { accepted, record })
+}
+
+/// Returns those of these invocations that have an end.
+pub(super) fn ended(db: &Connection, ids: &[InvocationId]) -> Result<Vec<InvocationId>> {
+    let mut statement = db.prepare(&format!(
+        "SELECT 1 FROM invocation WHERE id = ?1 AND NOT ({UNFINISHED})"
+    ))?;
+    let mut ended = Vec::new();
+    for id in ids {
+        if statement.exists([rows::blob(*id)])? {
+            ended.push(*id);
+        }
+    }
+    Ok(ended)
+}
+
+/// Reads which versions are installed, oldest first.
+pub(super) fn versions(db: &Connection) -> Result<HashMap<FunctionName, Vec<Version>>> {
+    let mut statement = db.prepare("SELECT function, installed FROM versions")?;
+    let versions = statement.query_map([], |row| {
+        let bytes = row.get_ref(1)?.as_blob()?;
+        let installed = bytes.as_chunks().0.iter().copied().map(Version).collect();
+        Ok((rows::function(row, 0)?, installed))
+    })?;
+    versions.collect()
 }
 
 /// Reads the unfinished invocations whose starts must be synced.

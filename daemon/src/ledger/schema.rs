@@ -86,6 +86,12 @@ const TABLES: &str = "
     CREATE TABLE load (function TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (function, hash)) WITHOUT ROWID, STRICT;
 ";
 
+/// A table that came later and that programs without it do not miss: no new schema version.
+const ADDED: &str = "
+    -- Installed versions that are on the disk, oldest first, 32 bytes each.
+    CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
+";
+
 /// Opens the database for writing, made if it is not there, checked if it is.
 ///
 /// # Errors
@@ -138,6 +144,7 @@ fn create(db: &mut Connection) -> rusqlite::Result<()> {
         let version = VERSION.to_string();
         transaction.execute("INSERT INTO meta (key, value) VALUES ('schema', ?1)", [version])?;
     }
+    transaction.execute_batch(ADDED)?;
     transaction.commit()
 }
 

@@ -39,6 +39,13 @@ pub(super) fn apply(db: &Connection, command: &Command) -> Result<(), StoreError
             db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
             Ok(())
         }
+        Command::StoreVersions { function, installed } => {
+            let sql = "INSERT INTO versions (function, installed) VALUES (?1, ?2)
+                ON CONFLICT (function) DO UPDATE SET installed = excluded.installed";
+            let bytes = installed.iter().flat_map(|version| version.0).collect::<Vec<u8>>();
+            db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
+            Ok(())
+        }
     }
 }
 

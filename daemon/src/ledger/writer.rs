@@ -10,7 +10,7 @@
 use super::command::{Acknowledged, Batch, Command, Health, Queue};
 use super::retention::{Retention, Sweeper};
 use super::store::{self, StoreError};
-use fnd_core::ids::InvocationId;
+use fnd_core::ids::{InvocationId, WorkerId};
 use fnd_core::outcome::State;
 use rusqlite::Connection;
 use std::collections::{HashSet, VecDeque};
@@ -40,7 +40,7 @@ impl Writer {
         durable: HashSet<InvocationId>,
         acknowledge: Acknowledge,
     ) -> io::Result<Self> {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue::new(durable.clone()));
         let sweeper = Sweeper::new(retention);
         let mut state = Thread {
             db,
@@ -68,14 +68,7 @@ impl Writer {
     /// The command, where the disk is so far behind that there is no room (or after [`Writer::stop`]): a `Store` is then
     /// not accepted, anything else is lost from the history and counted in [`Health::lost`].
     pub fn submit(&self, command: Command) -> Result<(), Command> {
-        let urgent = match &command {
-            Command::Store(accepted) => accepted.durable,
-            // A start that is not on disk when fnd is killed would be a second start after it.
-            Command::Update(record) => record.state == State::Running,
-            Command::StoreEnabled { .. } => true,
-            Command::Record(..) => false,
-        };
-        self.queue.push(command, urgent).inspect_err(|command| {
+        self.queue.push(command).inspect_err(|command| {
             if !matches!(command, Command::Store(_)) {
                 self.queue.lose(1);
             }
@@ -167,16 +160,29 @@ impl Thread {
                 .pragma_update(None, "synchronous", if sync { "full" } else { "normal" })?;
             self.full_sync = sync;
         }
+        // One by one only where one is refused: a savepoint costs about as much as what it guards.
+        match self.transact(commands, false) {
+            Err(StoreError::Refused(_)) => self.transact(commands, true),
+            other => other,
+        }
+        .map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
+    }
+
+    fn transact(&mut self, commands: &[Command], one_by_one: bool) -> Result<u64, StoreError> {
         let mut refused = 0;
         let mut transaction = self.db.transaction()?;
         if commands.is_empty() {
             transaction.execute("UPDATE meta SET value = value", [])?;
         }
-        for command in commands {
+        for command in needed(commands) {
+            if !one_by_one {
+                store::apply(&transaction, command)?;
+                continue;
+            }
             let step = transaction.savepoint()?;
             match store::apply(&step, command) {
                 Ok(()) => step.commit()?,
-                Err(StoreError::Disk(error)) => return Err(error),
+                Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
                 Err(StoreError::Refused(error)) => {
                     refused += 1;
                     drop(step);
@@ -193,19 +199,25 @@ impl Thread {
             Command::Store(accepted) => accepted.durable,
             Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
             Command::StoreEnabled { .. } => true,
-            Command::Record(..) => false,
+            // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
+            Command::Record(..) | Command::StoreVersions { .. } => false,
         }
     }
 
-    /// Acknowledges durable invocations and follows which are unfinished.
+    /// Acknowledges durable invocations and recorded ends, and follows which are unfinished.
     fn settle(&mut self, commands: &[Command], result: &Result<(), Arc<str>>) {
+        let mut recorded = Vec::new();
         for command in commands {
+            if let Command::Record(attempt, _) = command {
+                // What failed is kept and tried again; its end stays with the spawner until then.
+                recorded.extend(attempt.worker.filter(|_| result.is_ok()));
+            }
             match command {
                 Command::Store(accepted) if accepted.durable => {
                     if result.is_ok() {
                         self.durable.insert(accepted.id);
                     }
-                    (self.acknowledge)(Acknowledged {
+                    (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
                         result: result.clone(),
                     });
@@ -216,8 +228,19 @@ impl Thread {
                         self.sweeper.ended(&record.function);
                     }
                 }
-                Command::Store(_) | Command::Record(..) | Command::Update(_) | Command::StoreEnabled { .. } => {}
+                Command::Store(_)
+                | Command::Record(..)
+                | Command::Update(_)
+                | Command::StoreEnabled { .. }
+                | Command::StoreVersions { .. } => {}
             }
+        }
+        self.forget(recorded);
+    }
+
+    fn forget(&self, recorded: Vec<WorkerId>) {
+        if !recorded.is_empty() {
+            (self.acknowledge)(Acknowledged::Recorded(recorded));
         }
     }
 
@@ -228,7 +251,29 @@ impl Thread {
             .filter(|command| !matches!(command, Command::Store(accepted) if accepted.durable))
             .collect();
         let excess = self.backlog.len().saturating_sub(BACKLOG_MAX);
-        self.backlog.drain(..excess);
+        let lost = self.backlog.drain(..excess).filter_map(|command| match command {
+            Command::Record(attempt, _) => attempt.worker,
+            Command::Store(_) | Command::Update(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => {
+                None
+            }
+        });
+        let lost = lost.collect();
+        self.forget(lost);
         excess as u64
     }
+}
+
+/// Leaves out where an invocation stood before a later command of the same transaction says where it stands.
+fn needed(commands: &[Command]) -> impl Iterator<Item = &Command> {
+    let mut told = HashSet::new();
+    let later = |command: &&Command| match command {
+        Command::Update(record) => told.insert(record.id),
+        Command::Record(_, record) => {
+            told.insert(record.id);
+            true
+        }
+        Command::Store(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => true,
+    };
+    let needed: Vec<_> = commands.iter().rev().filter(later).collect();
+    needed.into_iter().rev()
 }

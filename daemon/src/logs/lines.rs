@@ -52,6 +52,9 @@ impl Line<'_> {
 /// Lines in order of arrival, taken off at the front.
 #[derive(Debug, Default)]
 pub struct Lines {
+    /// Lines that were taken off or forgotten: the number of the first one left.
+    first: u64,
+    count: u64,
     base_ms: u64,
     last_ms: u64,
     bytes: VecDeque<u8>,
@@ -59,6 +62,18 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Returns what [`Lines::encoded`] gave, the first line counted as number `first`; ends at the first byte that cannot
+    /// be a line.
+    #[must_use]
+    pub fn decode(first: u64, base_ms: u64, encoded: &[u8]) -> Self {
+        let mut lines = Self {
+            first,
+            ..Self::default()
+        };
+        lines.extend(Decoder::new(base_ms, encoded));
+        lines
+    }
+
     /// Adds a line at the end; a time before the last line's counts as that.
     pub fn push(&mut self, line: &Line<'_>) {
         if self.bytes.is_empty() {
@@ -74,6 +89,12 @@ impl Lines {
         put(&mut self.bytes, line.text.len() as u64);
         self.bytes.extend(line.text);
         self.kept += line.raw();
+        self.count += 1;
+    }
+
+    /// Adds lines at the end.
+    pub fn extend<'a>(&mut self, lines: impl Iterator<Item = Line<'a>>) {
+        lines.for_each(|line| self.push(&line));
     }
 
     /// Takes the first line off. Returns the bytes of output it was, its line feed included.
@@ -90,7 +111,20 @@ impl Lines {
         self.base_ms += head >> 3;
         let raw = raw(head & 3, length, head & 4 != 0);
         self.kept -= raw;
+        self.first += 1;
+        self.count -= 1;
         Some(raw)
+    }
+
+    /// Takes off the lines before number `first`.
+    pub fn skip_to(&mut self, first: u64) {
+        while self.first < first && self.pop().is_some() {}
+    }
+
+    /// Returns the number of the first line, counted from 0 over all that were ever added.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.first
     }
 
     /// Bytes of output in it, line feeds included.
@@ -110,10 +144,12 @@ impl Lines {
         (self.base_ms, self.bytes.make_contiguous())
     }
 
-    /// Forgets every line.
+    /// Forgets every line; their numbers are used up.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.kept = 0;
+        self.first += self.count;
+        self.count = 0;
     }
 }
 
@@ -218,9 +254,16 @@ mod tests {
                 let first = (!expected.is_empty()).then(|| expected.remove(0));
                 prop_assert_eq!(kept.pop(), first.map(|line| line.raw()));
             }
+            prop_assert_eq!(kept.first(), popped.min(lines.len()) as u64);
             prop_assert_eq!(kept.kept(), expected.iter().map(Line::raw).sum::<u64>());
-            let (base, bytes) = kept.encoded();
-            prop_assert_eq!(Decoder::new(base, bytes).collect::<Vec<_>>(), expected);
+            let (first, (base, bytes)) = (kept.first(), kept.encoded());
+            prop_assert_eq!(&Decoder::new(base, bytes).collect::<Vec<_>>(), &expected);
+            let mut again = Lines::decode(first, base, bytes);
+            prop_assert_eq!((again.first(), again.kept()), (first, kept.kept()));
+            let (base, bytes) = again.encoded();
+            prop_assert_eq!(&Decoder::new(base, bytes).collect::<Vec<_>>(), &expected);
+            again.skip_to(lines.len() as u64 + 1);
+            prop_assert!(again.is_empty());
         }
 
         #[test]

@@ -77,17 +77,31 @@ impl Store {
         if lines.is_empty() {
             return Ok(());
         }
+        let mut first = lines.first();
         let (base_ms, encoded) = lines.encoded();
         let mut bytes = Vec::with_capacity(encoded.len() + 64);
         let mut decoder = Decoder::new(base_ms, encoded);
         loop {
             let (base_ms, rest) = decoder.rest();
-            while rest.len() - decoder.rest().1.len() < record::LINES_MAX && decoder.next().is_some() {}
+            let mut count = 0;
+            while rest.len() - decoder.rest().1.len() < record::LINES_MAX && decoder.next().is_some() {
+                count += 1;
+            }
             let taken = rest.len() - decoder.rest().1.len();
             if taken == 0 {
                 break;
             }
-            record::encode(&mut bytes, invocation, attempt, (base_ms, &rest[..taken]));
+            record::encode(
+                &mut bytes,
+                &record::Record {
+                    invocation,
+                    attempt,
+                    first,
+                    base_ms,
+                    lines: &rest[..taken],
+                },
+            );
+            first += count;
         }
         let directory = directory(&self.root, function);
         let end = match self.ends.remove(function) {
@@ -120,6 +134,31 @@ impl Store {
         }
         end.offset += bytes.len() as u64;
         Ok(end)
+    }
+
+    /// Says how many lines of attempts of a function were appended so far, by the last record there is of each; those
+    /// without one stay as they are.
+    ///
+    /// Reads all of the function's output.
+    ///
+    /// # Errors
+    /// Where a segment cannot be read; what was found until then is said.
+    pub fn count(
+        &self,
+        function: &FunctionName,
+        attempts: &mut HashMap<(InvocationId, Attempt), u64>,
+    ) -> io::Result<()> {
+        let directory = directory(&self.root, function);
+        for segment in segments(&directory)? {
+            let mut file = BufReader::new(File::open(segment_path(&directory, segment))?);
+            while let Some((record, _)) = record::decode(&mut file)? {
+                if let Some(count) = attempts.get_mut(&(record.invocation, record.attempt)) {
+                    let lines = Decoder::new(record.base_ms, &record.lines).count();
+                    *count = record.first.saturating_add(lines as u64);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns where a function's output ends; absent where none was appended since start.

@@ -2,9 +2,9 @@
 
 use super::record::{self, Record};
 use super::{Decoder, Line, Position, directory, segment_path, segments};
-use crate::clock::rfc3339;
 use fnd_core::api::LogLine;
 use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::instant;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -151,7 +151,7 @@ impl Iterator for Kept {
 pub(crate) fn view(function: &FunctionName, invocation: InvocationId, attempt: u32, line: &Line<'_>) -> LogLine {
     let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
     LogLine {
-        time: rfc3339(line.time_ms),
+        time: instant::text(line.time_ms),
         function: function.clone(),
         invocation,
         attempt,

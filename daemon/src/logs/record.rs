@@ -1,34 +1,38 @@
-//! Records of a segment file: `length u32, crc32 u32`, then invocation, attempt, base time and encoded lines.
+//! Records of a segment file: `length u32, crc32 u32`, then invocation, attempt, the first line's number within the attempt,
+//! base time and encoded lines.
 //!
 //! Whatever a crash or a full disk leaves at the end is no valid record, and reading stops there.
 
 use fnd_core::ids::{Attempt, InvocationId};
 use std::io::{self, Read};
 
-/// Bytes before the lines, after length and checksum: invocation 16, attempt 4, base time 8.
-const HEAD: usize = 28;
+/// Bytes before the lines, after length and checksum: invocation 16, attempt 4, first line's number 8, base time 8.
+const HEAD: usize = 36;
 /// Most bytes of lines in one record, so that a reader's memory is bounded.
 pub(super) const LINES_MAX: usize = 256 << 10;
 
 /// Lines of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct Record<L = Vec<u8>> {
     pub(super) invocation: InvocationId,
     pub(super) attempt: Attempt,
+    /// How many lines of the attempt came before.
+    pub(super) first: u64,
     pub(super) base_ms: u64,
-    pub(super) lines: Vec<u8>,
+    pub(super) lines: L,
 }
 
 /// Appends a record's bytes.
-pub(super) fn encode(out: &mut Vec<u8>, invocation: InvocationId, attempt: Attempt, (base_ms, lines): (u64, &[u8])) {
-    let length = u32::try_from(HEAD + lines.len()).expect("a record's lines are at most LINES_MAX and one line");
+pub(super) fn encode(out: &mut Vec<u8>, record: &Record<&[u8]>) {
+    let length = u32::try_from(HEAD + record.lines.len()).expect("a record's lines are at most LINES_MAX and one line");
     out.extend(length.to_le_bytes());
     let checksum_at = out.len();
     out.extend([0; 4]);
-    out.extend(invocation.0.to_le_bytes());
-    out.extend(attempt.0.to_le_bytes());
-    out.extend(base_ms.to_le_bytes());
-    out.extend(lines);
+    out.extend(record.invocation.0.to_le_bytes());
+    out.extend(record.attempt.0.to_le_bytes());
+    out.extend(record.first.to_le_bytes());
+    out.extend(record.base_ms.to_le_bytes());
+    out.extend(record.lines);
     let checksum = crc32(&out[checksum_at + 4..]);
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -57,7 +61,8 @@ pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> 
     let record = Record {
         invocation: InvocationId(number(0..16)),
         attempt: Attempt(u32::try_from(number(16..20)).unwrap_or(u32::MAX)),
-        base_ms: u64::try_from(number(20..28)).unwrap_or(u64::MAX),
+        first: u64::try_from(number(20..28)).unwrap_or(u64::MAX),
+        base_ms: u64::try_from(number(28..36)).unwrap_or(u64::MAX),
         lines,
     };
     Ok(Some((record, 8 + length as u64)))
@@ -110,13 +115,25 @@ mod tests {
     #[test]
     fn every_torn_or_flipped_byte_ends_reading() {
         let mut bytes = Vec::new();
-        encode(&mut bytes, InvocationId(7), Attempt(2), (1_795_000_000_000, b"lines"));
-        let (record, size) = decode(&mut bytes.as_slice()).unwrap().unwrap();
-        assert_eq!((record.invocation, record.attempt), (InvocationId(7), Attempt(2)));
-        assert_eq!(
-            (record.base_ms, record.lines.as_slice(), size),
-            (1_795_000_000_000, &b"lines"[..], bytes.len() as u64)
+        let record = Record {
+            invocation: InvocationId(7),
+            attempt: Attempt(2),
+            first: 3,
+            base_ms: 1_795_000_000_000,
+            lines: b"lines".to_vec(),
+        };
+        encode(
+            &mut bytes,
+            &Record {
+                invocation: record.invocation,
+                attempt: record.attempt,
+                first: record.first,
+                base_ms: record.base_ms,
+                lines: &record.lines,
+            },
         );
+        let size = bytes.len() as u64;
+        assert_eq!(decode(&mut bytes.as_slice()).unwrap(), Some((record, size)));
         for cut in 0..bytes.len() {
             assert_eq!(decode(&mut &bytes[..cut]).unwrap(), None, "cut at {cut}");
             let mut flipped = bytes.clone();

@@ -135,6 +135,31 @@ fn old_segments_go_and_the_newest_lines_stay() {
 }
 
 #[test]
+fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
+    let root = tempfile::tempdir().unwrap();
+    let bounds = Bounds {
+        segment: 1000,
+        segments: 2,
+    };
+    let mut store = Store::new(root.path().into(), bounds);
+    let mut flooding = Lines::default();
+    for i in 0..100_u64 {
+        flooding.extend(Decoder::new(0, lines(&["one", "two"], i).encoded().1));
+        store
+            .append(&name(), InvocationId(1), Attempt(1), &mut flooding)
+            .unwrap();
+        flooding.clear();
+    }
+    store
+        .append(&name(), InvocationId(1), Attempt(2), &mut lines(&["x"], 1))
+        .unwrap();
+    let key = |attempt| (InvocationId(1), Attempt(attempt));
+    let mut counts = HashMap::from([(key(1), 0), (key(2), 0), (key(3), 0)]);
+    store.count(&name(), &mut counts).unwrap();
+    assert_eq!(counts, HashMap::from([(key(1), 200), (key(2), 1), (key(3), 0)]));
+}
+
+#[test]
 fn much_output_becomes_several_records() {
     let root = tempfile::tempdir().unwrap();
     let mut store = Store::new(root.path().into(), Bounds::default());

@@ -1,7 +1,7 @@
 //! Messages as text for people: escaped, with level, time and colour where they help.
 
 use super::entry::Entry;
-use crate::clock::rfc3339;
+use fnd_core::instant;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(super) fn line(entry: &Entry, time: bool, color: bool) -> String {
         let _ = write!(text, "{on}{part}{off}"); // writing to a String cannot fail
     };
     if time {
-        let stamp = rfc3339(entry.time_ms);
+        let stamp = instant::text(entry.time_ms);
         // The day is known to who sits before the terminal.
         put("\x1b[2m", stamp.get(11..23).unwrap_or(&stamp));
         put("", " ");

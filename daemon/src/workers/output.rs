@@ -6,16 +6,26 @@
 //! ```
 //! A worker's pipes are read until it is [finished](Output::finish): its leaf is empty then, so what is in the pipes is all
 //! there will be, and a process elsewhere that still holds one is not waited for.
+//!
+//! What was read is [spooled](spool) until the attempt is [released](Output::release), and what a worker printed first and
+//! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it. Lost
+//! is only what lies between a read and the write that follows when fnd is killed just there.
 
 mod capture;
+mod hold;
+mod peek;
 mod poll;
+mod recover;
 mod result;
+mod spool;
 
 use crate::logs::{Bounds, Line, Position, Store};
 use fnd_core::api::LogLine;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::record::RunResult;
+use fnd_core::wire::wire_structs;
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -25,19 +35,26 @@ use tokio::sync::{mpsc, oneshot};
 /// Lines a follower may be behind; more are dropped for it and counted.
 const FOLLOW_MAX: usize = 1024;
 
-/// Whose output it is, and its bounds.
-#[derive(Debug, Clone)]
-pub struct Meta {
-    /// The function.
-    pub function: FunctionName,
-    /// The invocation.
-    pub invocation: InvocationId,
-    /// Which try.
-    pub attempt: Attempt,
-    /// `limits.output`: bytes kept, half from the beginning, half from the end.
-    pub output_max: u64,
-    /// `limits.result`: most bytes of a result.
-    pub result_max: u64,
+wire_structs! {
+    /// Whose output it is, and its bounds.
+    pub struct Meta {
+        /// The function.
+        pub function: FunctionName,
+        /// The invocation.
+        pub invocation: InvocationId,
+        /// Which try.
+        pub attempt: Attempt,
+        /// `limits.output`: bytes kept, half from the beginning, half from the end.
+        pub output_max: u64,
+        /// `limits.result`: most bytes of a result.
+        pub result_max: u64,
+    }
+}
+
+impl Meta {
+    fn key(&self) -> (InvocationId, Attempt) {
+        (self.invocation, self.attempt)
+    }
 }
 
 /// What an attempt printed and answered.
@@ -79,18 +96,29 @@ pub struct Followed {
 /// Gets each kept line as it arrives, on the output thread; must not wait. For the journal.
 pub type LineSink = Box<dyn Fn(&Meta, &Line<'_>) + Send>;
 
+/// A worker and the reading ends of its pipes, which are made non-blocking.
+#[derive(Debug)]
+pub struct Piped {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its standard output.
+    pub stdout: OwnedFd,
+    /// Its standard error.
+    pub stderr: OwnedFd,
+    /// Whose output it is.
+    pub meta: Meta,
+}
+
 enum Command {
-    Start {
-        worker: WorkerId,
-        stdout: OwnedFd,
-        stderr: OwnedFd,
-        meta: Box<Meta>,
-    },
+    Start(Box<Piped>),
+    Adopt(Vec<Piped>),
     Finish {
         worker: WorkerId,
         result: Option<OwnedFd>,
         done: Box<dyn FnOnce(Captured) + Send>,
     },
+    Release(WorkerId),
+    Salvage(HashSet<(InvocationId, Attempt)>),
     Follow {
         follow: Follow,
         lines: mpsc::Sender<LogLine>,
@@ -114,41 +142,57 @@ struct Shared {
 }
 
 impl Output {
-    /// Starts the thread; kept output goes below `logs`.
+    /// Starts the thread; kept output goes below `logs`, that of running attempts into the directory `spool`, which is made.
     ///
     /// # Errors
     /// Where the kernel gives no thread, eventfd or epoll.
-    pub fn start(logs: PathBuf, bounds: Bounds, sink: LineSink) -> io::Result<Self> {
+    pub fn start(logs: PathBuf, spool: PathBuf, bounds: Bounds, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             wake,
         });
-        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, bounds), sink)?;
+        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, bounds), spool, sink)?;
         std::thread::Builder::new()
             .name("output".into())
             .spawn(move || thread.run())?;
         Ok(Self { shared })
     }
 
-    /// Begins to read a worker's pipes (the reading ends; they are made non-blocking).
-    pub fn attach(&self, worker: WorkerId, stdout: OwnedFd, stderr: OwnedFd, meta: Meta) {
-        self.shared.send(Command::Start {
-            worker,
-            stdout,
-            stderr,
-            meta: Box::new(meta),
-        });
+    /// Begins to read a worker's pipes.
+    pub fn attach(&self, piped: Piped) {
+        self.shared.send(Command::Start(Box::new(piped)));
+    }
+
+    /// Goes on reading workers that an earlier fnd has attached: with what that has spooled, as if it had gone on itself.
+    /// The bounds are those they were attached with, where they have printed anything; followers and the journal get new
+    /// lines only. A worker that has ended meanwhile is adopted likewise, and then finished.
+    pub fn adopt(&self, workers: Vec<Piped>) {
+        self.shared.send(Command::Adopt(workers));
+    }
+
+    /// Keeps the output, tail included, of the attempts that an earlier fnd has spooled and nobody adopts, but for the
+    /// `known`, which were adopted or will be; removes those spools. At start.
+    pub fn salvage(&self, known: HashSet<(InvocationId, Attempt)>) {
+        self.shared.send(Command::Salvage(known));
     }
 
     /// Takes what is left in the pipes of a worker whose leaf is empty, reads `$FND_RESULT` from its descriptor, and
     /// gives both to `done` on the output thread. For a worker that was never attached that is nothing.
+    ///
+    /// The spool stays until [`Output::release`], and what is left in the pipes too while another descriptor of them is
+    /// open: finished, killed, adopted and finished again gives the same, and is kept once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
         self.shared.send(Command::Finish {
             worker,
             result,
             done: Box::new(done),
         });
+    }
+
+    /// Removes the spool of a finished worker: nobody will adopt it any more. Done with the next command of another kind.
+    pub fn release(&self, worker: WorkerId) {
+        self.shared.push(Command::Release(worker));
     }
 
     /// Returns live lines; absent where fnd is stopping.
@@ -173,18 +217,22 @@ impl Output {
         let _ = settled.await;
     }
 
-    /// Writes what is held and ends the thread; later commands do nothing.
+    /// Writes what is held and ends the thread; later commands do nothing. Workers that run may be adopted by another fnd.
     pub fn stop(&self) {
         self.shared.send(Command::Stop);
     }
 }
 
 impl Shared {
-    fn send(&self, command: Command) {
+    fn push(&self, command: Command) {
         self.commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(command);
+    }
+
+    fn send(&self, command: Command) {
+        self.push(command);
         // It can only fail because the counter is full of wake-ups already.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }

@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of functions or attempts; the driver matches answers to requests by their number.
 
-use fnd_core::frame::{DESCRIPTORS_MAX, FRAME_MAX, Reply, Request, decode, encode};
+use fnd_core::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, Reply, Request, decode, encode, packets};
 use fnd_core::wire::WireError;
 use rustix::io::Errno;
 use rustix::net::{
@@ -42,20 +42,26 @@ pub struct Incoming {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// A frame that waits until the socket takes it.
+/// A packet that waits until the socket takes it.
 struct Outgoing {
-    frame: Vec<u8>,
+    packet: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
 /// One connection.
 pub struct Connection {
     socket: Rc<AsyncFd<OwnedFd>>,
+    /// The same socket, watched for room while frames wait. Watched always, each frame that is taken would wake fnd.
+    room: Option<Rc<AsyncFd<OwnedFd>>>,
     // Unbounded by itself: what fills it is bounded at its sources (the install window, the node's workers).
     waiting: VecDeque<Outgoing>,
     last_request: u32,
-    /// One frame's space, used again for each.
-    frame: Box<[u8]>,
+    /// Requests whose answer has not come.
+    unanswered: usize,
+    /// One packet's space, used again for each.
+    packet: Box<[u8]>,
+    /// What came of a frame so far.
+    partial: Partial,
 }
 
 impl Connection {
@@ -65,32 +71,27 @@ impl Connection {
     /// The socket cannot be made non-blocking or registered with the runtime.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
-        // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.
-        let socket = unsafe { AsyncFd::register(socket) }.map_err(|error| error.into_parts().1)?;
-        let socket = Rc::new(socket);
         Ok(Self {
-            socket,
+            socket: watch(socket, Interest::READABLE)?,
+            room: None,
             waiting: VecDeque::new(),
             last_request: 0,
-            frame: vec![0; FRAME_MAX].into(),
+            unanswered: 0,
+            packet: vec![0; PACKET_MAX].into(),
+            partial: Partial::default(),
         })
     }
 
-    /// Returns the socket, to wait for [`Connection::interest`] on it.
+    /// Returns the socket, to wait for frames on it.
     #[must_use]
     pub fn socket(&self) -> Rc<AsyncFd<OwnedFd>> {
         Rc::clone(&self.socket)
     }
 
-    /// Returns what to wait for: to read, and to write where frames wait for the socket.
+    /// Returns the socket to wait for room on, where frames wait for it.
     #[must_use]
-    pub fn interest(&self) -> Interest {
-        if self.waiting.is_empty() {
-            Interest::READABLE
-        } else {
-            Interest::READABLE | Interest::WRITABLE
-        }
+    pub fn room(&self) -> Option<Rc<AsyncFd<OwnedFd>>> {
+        self.room.clone()
     }
 
     /// Queues a request and sends what the socket takes now. Returns the request's number.
@@ -101,8 +102,16 @@ impl Connection {
         // 0 is nobody's number.
         self.last_request = self.last_request.checked_add(1).unwrap_or(1);
         let frame = encode(self.last_request, request);
-        debug_assert!(frame.len() <= FRAME_MAX && descriptors.len() <= DESCRIPTORS_MAX);
-        self.waiting.push_back(Outgoing { frame, descriptors });
+        debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
+        self.waiting.extend(packets(&frame).into_iter().map(|packet| Outgoing {
+            packet,
+            descriptors: Vec::new(),
+        }));
+        if let Some(last) = self.waiting.back_mut() {
+            last.descriptors = descriptors;
+        }
+        // The one request without an answer.
+        self.unanswered += usize::from(!matches!(request, Request::Acknowledge(_)));
         self.flush()?;
         Ok(self.last_request)
     }
@@ -113,52 +122,120 @@ impl Connection {
     /// [`ConnectionError::Io`], [`ConnectionError::Closed`].
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
         while let Some(out) = self.waiting.front() {
-            match send_frame(self.socket.get_ref(), out) {
+            match send_packet(self.socket.get_ref(), out) {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(Errno::AGAIN) => break,
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(ConnectionError::Closed),
                 Err(errno) => return Err(ConnectionError::Io(errno.into())),
             }
         }
+        if self.waiting.is_empty() {
+            self.room = None;
+        } else if self.room.is_none() {
+            let socket = self.socket.get_ref().try_clone();
+            let room = socket.and_then(|socket| watch(socket, Interest::WRITABLE));
+            self.room = Some(room.map_err(ConnectionError::Io)?);
+        }
         Ok(())
     }
 
-    /// Takes one frame, if there is one now.
+    /// Takes one frame, if there is a whole one now.
     ///
     /// # Errors
     /// Any [`ConnectionError`].
     pub fn receive(&mut self) -> Result<Option<Incoming>, ConnectionError> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(
-            self.socket.get_ref(),
-            &mut [IoSliceMut::new(&mut self.frame)],
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-        );
-        let bytes = match received {
-            Ok(message) if message.bytes == 0 => return Err(ConnectionError::Closed),
-            Ok(message) => message.bytes,
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::CONNRESET) => return Err(ConnectionError::Closed),
-            Err(errno) => return Err(ConnectionError::Io(errno.into())),
-        };
-        let mut descriptors = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                descriptors.extend(rights);
+        loop {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let received = recvmsg(
+                self.socket.get_ref(),
+                &mut [IoSliceMut::new(&mut self.packet)],
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+            );
+            let bytes = match received {
+                Ok(message) if message.bytes == 0 => return Err(ConnectionError::Closed),
+                Ok(message) => message.bytes,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::CONNRESET) => return Err(ConnectionError::Closed),
+                Err(errno) => return Err(ConnectionError::Io(errno.into())),
+            };
+            let mut descriptors = Vec::new();
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = message {
+                    descriptors.extend(rights);
+                }
+            }
+            let packet = self.packet.get(..bytes).unwrap_or_default();
+            if let Some(frame) = self.partial.add(packet).map_err(ConnectionError::Frame)? {
+                let (request, reply) = decode(&frame).map_err(ConnectionError::Frame)?;
+                if request != 0 {
+                    self.unanswered = self.unanswered.saturating_sub(1);
+                }
+                return Ok(Some(Incoming {
+                    request,
+                    reply,
+                    descriptors,
+                }));
             }
         }
-        let (request, reply) = decode(self.frame.get(..bytes).unwrap_or_default()).map_err(ConnectionError::Frame)?;
-        Ok(Some(Incoming {
-            request,
-            reply,
-            descriptors,
-        }))
+    }
+
+    /// Says whether every request has been answered.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.unanswered == 0
+    }
+
+    /// Waits for a frame, sending meanwhile what waits. For before the driver begins, which looks at more than this.
+    ///
+    /// # Errors
+    /// Any [`ConnectionError`].
+    pub async fn next(&mut self) -> Result<Incoming, ConnectionError> {
+        loop {
+            let (socket, room) = (self.socket(), self.room());
+            tokio::select! {
+                // Cancel-safe, both: readiness is only forgotten where it is used.
+                ready = socket.readable() => {
+                    let mut ready = ready.map_err(ConnectionError::Io)?;
+                    if let Some(incoming) = self.receive()? {
+                        return Ok(incoming);
+                    }
+                    ready.clear_ready();
+                }
+                ready = has_room(room.as_deref()) => {
+                    ready?;
+                    self.flush()?;
+                }
+            }
+        }
     }
 }
 
-fn send_frame(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {
+/// Waits until there is room on a socket; for ever where none is needed.
+///
+/// # Errors
+/// [`ConnectionError::Io`].
+pub async fn has_room(socket: Option<&AsyncFd<OwnedFd>>) -> Result<(), ConnectionError> {
+    match socket {
+        // Forgotten before anything is written: room that comes later is told of again.
+        Some(socket) => socket
+            .writable()
+            .await
+            .map(|mut ready| ready.clear_ready())
+            .map_err(ConnectionError::Io),
+        None => std::future::pending().await,
+    }
+}
+
+fn watch(socket: OwnedFd, interest: Interest) -> io::Result<Rc<AsyncFd<OwnedFd>>> {
+    #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
+    // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.
+    let socket = unsafe { AsyncFd::register_with_interest(socket, interest) };
+    socket.map(Rc::new).map_err(|error| error.into_parts().1)
+}
+
+fn send_packet(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let borrowed: Vec<_> = out.descriptors.iter().map(AsFd::as_fd).collect();
@@ -167,7 +244,7 @@ fn send_frame(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {
         debug_assert!(fits, "the space is for as many descriptors as a frame may have");
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &[IoSlice::new(&out.frame)], &mut control, flags).map(|_| ())
+    sendmsg(socket, &[IoSlice::new(&out.packet)], &mut control, flags).map(|_| ())
 }
 
 #[cfg(test)]
@@ -190,18 +267,6 @@ mod tests {
             .block_on(test());
     }
 
-    async fn next(connection: &mut Connection) -> Result<Incoming, ConnectionError> {
-        loop {
-            let socket = connection.socket();
-            let mut ready = socket.ready(connection.interest()).await.unwrap();
-            connection.flush()?;
-            if let Some(incoming) = connection.receive()? {
-                return Ok(incoming);
-            }
-            ready.clear_ready();
-        }
-    }
-
     #[test]
     fn what_the_socket_does_not_take_at_once_is_sent_later_in_order() {
         with_runtime(async || {
@@ -215,15 +280,17 @@ mod tests {
                 let mut frame = [0; 64];
                 for expected in 1..=sent {
                     let (_, bytes) = recv(&theirs, &mut frame[..], RecvFlags::empty()).unwrap();
-                    let (number, _): (u32, Request) = decode(&frame[..bytes]).unwrap();
+                    let (number, _): (u32, Request) = decode(&frame[1..bytes]).unwrap();
                     assert_eq!(number, expected);
                 }
-                send(&theirs, &encode(7, &Reply::Done), SendFlags::empty()).unwrap();
+                for packet in packets(&encode(7, &Reply::Done)) {
+                    send(&theirs, &packet, SendFlags::empty()).unwrap();
+                }
             });
-            let incoming = next(&mut connection).await.unwrap();
+            let incoming = connection.next().await.unwrap();
             assert_eq!((incoming.request, incoming.reply), (7, Reply::Done));
             reader.join().unwrap();
-            assert!(matches!(next(&mut connection).await, Err(ConnectionError::Closed)));
+            assert!(matches!(connection.next().await, Err(ConnectionError::Closed)));
         });
     }
 
@@ -232,8 +299,8 @@ mod tests {
         with_runtime(async || {
             let (mut connection, theirs) = connected();
             assert!(connection.receive().unwrap().is_none());
-            send(&theirs, &[1, 2, 3], SendFlags::empty()).unwrap();
-            assert!(matches!(next(&mut connection).await, Err(ConnectionError::Frame(_))));
+            send(&theirs, &[9, 2, 3], SendFlags::empty()).unwrap();
+            assert!(matches!(connection.next().await, Err(ConnectionError::Frame(_))));
         });
     }
 }

@@ -1,8 +1,8 @@
 //! A daemon that is made up: a function's name says how it ends. Also used by the tests of `fndctl`.
 
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport, SizeView,
-    ValidateReport, ValidateRequest,
+    FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
+    SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
@@ -11,7 +11,8 @@ use fnd_core::record::{InvocationRecord, RunResult};
 use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_core::supervisor::{Answer, FunctionState, Rejection};
 use fnd_daemon::control::backend::{
-    Answering, Backend, Bounds, Failure, InvocationFilter, LogLines, LogQuery, Pending, SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, Pending,
+    SubmitRequest,
 };
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
@@ -120,6 +121,7 @@ pub(crate) fn status(function: &str) -> FunctionStatus {
         duration_ms: ran.then_some(12.3),
         cpu_ms: ran.then_some(8.1),
         memory_peak_bytes: ran.then_some(9_437_184),
+        memory_bytes: None,
         next_attempt_at: None,
         next_run_at: None,
         result: None,
@@ -352,6 +354,17 @@ impl Backend for Fake {
         }
         self.seen.lock().unwrap().logs = Some(query);
         later(Ok(receiver))
+    }
+
+    fn watch(&self, filter: FunctionFilter) -> Changes {
+        let (sender, receiver) = mpsc::channel(8);
+        for status in self.functions() {
+            if filter.takes(&status.function, Some(&status)) {
+                let (function, now) = (status.function.clone(), Some(Box::new(status)));
+                sender.try_send(FunctionChange { function, now }).unwrap();
+            }
+        }
+        receiver
     }
 
     fn reload(&self) -> Pending<Result<ReloadReport, Failure>> {

@@ -196,7 +196,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "/v1/invocations?limit=1&limit=2",
         "/v1/invocations?state=%ff",
         "/v1/functions?label=team",
-        "/v1/functions?watch=1",
+        "/v1/functions?watch=yes",
         "/v1/logs?follow=yes",
         &format!("/v1/invocations/{ENDED}?wait=2h"),
     ] {

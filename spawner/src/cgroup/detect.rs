@@ -15,44 +15,32 @@ pub struct Hierarchy {
     pub own: Option<PathBuf>,
 }
 
-/// Returns the hierarchies of `/proc/self/mountinfo` and `/proc/self/cgroup`, cgroup2 (if mounted) first.
+/// Returns the hierarchies of `/proc/self/mountinfo` and `/proc/self/cgroup`, cgroup2 (if mounted) first; of v1 those with a
+/// controller that is used.
 pub fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
-    let mut found = Vec::new();
-    for line in mountinfo.lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
-        let (Some(root), Some(mount), Some(kind)) = (left.next(), left.next(), right.next()) else {
-            continue;
-        };
-        let options = right.nth(1).unwrap_or_default();
-        let line_of = |wanted: &dyn Fn(&str, &str) -> bool| {
-            own.lines().find_map(|line| {
-                let (number, rest) = line.split_once(':')?;
-                let (names, path) = rest.split_once(':')?;
-                wanted(number, names).then(|| path.to_owned())
-            })
-        };
-        let (controllers, path): (Vec<String>, _) = match kind {
-            "cgroup2" => (Vec::new(), line_of(&|number, names| number == "0" && names.is_empty())),
-            "cgroup" => {
-                let here = options.split(',').filter(|option| CONTROLLERS.contains(option));
-                let here: Vec<String> = here.map(str::to_owned).collect();
-                let first = here.first().cloned().unwrap_or_default();
-                let path = line_of(&|_, names| names.split(',').any(|name| name == first));
-                (here, path)
-            }
-            _ => continue,
-        };
-        let mount = PathBuf::from(mount.replace("\\040", " "));
-        let own = path
-            .filter(|path| !path.contains("/.."))
-            .and_then(|path| Path::new(&path).strip_prefix(root).ok().map(|below| mount.join(below)));
-        let at = if kind == "cgroup2" { 0 } else { found.len() };
-        found.insert(at, Hierarchy { controllers, mount, own });
-    }
+    let mut found: Vec<Hierarchy> = mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect();
+    found.sort_by_key(|hierarchy| !hierarchy.controllers.is_empty());
     found
+}
+
+fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
+    let (left, right) = line.split_once(" - ")?;
+    let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
+    let (root, mount, kind, options) = (left.next()?, left.next()?, right.next()?, right.nth(1)?);
+    let used = options.split(',').filter(|option| CONTROLLERS.contains(option));
+    let controllers: Vec<String> = used.filter(|_| kind == "cgroup").map(str::to_owned).collect();
+    if kind != "cgroup2" && controllers.is_empty() {
+        return None;
+    }
+    // `0::/PATH` for cgroup2, `NUMBER:NAME,NAME:/PATH` for v1.
+    let first = controllers.first().map_or("", String::as_str);
+    let path = own.lines().find_map(|line| {
+        let (names, path) = line.split_once(':')?.1.split_once(':')?;
+        names.split(',').any(|name| name == first).then_some(path)
+    });
+    let mount = PathBuf::from(mount.replace("\\040", " "));
+    let below = path.filter(|path| !path.contains("/..")).and_then(|path| Path::new(path).strip_prefix(root).ok());
+    Some(Hierarchy { controllers, own: below.map(|below| mount.join(below)), mount })
 }
 
 /// Returns the delegated unit a process in `own` lives in: `own`, or its parent where `own` is the unit's `hold`.

@@ -1,21 +1,22 @@
 //! A leaf: the cgroup one attempt is born in, and what is read and killed there.
 
+use crate::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The cgroup of one attempt.
-#[derive(Debug)]
 pub struct Leaf {
     path: PathBuf,
-    /// The directory, for `CLONE_INTO_CGROUP`.
-    pub dir: OwnedFd,
-    /// `cgroup.events`, which polls `POLLPRI` when the leaf becomes empty.
-    pub events: OwnedFd,
+    /// Whether it has files of the memory controller.
+    memory: bool,
+    /// `cgroup.events`, once something was left in it: polls `POLLPRI` when that changed since it was read.
+    events: Option<File>,
     /// `cgroup.kill`.
     pub kill_end: OwnedFd,
 }
@@ -32,24 +33,20 @@ pub struct Usage {
 }
 
 impl Leaf {
-    /// Makes a leaf in a function's group.
-    ///
-    /// # Errors
-    /// From making and opening it.
-    pub fn make(group: &Path, name: &str) -> io::Result<Self> {
+    /// See [`Group::leaf`](super::Group::leaf).
+    pub(super) fn make(group: &Path, name: &str, memory: bool) -> io::Result<(Self, OwnedFd)> {
         let path = group.join(name);
         fs::create_dir(&path)?;
-        // One that dies takes the others along: half a process tree is of no use. Absent without the controller.
-        let _ = fs::write(path.join("memory.oom.group"), "1");
+        if memory {
+            // One that dies takes the others along: half a process tree is of no use.
+            let _ = fs::write(path.join("memory.oom.group"), "1");
+        }
         let open = |file: &str, flags| rustix::fs::open(path.join(file), flags | OFlags::CLOEXEC, Mode::empty());
-        let opened = (|| {
-            let (dir, events) = (open("", OFlags::DIRECTORY)?, open("cgroup.events", OFlags::RDONLY)?);
-            Ok(Self { path: path.clone(), dir, events, kill_end: open("cgroup.kill", OFlags::WRONLY)? })
-        })();
-        opened.map_err(|error: rustix::io::Errno| {
+        let opened = (|| Ok((open("", OFlags::DIRECTORY)?, open("cgroup.kill", OFlags::WRONLY)?)))();
+        let (dir, kill_end) = opened.inspect_err(|_: &rustix::io::Errno| {
             let _ = fs::remove_dir(&path); // made just now, empty
-            error.into()
-        })
+        })?;
+        Ok((Self { path, memory, events: None, kill_end }, dir))
     }
 
     /// Kills every process in it.
@@ -60,11 +57,18 @@ impl Leaf {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
 
-    /// Says whether a process lives in it; one that can't be read counts as populated.
-    pub fn populated(&self) -> bool {
-        let mut text = [0; 128];
-        let read = rustix::io::pread(&self.events, &mut text, 0).is_ok();
-        !read || !String::from_utf8_lossy(&text).contains("populated 0")
+    /// Opens what tells that it became empty.
+    ///
+    /// # Errors
+    /// From opening it.
+    pub fn open_events(&mut self) -> io::Result<&File> {
+        Ok(self.events.insert(File::open(self.path.join("cgroup.events"))?))
+    }
+
+    /// Says whether a process lives in it, where [`open_events`](Self::open_events) was called; one that can't be read
+    /// counts as populated.
+    pub fn populated(&self) -> Option<bool> {
+        self.events.as_ref().map(|events| number(events, "populated") != Some(0))
     }
 
     /// Returns the processes in it.
@@ -75,45 +79,47 @@ impl Leaf {
 
     /// Returns what it used so far.
     pub fn usage(&self) -> Usage {
-        let peak = fs::read_to_string(self.path.join("memory.peak")).ok();
+        let open = |name: &str| File::open(self.path.join(name)).ok();
+        let memory = |name: &str| if self.memory { open(name) } else { None };
         Usage {
-            cpu_us: number(&self.path.join("cpu.stat"), "usage_usec").unwrap_or(0),
-            memory_peak: peak.and_then(|text| text.trim().parse().ok()),
-            oom_kills: number(&self.path.join("memory.events.local"), "oom_kill"),
+            cpu_us: open("cpu.stat").and_then(|file| number(&file, "usage_usec")).unwrap_or(0),
+            memory_peak: memory("memory.peak").and_then(|file| text(&file)?.trim().parse().ok()),
+            oom_kills: memory("memory.events.local").and_then(|file| number(&file, "oom_kill")),
         }
     }
 
     /// Removes it.
     ///
     /// # Errors
-    /// From `rmdir`, where it is still in use.
+    /// From `rmdir`: `ResourceBusy` where something lives in it.
     pub fn remove(&self) -> io::Result<()> {
         // A function that owns its leaf can't make groups in it: the directory is root's. Without root it can.
-        super::remove(&self.path);
-        if self.path.exists() { Err(io::ErrorKind::ResourceBusy.into()) } else { Ok(()) }
+        fs::remove_dir(&self.path).or_else(|_| {
+            super::remove_below(&self.path);
+            fs::remove_dir(&self.path)
+        })
     }
 }
 
 /// Returns the number behind a name in a file of `NAME NUMBER` lines.
-pub(super) fn number(path: &Path, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+pub(super) fn number(file: &File, name: &str) -> Option<u64> {
+    text(file)?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Returns what a file of the kernel's says now, in one call: the longest, `cpu.stat`, is below 1 KiB.
+fn text(file: &File) -> Option<String> {
+    let mut bytes = [0; 4096];
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
 /// Waits until nothing lives in a group; at most `patience`, for use at start and end only.
 pub(super) fn wait_empty(dir: &Path, patience: Duration) {
-    let Ok(file) = fs::File::open(dir.join("cgroup.events")) else {
-        return;
-    };
-    let deadline = crate::clock::now() + patience;
-    loop {
-        // Read before polling: the event is edge-like, and one missed would be waited for in vain.
-        let empty = number(&dir.join("cgroup.events"), "populated") == Some(0);
-        let left = deadline.saturating_sub(crate::clock::now());
-        if empty || left.is_zero() {
-            return;
-        }
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos().clamp(1_000_000, 20_000_000)) };
-        let _ = poll(&mut [PollFd::new(&file, PollFlags::PRI)], Some(&timeout)); // looked at again above
+    let deadline = now() + patience;
+    let Ok(events) = File::open(dir.join("cgroup.events")) else { return };
+    let a_little = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    // Read before polling: the event is edge-like, and one missed would be waited for in vain.
+    while number(&events, "populated") != Some(0) && now() < deadline {
+        let _ = poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&a_little)); // looked at again above
     }
 }

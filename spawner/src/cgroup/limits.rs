@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 can't do it).
-type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);
+pub(super) type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);
 
 /// All of them.
 pub(super) const LIMITS: [Limit; 9] = [
@@ -69,7 +69,7 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
 }
 
 /// Writes the limits of one controller and reads each back; `failed` gets those that are not in force, with the reason.
-pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<(String, String)>) {
+pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);
         let written = fs::write(&path, &value);
@@ -82,13 +82,8 @@ pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: 
             Ok(text) => format!("wrote `{value}` to `{}`, it holds `{}`", path.display(), text.trim()),
             Err(error) => format!("failed to write `{value}` to `{}`: {error}", path.display()),
         };
-        failed.push((limit.to_owned(), why));
+        failed.push(format!("`{limit}`: {why}"));
     }
-}
-
-/// Returns the name of a limit.
-pub(super) fn name(limit: &Limit) -> String {
-    limit.0.to_owned()
 }
 
 /// Says why a limit can't be enforced, if so.

@@ -13,9 +13,11 @@ pub mod detect;
 pub mod leaf;
 pub mod limits;
 
+use fnd_core::frame::MemoryGroups;
 use fnd_core::plan::Limits;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +35,19 @@ struct Home {
     dir: PathBuf,
 }
 
+impl Home {
+    /// Returns the file that counts for the function as a whole, and the name of the number in it.
+    fn counter(&self) -> Option<(&'static str, &'static str)> {
+        match (self.controller, self.v1) {
+            ("memory", true) => Some(("memory.oom_control", "oom_kill")),
+            ("pids", _) => Some(("pids.events", "max")),
+            ("cpu", false) => Some(("cpu.stat", "throttled_usec")),
+            ("cpu", true) => Some(("cpu.stat", "throttled_time")),
+            _ => None,
+        }
+    }
+}
+
 /// The spawner's part of the cgroup hierarchies.
 #[derive(Debug)]
 pub struct Tree {
@@ -45,7 +60,7 @@ pub struct Tree {
 
 /// Returns what can't be limited where there are no cgroups at all, and why.
 pub fn nothing(why: &str) -> Vec<(String, String)> {
-    limits::LIMITS.iter().map(|limit| (limits::name(limit), why.to_owned())).collect()
+    limits::LIMITS.iter().map(|limit| (limit.0.to_owned(), why.to_owned())).collect()
 }
 
 impl Tree {
@@ -86,7 +101,10 @@ impl Tree {
                 homes.push(Home { controller, v1: false, dir: functions.clone() });
             }
         }
-        let lacking = |limit| Some((limits::name(limit), limits::lacking(limit, &homes, &base, device.as_deref())?));
+        let lacking = |limit: &limits::Limit| {
+            let why = limits::lacking(limit, &homes, &base, device.as_deref())?;
+            Some((limit.0.to_owned(), why))
+        };
         let missing = limits::LIMITS.iter().filter_map(lacking).collect();
         Ok(Self { base, homes, device, missing })
     }
@@ -94,6 +112,16 @@ impl Tree {
     /// Returns the layout in a word: `v2` or `hybrid`.
     pub fn layout(&self) -> &'static str {
         if self.homes.iter().any(|home| home.v1) { "hybrid" } else { "v2" }
+    }
+
+    /// Returns where the memory of functions is counted.
+    pub fn memory(&self) -> MemoryGroups {
+        let dir = |home: &Home| home.dir.display().to_string();
+        match self.homes.iter().find(|home| home.controller == "memory") {
+            Some(home) if home.v1 => MemoryGroups::V1(dir(home)),
+            Some(home) => MemoryGroups::V2(dir(home)),
+            None => MemoryGroups::None,
+        }
     }
 
     fn functions(&self) -> PathBuf {
@@ -117,7 +145,12 @@ impl Tree {
             }
         }
         make(&dir.join("l"))?;
-        Ok(Group { dir, homes, device: self.device.clone() })
+        let open = |home: &Home| {
+            let (file, name) = home.counter()?;
+            Some((name, fs::File::open(home.dir.join(file)).ok()?))
+        };
+        let counters = homes.iter().filter_map(open).collect();
+        Ok(Group { dir, homes, counters, device: self.device.clone() })
     }
 
     /// Kills everything in every function, and waits until it is gone; at most `patience`.
@@ -148,11 +181,12 @@ impl Tree {
 }
 
 /// The groups of one function.
-#[derive(Debug)]
 pub struct Group {
     /// The directory that holds the leaves.
     pub dir: PathBuf,
     homes: Vec<Home>,
+    /// Where it is counted: the number's name, and its file, kept open because it is read twice an attempt.
+    counters: Vec<(&'static str, fs::File)>,
     device: Option<String>,
 }
 
@@ -168,6 +202,15 @@ pub struct Counters {
 }
 
 impl Group {
+    /// Makes a leaf for an attempt; returns its directory too, for `CLONE_INTO_CGROUP`.
+    ///
+    /// # Errors
+    /// From making and opening it.
+    pub fn leaf(&self, name: &str) -> io::Result<(Leaf, OwnedFd)> {
+        let memory = self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false));
+        Leaf::make(&self.dir, name, memory)
+    }
+
     /// Returns the v1 directories a process has to enter itself.
     pub fn v1_dirs(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = self.homes.iter().filter(|home| home.v1).map(|home| home.dir.clone()).collect();
@@ -185,25 +228,24 @@ impl Group {
     ///
     /// # Errors
     /// The limits that are not in force, with the reason.
-    pub fn apply(&self, limits: &Limits) -> Result<(), Vec<(String, String)>> {
+    pub fn apply(&self, limits: &Limits) -> Result<(), String> {
         let mut failed = Vec::new();
         for home in &self.homes {
             limits::apply(home, limits, self.device.as_deref(), &mut failed);
         }
-        if failed.is_empty() { Ok(()) } else { Err(failed) }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 
     /// Returns the function's counters; those that can't be read are 0.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
-        for home in &self.homes {
-            let read = |file: &str, name| leaf::number(&home.dir.join(file), name).unwrap_or(0);
-            match (home.controller, home.v1) {
-                ("memory", true) => counters.oom_kills = read("memory.oom_control", "oom_kill"),
-                ("pids", _) => counters.pids_refused = read("pids.events", "max"),
-                ("cpu", false) => counters.throttled_us = read("cpu.stat", "throttled_usec"),
-                ("cpu", true) => counters.throttled_us = read("cpu.stat", "throttled_time") / 1000,
-                _ => {}
+        for (name, file) in &self.counters {
+            let number = leaf::number(file, name).unwrap_or(0);
+            match *name {
+                "oom_kill" => counters.oom_kills = number,
+                "max" => counters.pids_refused = number,
+                "throttled_time" => counters.throttled_us = number / 1000,
+                _ => counters.throttled_us = number,
             }
         }
         counters

@@ -1,39 +1,32 @@
 //! Capabilities and the ways to get some back.
 
-use super::raw;
+use rustix::io::{Errno, Result};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
+};
 
 /// Empties the bounding set; needs `CAP_SETPCAP`, so before the identity is taken.
 ///
 /// # Errors
-/// The error number where root can't.
-#[expect(unsafe_code, reason = "raw system calls between clone and exec")]
-pub fn empty_bounding_set() -> Result<(), i32> {
+/// Where root can't.
+pub fn empty_bounding_set() -> Result<()> {
     for capability in 0..64 {
-        // SAFETY: numbers only.
-        match unsafe { raw(libc::SYS_prctl, [libc::PR_CAPBSET_DROP as usize, capability, 0, 0, 0]) } {
-            Ok(_) => {}
-            Err(libc::EINVAL) => break, // above the last one this kernel knows
-            Err(error) => return Err(error),
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << capability)) {
+            Err(Errno::INVAL) => break, // above the last one this kernel knows
+            other => other?,
         }
     }
     Ok(())
 }
 
-/// Drops every capability, now and for everything that is executed later, and checks that none can be had.
+/// Drops every capability, now and for everything that is executed later.
 ///
 /// # Errors
-/// The error number of the step that failed.
-#[expect(unsafe_code, reason = "raw system calls between clone and exec")]
-pub fn drop_all() -> Result<(), i32> {
-    // `_LINUX_CAPABILITY_VERSION_3`, this process; then effective, permitted, inheritable twice, all empty. capset(2).
-    let header: [u32; 2] = [0x2008_0522, 0];
-    let none = [0u32; 6];
-    // SAFETY: header and data have the size of version 3; the rest are numbers.
-    unsafe {
-        raw(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0])?;
-        // EINVAL: a kernel without ambient capabilities.
-        let _ = raw(libc::SYS_prctl, [libc::PR_CAP_AMBIENT as usize, libc::PR_CAP_AMBIENT_CLEAR_ALL as usize, 0, 0, 0]);
-        raw(libc::SYS_capset, [header.as_ptr() as usize, none.as_ptr() as usize, 0, 0, 0])?;
-    }
-    Ok(())
+/// From the step that failed.
+pub fn drop_all() -> Result<()> {
+    set_no_new_privs(true)?;
+    let _ = clear_ambient_capability_set(); // EINVAL: a kernel without ambient capabilities
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }

@@ -6,26 +6,26 @@ mod verdicts;
 
 use crate::args::{Args, Meeting};
 use crate::cgroup::{self, Tree};
+use crate::clock::now;
 use crate::clone::Child;
-use crate::install::{Installer, Snapshot, Turn};
-use crate::judge::{IN_FLIGHT_MAX, Judge, Ticket};
+use crate::install::Snapshot;
+use crate::judge::Judge;
 use crate::log::Failed as _;
-use crate::meeting::{self, Door};
-use crate::places::{self, Places};
+use crate::meeting;
+use crate::places::{self, FunctionPlaces, Places};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
-use crate::protocol::{self, Channel, Frame};
+use crate::protocol::Channel;
 use crate::reap;
-use crate::sandbox::identity::Identity;
 use crate::source::Sources;
 use crate::uids::Uids;
 use crate::workers::{Host, Outbox, Workers};
 use fnd_core::frame::{
-    Containment, Document, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Prune, Refused, Release,
-    Reply, Request, SettingsRead, SpawnFailed, Welcome, decode, encode,
+    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Prune, Refused, Release,
+    Reply, Request, SettingsRead, Spawn, SpawnFailed, TermCause, Welcome, decode, encode,
 };
-use fnd_core::ids::FunctionName;
-use fnd_core::plan::{JudgeReply, JudgeRequest, Plan, Policy};
+use fnd_core::ids::{FunctionName, InvocationId, Version};
+use fnd_core::plan::{JudgeReply, JudgeRequest, Plan, Policy, SettingsVerdict};
 use fnd_core::wire::Bytes;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -37,6 +37,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use removing::{After, Task};
+use verdicts::{Job, Subject};
+
 /// Frames waiting for fnd above which no more requests are read: it has to read first.
 const BACKLOG: usize = 1000;
 /// How long after an install its copies are synced, all at once; none is synced alone.
@@ -46,38 +49,30 @@ const HELPERS_MAX: usize = 16;
 /// How long the end of everything is waited for at the very end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a helper does, and what follows.
-#[derive(Debug)]
-enum Task {
-    /// Empties an invocation's `tmp`; then the rest goes and the request is answered.
-    Empty(u32, String, Release),
-    /// Removes directories that are root's; then the request is answered.
-    Delete(u32, Vec<PathBuf>),
-    /// Syncs the file system of the state directory.
-    Sync,
-}
-
-/// Settings that were read: for which request, what is wrong with the files, whether they are all root's.
-type Reload = (u32, Vec<Problem>, bool);
-
 /// The spawner.
 pub struct Spawner {
     args: Args,
     poller: Poller,
     listener: Option<OwnedFd>,
     connection: Option<Channel>,
+    /// What is waited for on it: to read, to write.
+    interest: (bool, bool),
     greeted: bool,
+    /// Of a new connection, and its number, until it is answered.
+    hello: Option<(u32, Hello)>,
     signals: SignalFd,
     sources: Sources,
     uids: Uids,
     workers: Workers,
     judge: Judge,
-    installer: Installer,
     policy: Option<Policy>,
-    settings: Option<SettingsRead>,
-    /// Those the judge was asked about.
-    reloads: VecDeque<Reload>,
-    helpers: BTreeMap<u64, (Child, Task)>,
+    /// What is to be read, is being read, was read, and is with the judge.
+    jobs: VecDeque<Job>,
+    reading: Option<Snapshot>,
+    next: Option<(Subject, JudgeRequest)>,
+    judging: Option<Subject>,
+    snapshots: u64,
+    helpers: BTreeMap<u64, (Child, After)>,
     tasks: VecDeque<Task>,
     helper_count: u64,
     /// When what was installed is synced to the disk.
@@ -95,14 +90,12 @@ impl Spawner {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::look();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
-        let uids = Uids::open(&places.state.join("spawner/uids")).map_err(|error| chain(&error))?;
+        let uids = Uids::open(&places.state.join("spawner/uids"))?;
         let signals = signals().failed("block signals")?;
-        let (tree, why) = cgroups(&args, &places);
+        let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
+        let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
         let containment =
             if tree.is_some() { Containment::Cgroup } else { crate::contain::without_cgroups(myself.root()) };
-        if !why.is_empty() {
-            crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
-        }
         let poller = Poller::new().failed("make an epoll instance")?;
         poller.add(&signals, Token::Signals).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
@@ -119,16 +112,20 @@ impl Spawner {
             poller,
             listener: None,
             connection: None,
+            interest: (true, false),
             greeted: false,
+            hello: None,
             signals,
-            sources: Sources::new(args.functions.clone(), myself.clone()),
+            sources: Sources { dirs: args.functions.clone(), myself: myself.clone() },
             uids,
             workers: Workers::new(host),
             judge: Judge::new(fnd, myself.root()),
-            installer: Installer::default(),
             policy: None,
-            settings: None,
-            reloads: VecDeque::new(),
+            jobs: VecDeque::new(),
+            reading: None,
+            next: None,
+            judging: None,
+            snapshots: 0,
             helpers: BTreeMap::new(),
             tasks: VecDeque::new(),
             helper_count: 0,
@@ -136,14 +133,15 @@ impl Spawner {
             stopping: None,
             args,
         };
-        match meeting::open(&spawner.args.meeting).failed("open the socket")? {
-            Door::Listener(listener) => {
-                spawner.poller.add(&listener, Token::Listener).failed("listen")?;
-                spawner.listener = Some(listener);
-            }
-            Door::Connected(socket) => spawner.connect(socket).failed("use the inherited socket")?,
+        spawner.workers.restore_ends(&spawner.exits())?;
+        if let Some(Meeting::Inherited(number)) = spawner.args.meeting {
+            let socket = meeting::inherited(number);
+            socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
+        } else if let Some(Meeting::Listen(path)) = &spawner.args.meeting {
+            let listener = meeting::listen_at(path).failed("open the socket")?;
+            spawner.poller.add(&listener, Token::Listener).failed("listen")?;
+            spawner.listener = Some(listener);
         }
-        spawner.reload(0);
         Ok(spawner)
     }
 
@@ -159,35 +157,35 @@ impl Spawner {
         match &self.workers.host().tree {
             Some(tree) => tree.clear(PATIENCE),
             // The inits have their parent's death as a signal; this only waits for them to have gone.
-            None => drop(self.drain_running(crate::clock::now() + PATIENCE)),
+            None => self.workers.wait(),
         }
+        let _ = self
+            .workers
+            .store_ends(&self.exits())
+            .failed("keep the ends of what ran")
+            .map_err(|why| crate::log!("{why}"));
         result.failed("wait for events")
-    }
-
-    fn drain_running(&mut self, until: Duration) -> io::Result<()> {
-        while self.workers.any_running() && crate::clock::now() < until {
-            for token in self.poller.wait(Some(until.saturating_sub(crate::clock::now())))? {
-                if let Token::Worker(_) | Token::Leaf(_) | Token::Launcher(_) | Token::LauncherEnd(_) = token {
-                    self.handle(token);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            let now = crate::clock::now();
+            let now = now();
             self.workers.tick(now);
-            self.install_some(now);
-            self.talk_to_judge(now);
+            if self.connection.is_none() {
+                self.workers.enforce(now);
+            }
+            self.greet();
+            self.judge_some();
             if self.sync_at.is_some_and(|at| now >= at) {
                 self.sync_at = None;
-                self.tasks.push_back(Task::Sync);
+                self.sync();
             }
             self.start_helpers();
             if let Some(connection) = &self.connection {
-                self.poller.change(connection, connection.waiting() <= BACKLOG, connection.waiting() > 0);
+                let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
+                if std::mem::replace(&mut self.interest, interest) != interest {
+                    self.poller.change(connection, Token::Connection, interest);
+                }
             }
             if let Some(kill_at) = self.stopping {
                 if !self.workers.any_running() {
@@ -198,13 +196,15 @@ impl Spawner {
                     self.stopping = Some(now + Duration::from_secs(1));
                 }
             }
-            if self.connection.is_none() && self.listener.is_none() {
-                return Ok(()); // fnd, whose child this is, ended
+            if self.connection.is_none() && self.listener.is_none() && self.stopping.is_none() {
+                self.stop(false); // fnd, whose child this is, ended
+                continue;
             }
-            let busy = self.installer.has_work() && self.judge.in_flight() < IN_FLIGHT_MAX && self.policy.is_some();
+            let reading = self.can_read().then_some(now);
+            let away = self.connection.is_none().then(|| self.workers.enforce_at()).flatten();
             let deadlines =
-                [self.workers.deadline(), self.judge.deadline(), self.stopping, self.sync_at, busy.then_some(now)];
-            let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(crate::clock::now()));
+                [self.workers.deadline(), self.judge.deadline(), self.stopping, self.sync_at, reading, away];
+            let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             for token in self.poller.wait(timeout)? {
                 self.handle(token);
             }
@@ -217,9 +217,8 @@ impl Spawner {
             Token::Listener => self.accept(),
             Token::Connection => self.read_requests(),
             Token::Signals => self.signalled(),
-            Token::Judge => {} // read before the next wait
+            Token::Judge => self.judge_answered(),
             Token::Launcher(number) => self.workers.launcher_ready(number, &self.poller, &mut out),
-            Token::LauncherEnd(number) => self.workers.launcher_ended(number, &self.poller, &mut out),
             Token::Worker(number) => self.workers.worker_ended(number, &self.poller, &mut out),
             Token::Leaf(number) => self.workers.leaf_changed(number, &self.poller, &mut out),
             Token::Oom(function) => self.workers.oom(function),
@@ -230,43 +229,49 @@ impl Spawner {
         }
     }
 
+    /// Where ends are kept over a stop.
+    fn exits(&self) -> PathBuf {
+        self.workers.host().places.state.join("spawner/exits")
+    }
+
     fn signalled(&mut self) {
         let Ok(Some(signal)) = self.signals.read_signal() else { return };
-        if matches!(self.args.meeting, Meeting::Inherited(_)) {
+        if matches!(self.args.meeting, Some(Meeting::Inherited(_))) {
             return; // a terminal's Ctrl-C, a closed terminal or `kill` of the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
-            return self.reload(0);
+            return self.jobs.push_back(Job::Reload(0));
         }
         if self.stopping.is_some() {
             self.workers.kill_all(); // asked twice
             return;
         }
         notify(&[sd_notify::NotifyState::Stopping]);
+        crate::log!("stopping: {} running", self.workers.running().len());
+        self.stop(true);
+    }
+
+    /// Ends what runs, with or without its grace, and then itself.
+    fn stop(&mut self, with_grace: bool) {
         let running = self.workers.running();
-        crate::log!("stopping: {} running", running.len());
         for (worker, _) in &running {
-            self.workers.term(*worker);
+            self.workers.terminate(*worker, TermCause::Stopped);
         }
-        let grace = running.iter().map(|(_, grace)| *grace).max().unwrap_or_default();
-        self.stopping = Some(crate::clock::now() + grace);
+        let grace = running.iter().map(|(_, grace)| *grace).filter(|_| with_grace).max().unwrap_or_default();
+        self.stopping = Some(now() + grace);
     }
 }
 
-fn cgroups(args: &Args, places: &Places) -> (Option<Tree>, String) {
+fn cgroups(args: &Args, places: &Places) -> Result<Tree, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = cgroup::hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
     if rustix::process::geteuid().is_root() {
         cgroup::remove_stale(&found, |pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
     }
     let name = args.cgroup_root.clone().unwrap_or_else(|| format!("fnd-{}", std::process::id()));
-    match Tree::open(&found, &name, block_device(&places.state)) {
-        Ok(tree) => {
-            tree.kill_left(PATIENCE);
-            (Some(tree), String::new())
-        }
-        Err(why) => (None, why),
-    }
+    let tree = Tree::open(&found, &name, block_device(&places.state))?;
+    tree.kill_left(PATIENCE);
+    Ok(tree)
 }
 
 /// Returns the whole disk a directory is on, `MAJOR:MINOR`; none for a file system without one.
@@ -275,11 +280,8 @@ fn block_device(dir: &std::path::Path) -> Option<String> {
     let numbers = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let entry = fs::canonicalize(format!("/sys/dev/block/{numbers}")).ok()?;
     // `io.max` takes no partitions.
-    if entry.join("partition").exists() {
-        Some(fs::read_to_string(entry.parent()?.join("dev")).ok()?.trim().to_owned())
-    } else {
-        Some(numbers)
-    }
+    let whole = if entry.join("partition").exists() { entry.parent()? } else { &entry };
+    Some(fs::read_to_string(whole.join("dev")).ok()?.trim().to_owned())
 }
 
 fn signals() -> nix::Result<SignalFd> {
@@ -292,15 +294,4 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         crate::log!("failed to notify the service manager: {error}");
     }
-}
-
-/// Returns an error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -7,6 +7,8 @@ impl Spawner {
         let Some(socket) = self.listener.as_ref().and_then(meeting::accept) else {
             return;
         };
+        // An fnd that ended may not have been noticed yet: what it still asked comes first, then its end.
+        self.read_requests();
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
         } else if let Err(error) = self.connect(socket) {
@@ -15,17 +17,20 @@ impl Spawner {
     }
 
     pub(super) fn connect(&mut self, socket: OwnedFd) -> io::Result<()> {
-        let channel = Channel::new(socket)?;
-        self.poller.add(&channel, Token::Connection)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        self.poller.add(&socket, Token::Connection)?;
+        self.interest = (true, false);
         self.greeted = false;
-        self.connection = Some(channel);
+        self.connection = Some(Channel::new(socket));
         Ok(())
     }
 
-    pub(super) fn disconnect(&mut self, why: &str) {
+    pub(super) fn disconnect(&mut self, why: &io::Error) {
         if let Some(connection) = self.connection.take() {
             crate::log!("the connection with fnd ended: {why}");
             self.poller.remove(&connection);
+            self.hello = None;
+            self.disown();
         }
     }
 
@@ -33,74 +38,68 @@ impl Spawner {
         // Bounded, so that a flood of requests can't keep the loop from exits.
         for _ in 0..64 {
             let Some(connection) = &mut self.connection else { return };
-            if let Err(error) = connection.flush() {
-                return self.disconnect(&error.to_string());
-            }
-            if connection.waiting() > BACKLOG {
-                return;
-            }
-            match connection.receive() {
+            let received = connection
+                .flush()
+                .and_then(|()| if connection.waiting() > BACKLOG { Ok(None) } else { connection.receive() });
+            let read = received.and_then(|frame| {
+                let Some(frame) = frame else { return Ok(None) };
+                let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
+                Ok(Some((number, request, frame.descriptors)))
+            });
+            match read {
                 Ok(None) => return,
-                Ok(Some(frame)) if frame.bytes.is_empty() => return self.disconnect("it was closed"),
-                Ok(Some(Frame { bytes, descriptors })) => match decode::<Request>(&bytes) {
-                    Ok((number, request)) => self.request(number, request, descriptors),
-                    Err(error) => return self.disconnect(&format!("a frame can't be read: {error}")),
-                },
-                Err(error) => return self.disconnect(&error.to_string()),
+                Ok(Some((number, request, descriptors))) => self.request(number, request, descriptors),
+                Err(error) => return self.disconnect(&error),
             }
         }
     }
 
-    pub(super) fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
+    fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
         if !self.greeted && !matches!(request, Request::Hello(_)) {
-            return self.reply(number, &Reply::Failed("the first request has to be Hello".to_owned()), Vec::new());
+            return self.failed(number, "the first request has to be Hello".to_owned());
         }
         match request {
-            Request::Hello(hello) => self.hello(number, &hello),
-            Request::Reload => self.reload(number),
-            Request::Install(install) => self.installer.queue.push_back((number, install)),
+            Request::Hello(hello) => return self.hello = Some((number, hello)),
+            Request::Reload => return self.jobs.push_back(Job::Reload(number)),
+            Request::Install(install) => return self.jobs.push_back(Job::Install(number, install)),
+            Request::Spawn(spawn) => return self.spawn(number, spawn, descriptors),
+            Request::Release(release) => return self.release(number, &release),
+            Request::Prune(prune) => return self.prune(number, &prune),
+            Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {
                 if let Some(id) = self.uids.id(&function) {
                     self.workers.retire(id, None);
                 }
-                self.done(number);
             }
-            Request::Spawn(spawn) => {
-                let worker = spawn.worker;
-                // Before anything is the function's: its number must not be given to another after a crash.
-                let synced = self.uids.sync().map_err(|error| chain(&error));
-                let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
-                let result = synced.and(policy).and_then(|policy| {
-                    self.workers.spawn(number, &spawn, descriptors, (&self.uids, policy, &self.poller))
-                });
-                if let Err(message) = result {
-                    self.reply(number, &Reply::SpawnFailed(SpawnFailed { worker, message }), Vec::new());
-                }
-            }
-            Request::Term(worker) => {
-                self.workers.term(worker);
-                self.done(number);
-            }
-            Request::Kill(worker) => {
-                self.workers.kill(worker);
-                self.done(number);
-            }
-            Request::Release(release) => self.release(number, release),
-            Request::Acknowledge(worker) => self.workers.acknowledge(worker),
-            Request::Prune(prune) => self.prune(number, &prune),
+            Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
+            Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
+        }
+        self.reply(number, &Reply::Done, Vec::new());
+    }
+
+    fn spawn(&mut self, number: u32, spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
+        let worker = spawn.worker;
+        // Before anything is the function's: its number must not be given to another after a crash.
+        let synced = self.uids.sync();
+        let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
+        let result = synced
+            .and(policy)
+            .and_then(|policy| self.workers.spawn(number, spawn, descriptors, (&self.uids, policy, &self.poller)));
+        if let Err(message) = result {
+            self.reply(number, &Reply::SpawnFailed(SpawnFailed { worker, message }), Vec::new());
         }
     }
 
-    pub(super) fn hello(&mut self, number: u32, hello: &Hello) {
+    /// Greets fnd once no start is under way: then it is told of every worker there is.
+    pub(super) fn greet(&mut self) {
+        let Some((number, hello)) = self.hello.take_if(|_| !self.workers.any_starting()) else { return };
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
             let text = format!(
                 "fnd speaks protocol {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
                 hello.min, hello.max
             );
-            return self.reply(number, &Reply::Failed(text), Vec::new());
+            return self.failed(number, text);
         }
-        // Of an earlier connection; the frames to take them over come with handover.
-        self.workers.kill_all();
         self.greeted = true;
         let host = self.workers.host();
         let welcome = Welcome {
@@ -110,20 +109,18 @@ impl Spawner {
             layout: host.tree.as_ref().map_or("none", Tree::layout).to_owned(),
             missing: host.missing(),
             next_worker: self.workers.next_worker(),
-            functions_dirs: self.sources.dirs().iter().map(|dir| dir.display().to_string()).collect(),
+            functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
+            memory: host.tree.as_ref().map_or(MemoryGroups::None, Tree::memory),
         };
-        let exits = self.workers.exits();
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        if let Some(settings) = self.settings.clone() {
-            self.send_settings(0, settings);
+        for (reply, descriptors) in self.workers.held(now()) {
+            self.reply(0, &reply, descriptors);
         }
-        for exited in exits {
-            self.reply(0, &Reply::Exited(exited), Vec::new());
-        }
+        self.jobs.push_back(Job::Reload(0));
     }
 
-    pub(super) fn done(&mut self, request: u32) {
-        self.reply(request, &Reply::Done, Vec::new());
+    pub(super) fn failed(&mut self, request: u32, why: String) {
+        self.reply(request, &Reply::Failed(why), Vec::new());
     }
 
     pub(super) fn reply(&mut self, request: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
@@ -131,19 +128,8 @@ impl Spawner {
         else {
             return;
         };
-        if let Err(error) = connection.send(encode(request, reply), descriptors) {
-            self.disconnect(&error.to_string());
-        }
-    }
-
-    /// Sends a reply that holds a document, made by `body`.
-    pub(super) fn reply_document(&mut self, request: u32, document: Vec<u8>, body: impl FnOnce(Document) -> Reply) {
-        let mut beside = Vec::new();
-        match protocol::document(document, &mut beside) {
-            Ok(document) => self.reply(request, &body(document), beside),
-            Err(error) => {
-                self.reply(request, &Reply::Failed(format!("failed to pass a document: {error}")), Vec::new());
-            }
+        if let Err(error) = connection.send(&encode(request, reply), descriptors) {
+            self.disconnect(&error);
         }
     }
 }

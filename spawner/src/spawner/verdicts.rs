@@ -6,136 +6,182 @@ use super::*;
 const GO_ON: &str =
     "remove it from the manifest, or set `best_effort_limits = true` in fnd.toml (`--best-effort-limits`)";
 
-impl Spawner {
-    pub(super) fn reload(&mut self, request: u32) {
-        let myself = &self.workers.host().myself;
-        let (settings, problems) = crate::settings::read(&self.args.config, &self.args.runtimes, myself);
-        let mut reload = (request, problems, settings.files.iter().all(|file| file.trusted));
-        let request_body = JudgeRequest::Settings(settings);
-        if let Err(why) = self.judge.ask(Ticket::Settings, &request_body, crate::clock::now(), &self.poller) {
-            reload.1.push(problem("fnd", why, "check --fnd and that fnd is installed"));
-            return self.settings_read(reload, None);
+/// What is read and judged, with the request's number, in order.
+pub(super) enum Job {
+    Reload(u32),
+    Install(u32, Install),
+}
+
+/// What the judge is asked about.
+pub(super) enum Subject {
+    /// Settings: for which request, what is wrong with the files, whether they are all root's.
+    Settings(u32, Vec<Problem>, bool),
+    Function(Box<Snapshot>),
+}
+
+impl Job {
+    pub(super) fn request(&mut self) -> &mut u32 {
+        let (Self::Reload(request) | Self::Install(request, _)) = self;
+        request
+    }
+}
+
+impl Subject {
+    pub(super) fn request(&mut self) -> &mut u32 {
+        match self {
+            Self::Settings(request, ..) => request,
+            Self::Function(snapshot) => &mut snapshot.request,
         }
-        self.reloads.push_back(reload);
+    }
+}
+
+impl Spawner {
+    /// Nobody waits any more for what was asked: numbers of requests begin anew with the next fnd.
+    pub(super) fn disown(&mut self) {
+        let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
+        let reading = self.reading.iter_mut().map(|snapshot| &mut snapshot.request);
+        let jobs = self.jobs.iter_mut().map(Job::request);
+        let helpers = self.helpers.values_mut().map(|(_, (request, _))| request);
+        let tasks = self.tasks.iter_mut().map(|task| &mut task.request);
+        let judged = subjects.map(Subject::request).chain(reading).chain(jobs);
+        judged.chain(helpers).chain(tasks).for_each(|request| *request = 0);
     }
 
-    fn settings_read(&mut self, (request, mut problems, trusted): Reload, reply: Option<JudgeReply>) {
-        let (policy, document) = if let Some(JudgeReply::Settings(verdict)) = reply {
-            (verdict.policy, verdict.document.0)
-        } else {
-            if problems.is_empty() {
-                let config = self.args.config.display().to_string();
-                problems.push(problem(
-                    &config,
-                    "the judge ended while reading the settings",
-                    "report it, with the file",
-                ));
+    /// Takes the judge's answer, if it came; sees its end too.
+    pub(super) fn judge_answered(&mut self) {
+        if let Some(reply) = self.judge.answer()
+            && let Some(subject) = self.judging.take()
+        {
+            self.judged(subject, reply);
+        }
+    }
+
+    /// Takes the answer to what was asked, asks the judge what was read, and reads a little of what is to be asked next.
+    pub(super) fn judge_some(&mut self) {
+        if self.judge.deadline().is_some() {
+            self.judge_answered();
+        }
+        if self.next.is_none() {
+            self.next = self.read_some();
+        }
+        if self.judge.deadline().is_none()
+            && let Some((subject, question)) = self.next.take()
+        {
+            match self.judge.ask(&question, &self.poller) {
+                Ok(()) => self.judging = Some(subject),
+                Err(why) => self.unjudged(subject, &why, "check --fnd, and the log of fnd-spawner"),
             }
-            (None, Vec::new())
+        }
+    }
+
+    /// Says whether [`judge_some`](Self::judge_some) has something to do now.
+    pub(super) fn can_read(&self) -> bool {
+        self.next.is_none() && (self.reading.is_some() || !self.jobs.is_empty())
+    }
+
+    fn read_some(&mut self) -> Option<(Subject, JudgeRequest)> {
+        let mut snapshot = match self.reading.take() {
+            Some(snapshot) => snapshot,
+            None => match self.jobs.pop_front()? {
+                Job::Reload(request) => return Some(self.read_settings(request)),
+                Job::Install(request, install) => {
+                    self.snapshots += 1;
+                    let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
+                    match Snapshot::new(request, &install, &self.sources, staging) {
+                        Ok(snapshot) => snapshot,
+                        Err(problem) => {
+                            self.refuse(request, install.function, vec![problem], None);
+                            return None;
+                        }
+                    }
+                }
+            },
         };
-        let applied = policy.is_some() && problems.is_empty();
-        if let Some(mut policy) = policy.filter(|_| applied) {
+        match snapshot.read(&self.sources) {
+            Err(problem) => self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None),
+            Ok(false) => self.reading = Some(snapshot),
+            Ok(true) => {
+                let question = snapshot.question();
+                return Some((Subject::Function(Box::new(snapshot)), question));
+            }
+        }
+        None
+    }
+
+    fn read_settings(&mut self, request: u32) -> (Subject, JudgeRequest) {
+        let (args, myself) = (&self.args, &self.sources.myself);
+        let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
+        let trusted = settings.files.iter().all(|file| file.trusted);
+        (Subject::Settings(request, problems, trusted), JudgeRequest::Settings(settings))
+    }
+
+    fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
+        match (subject, reply) {
+            (Subject::Settings(request, problems, trusted), Some(JudgeReply::Settings(verdict))) => {
+                self.settings_read(request, problems, trusted, verdict);
+            }
+            (Subject::Function(snapshot), Some(JudgeReply::Function(verdict))) => {
+                let result = match verdict.plan {
+                    Some(plan) => self.install(&snapshot, plan),
+                    None => Err(Vec::new()),
+                };
+                match result {
+                    Ok(installed) => {
+                        let installed = Installed { document: verdict.document, ..installed };
+                        self.reply(snapshot.request, &Reply::Installed(installed), Vec::new());
+                    }
+                    Err(problems) => {
+                        let function = snapshot.install.function.clone();
+                        self.refuse(snapshot.request, function, problems, Some(verdict.document));
+                    }
+                }
+            }
+            (subject, _) => {
+                let help = "simplify the file; if that does not help, report it with the file";
+                self.unjudged(subject, "the judge ended while reading this file", help);
+            }
+        }
+    }
+
+    fn unjudged(&mut self, subject: Subject, why: &str, help: &str) {
+        match subject {
+            Subject::Settings(request, mut problems, trusted) => {
+                problems.push(problem(&self.args.config.display().to_string(), why, help));
+                let verdict = SettingsVerdict { policy: None, document: Bytes::default() };
+                self.settings_read(request, problems, trusted, verdict);
+            }
+            Subject::Function(snapshot) => {
+                let problems = vec![problem(&snapshot.shown, why, help)];
+                self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
+            }
+        }
+    }
+
+    fn settings_read(&mut self, request: u32, problems: Vec<Problem>, trusted: bool, verdict: SettingsVerdict) {
+        let policy = verdict.policy.filter(|_| problems.is_empty());
+        let applied = policy.is_some();
+        if let Some(mut policy) = policy {
             // Who can write the settings may not let functions be other users unless that is root anyway.
             policy.allow_root &= trusted;
             policy.allow_users.retain(|_| trusted);
             self.policy = Some(policy);
         }
-        let settings = SettingsRead { document: Document::Inline(Bytes(document)), problems, applied };
-        self.settings = Some(settings.clone());
-        self.send_settings(request, settings);
+        let settings = SettingsRead { document: verdict.document, problems, applied };
+        self.reply(request, &Reply::Settings(settings), Vec::new());
     }
 
-    pub(super) fn send_settings(&mut self, request: u32, settings: SettingsRead) {
-        let SettingsRead { document: Document::Inline(Bytes(document)), problems, applied } = settings else {
-            return;
-        };
-        self.reply_document(request, document, |document| {
-            Reply::Settings(SettingsRead { document, problems, applied })
-        });
+    fn refuse(&mut self, request: u32, function: FunctionName, problems: Vec<Problem>, document: Option<Bytes>) {
+        self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
     }
 
-    pub(super) fn talk_to_judge(&mut self, now: Duration) {
-        for (ticket, reply) in self.judge.work(now, &self.poller) {
-            match ticket {
-                Ticket::Settings => {
-                    if let Some(reload) = self.reloads.pop_front() {
-                        self.settings_read(reload, reply);
-                    }
-                }
-                Ticket::Function(number) => {
-                    if let Some(snapshot) = self.installer.judging.remove(&number) {
-                        self.judged(&snapshot, reply);
-                        snapshot.discard();
-                    }
-                }
-            }
-        }
-    }
-
-    pub(super) fn install_some(&mut self, now: Duration) {
-        // Without a policy installs wait; with too many verdicts outstanding they do, too.
-        for _ in 0..16 {
-            if self.policy.is_none() || self.judge.in_flight() >= IN_FLIGHT_MAX {
-                return;
-            }
-            match self.installer.turn(&self.sources, &self.workers.host().places) {
-                Turn::Idle | Turn::Busy => return,
-                Turn::Refused(request, problem) => self.refuse(request.0, request.1.function, vec![problem], None),
-                Turn::Judge(number, function) => {
-                    let request = JudgeRequest::Function(function);
-                    let asked = self.judge.ask(Ticket::Function(number), &request, now, &self.poller);
-                    if let Err(why) = asked
-                        && let Some(snapshot) = self.installer.judging.remove(&number)
-                    {
-                        self.refuse_source(&snapshot, &why, "check the log of fnd-spawner");
-                        snapshot.discard();
-                    }
-                }
-            }
-        }
-    }
-
-    fn refuse_source(&mut self, snapshot: &Snapshot, why: &str, help: &str) {
-        let (request, install) = &snapshot.request;
-        self.refuse(*request, install.function.clone(), vec![problem(&snapshot.shown, why, help)], None);
-    }
-
-    fn refuse(&mut self, request: u32, function: FunctionName, problems: Vec<Problem>, document: Option<Vec<u8>>) {
-        let Some(document) = document else {
-            return self.reply(request, &Reply::Refused(Refused { function, problems, document: None }), Vec::new());
-        };
-        self.reply_document(request, document, |document| {
-            Reply::Refused(Refused { function, problems, document: Some(document) })
-        });
-    }
-
-    fn judged(&mut self, snapshot: &Snapshot, reply: Option<JudgeReply>) {
-        let Some(JudgeReply::Function(verdict)) = reply else {
-            let help = "simplify the file; if that does not help, report it with the file";
-            return self.refuse_source(snapshot, "the judge ended while reading this file", help);
-        };
-        let (request, install) = snapshot.request.clone();
-        let document = verdict.document.0;
-        let Some(plan) = verdict.plan else {
-            return self.refuse(request, install.function, Vec::new(), Some(document));
-        };
-        match self.install(snapshot, &install, plan) {
-            Err(problems) => self.refuse(request, install.function, problems, Some(document)),
-            Ok(installed) => {
-                self.reply_document(request, document, |document| {
-                    Reply::Installed(Installed { document, ..installed })
-                });
-            }
-        }
-    }
-
-    fn install(&mut self, snapshot: &Snapshot, install: &Install, mut plan: Plan) -> Result<Installed, Vec<Problem>> {
+    fn install(&mut self, snapshot: &Snapshot, mut plan: Plan) -> Result<Installed, Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");
         let policy = self.policy.as_ref().ok_or_else(unread)?;
         let host = self.workers.host();
-        if let Some(why) = policy::insane(&plan, &install.function, &snapshot.names()) {
+        let function = &snapshot.install.function;
+        if let Some(why) = policy::insane(&plan, function, snapshot.holds(&plan.entry)) {
             return Err(one(why, "correct the manifest"));
         }
         let (interpreter, mut warnings) =
@@ -148,8 +194,8 @@ impl Spawner {
             warnings.push(problem(shown, message, "it is not in force"));
         }
         let range = host.myself.root().then_some(policy.uid_range);
-        let assigned = self.uids.assign(&install.function, range, host.myself.uid);
-        let (id, uid) = assigned.map_err(|error| one(chain(&error), "see [users] in fnd.toml"))?;
+        let assigned = self.uids.assign(function, range, host.myself.uid);
+        let (id, uid) = assigned.map_err(|why| one(why, "see [users] in fnd.toml"))?;
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
@@ -161,18 +207,18 @@ impl Spawner {
         let help = "check the state directory and the room on its disk";
         let written = stored.failed("install it").map_err(|why| one(why, help))?;
         if written && self.sync_at.is_none() {
-            self.sync_at = Some(crate::clock::now() + SYNC_AFTER);
+            self.sync_at = Some(now() + SYNC_AFTER);
         }
         self.workers.retire(id, Some(version));
         Ok(Installed {
-            function: install.function.clone(),
+            function: function.clone(),
             id,
             version,
             load_key,
             interpreter: interpreter.real,
-            uid: identity.map_or(self.workers.host().myself.uid, |identity| identity.uid),
+            uid: identity.map_or(self.sources.myself.uid, |identity| identity.uid),
             warnings,
-            document: Document::Descriptor,
+            document: Bytes::default(),
         })
     }
 }

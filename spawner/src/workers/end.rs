@@ -3,33 +3,30 @@
 use super::*;
 
 impl Workers {
-    /// Reads a launcher's answers, and sends what waits for it.
+    /// Reads a launcher's answers, and sends what waits for it; at its end, starts it did not answer failed.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
         loop {
             let Some(launcher) = self.launchers.get_mut(&number) else { return };
+            let waited = launcher.channel.waiting() > 0;
             let flushed = launcher.channel.flush();
+            if waited && launcher.channel.waiting() == 0 {
+                poller.change(&launcher.channel, Token::Launcher(number), (true, false));
+            }
             match launcher.channel.receive() {
-                Ok(Some(frame)) if !frame.bytes.is_empty() => self.answered(frame, poller, out),
+                Ok(Some(frame)) => self.answered(frame, poller, out),
                 Ok(None) if flushed.is_ok() => return,
-                _ => {
-                    // It ended or broke: what it had begun to start is settled when its end is seen.
-                    launcher.child.signal(Signal::KILL);
-                    return;
-                }
+                _ => return self.launcher_ended(number, out),
             }
         }
     }
 
     pub(super) fn answered(&mut self, mut frame: Frame, poller: &Poller, out: &mut Outbox) {
-        let Ok((id, (pid, (step, errno)))) = Answer::from_wire(&frame.bytes) else {
-            return;
-        };
+        let Ok((id, (pid, why))) = Answer::from_wire(&frame.bytes) else { return };
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Starting { request, ends } = &mut worker.stage else { return };
-        let (request, ends) = (*request, std::mem::take(ends));
+        let Stage::Starting { request } = worker.stage else { return };
         match child {
-            Some(child) if errno == 0 => {
+            Some(child) if why.is_empty() => {
                 for signal in std::mem::take(&mut worker.early) {
                     worker.signal(&child, signal, self.host.containment);
                 }
@@ -43,10 +40,11 @@ impl Workers {
                 };
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
-                out.push((request, Reply::Spawned(spawned), ends));
+                worker.left.pid = pid;
+                out.push((request, Reply::Spawned(spawned), worker.copies()));
                 if let Err(error) = watched {
                     crate::log!("failed to watch {}: {error}; it is killed", WorkerId(id));
-                    self.kill(WorkerId(id));
+                    self.signal(WorkerId(id), Signal::KILL);
                 }
             }
             child => {
@@ -54,8 +52,7 @@ impl Workers {
                     // It exits right after its step failed, or died before it could say more.
                     let _ = reap::wait(&child);
                 }
-                let error = CloneError::at(usize::try_from(step).unwrap_or(0), errno);
-                self.failed(id, request, error.to_string(), out);
+                self.failed(id, request, why, out);
             }
         }
     }
@@ -73,15 +70,14 @@ impl Workers {
     pub(super) fn release_launcher(&mut self, number: u64) {
         if let Some(launcher) = self.launchers.get_mut(&number) {
             launcher.live = launcher.live.saturating_sub(1);
-            launcher.idle_since = crate::clock::now();
+            launcher.idle_since = now();
         }
     }
 
-    /// A launcher ended: its answers that came are read, starts it did not answer failed.
-    pub fn launcher_ended(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
-        self.launcher_ready(number, poller, out);
+    fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        let _ = reap::ended(&launcher.child);
+        launcher.child.signal(Signal::KILL); // where it broke
+        let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
             _ => None,
@@ -103,37 +99,42 @@ impl Workers {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Running { child, report } = &mut worker.stage else { return };
         let Some(mut ended) = reap::ended(child) else { return };
+        // The launcher may still hold a copy: closing ours would not end the watch, and the wait would return at once for ever.
+        poller.remove(&child.pidfd);
         let mut stragglers = false;
         if let Some(report) = report.take() {
             // The init wrote it before it ended; one that was killed did not, and its own end stands for the function's.
-            if let Ok((status, left)) = crate::contain::record(&mut File::from(report)) {
-                ended.status = crate::contain::status(status);
-                stragglers = left != 0;
+            let frame = Channel::new(report).receive().ok().flatten();
+            if let Some(report) = frame.and_then(|frame| Report::from_wire(&frame.bytes).ok()) {
+                (ended.status, stragglers) = report;
             }
         }
-        let populated = worker.leaf.as_ref().is_some_and(Leaf::populated);
-        worker.stage = Stage::Draining { ended, stragglers: stragglers || populated };
-        if let Some(leaf) = worker.leaf.as_ref().filter(|_| populated) {
-            let _ = poller.add(&leaf.events, Token::Leaf(id));
-            if let Err(error) = leaf.kill() {
-                crate::log!("failed to kill what {} left: {error}", WorkerId(id));
-            }
-        }
+        worker.stage = Stage::Draining { ended, stragglers };
         self.leaf_changed(id, poller, out);
     }
 
     /// A leaf may be empty now.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Draining { ended, stragglers } = worker.stage else { return };
+        let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
-        if let Some(leaf) = &worker.leaf {
-            if leaf.populated() {
+        if let Some(leaf) = &mut worker.leaf {
+            let looked = leaf.populated();
+            if looked == Some(true) {
                 return;
             }
             usage = leaf.usage(); // before it is removed
-            poller.remove(&leaf.events);
-            if let Err(error) = leaf.remove() {
+            // Trying costs less than looking: mostly nothing is left in it.
+            let mut removed = leaf.remove();
+            if looked.is_none() && removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
+                let watched = leaf.open_events().and_then(|events| poller.add(events, Token::Leaf(id)));
+                *stragglers |= leaf.populated() != Some(false);
+                removed = leaf.kill().and(watched);
+                if removed.is_ok() {
+                    return self.leaf_changed(id, poller, out); // it may have become empty before it was watched
+                }
+            }
+            if let Err(error) = removed {
                 crate::log!("failed to remove the cgroup of {}: {error}", WorkerId(id));
             }
         }
@@ -149,12 +150,13 @@ impl Workers {
             oom_shared: usage.oom_kills.is_none() && worker.shared,
             pids_refused: now.pids_refused.saturating_sub(worker.before.pids_refused),
             throttled_us: now.throttled_us.saturating_sub(worker.before.throttled_us),
-            stragglers,
+            stragglers: *stragglers,
+            late: None,
         };
-        worker.leaf = None;
-        worker.stage = Stage::Ended(exited.clone());
+        worker.over(exited.clone());
         let number = worker.launcher;
         self.release_launcher(number);
+        self.bound_kept();
         out.push((0, Reply::Exited(exited), Vec::new()));
     }
 }

@@ -6,18 +6,21 @@
 //! ```
 
 mod end;
+mod held;
 mod signals;
 mod start;
 
 use crate::cgroup::{self, Counters, Group, Leaf, Tree};
-use crate::clone::{self, Child, CloneError, Exec};
-use crate::environment::{self, Attempt};
-use crate::launcher::{self, ARGUMENTS_MAX, Answer, Lines, Spec};
+use crate::clock::now;
+use crate::clone::{self, Child, Exec};
+use crate::contain::Report;
+use crate::environment;
+use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
-use crate::places::{self, Places};
+use crate::places::Places;
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
-use crate::protocol::{self, Channel, Frame};
+use crate::protocol::{Channel, Frame};
 use crate::reap::{self, Ended};
 use crate::sandbox::identity::Identity;
 use crate::sandbox::rlimits;
@@ -26,6 +29,7 @@ use fnd_core::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_core::ids::{FunctionId, FunctionName, Version, WorkerId};
 use fnd_core::plan::{Plan, Policy};
 use fnd_core::wire::{Bytes, Wire as _};
+use held::Left;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -34,19 +38,19 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a launcher stays after its last worker.
 const IDLE: Duration = Duration::from_secs(10);
-/// How soon the v1 OOM counter is looked at again: the kernel tells before it kills, and counts when it kills.
-const OOM_AGAIN: Duration = Duration::from_millis(5);
+/// How soon, and for how long, the v1 OOM counter is looked at again: the kernel tells before it kills, and counts when it
+/// kills.
+const OOM_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// Answers and reports on their way to fnd: the request answered (0: none), the reply, its descriptors.
 pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
 /// What starting needs from outside.
-#[derive(Debug)]
 pub struct Host {
     /// Directories.
     pub places: Places,
@@ -70,7 +74,6 @@ impl Host {
     }
 }
 
-#[derive(Debug)]
 struct Launcher {
     function: FunctionId,
     version: Version,
@@ -86,15 +89,14 @@ struct Launcher {
     stopping: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Active {
     group: Option<Group>,
     oom: Option<OwnedFd>,
-    oom_seen: u64,
-    look_again: Option<(Duration, u8)>,
+    /// Until when a kill is looked for after memory ran out.
+    oom_until: Option<Duration>,
 }
 
-#[derive(Debug)]
 struct Worker {
     function: FunctionId,
     launcher: u64,
@@ -103,19 +105,18 @@ struct Worker {
     shared: bool,
     /// Signals that came before the process did.
     early: Vec<Signal>,
+    left: Left,
     stage: Stage,
 }
 
-#[derive(Debug)]
 enum Stage {
-    Starting { request: u32, ends: Vec<OwnedFd> },
+    Starting { request: u32 },
     Running { child: Child, report: Option<OwnedFd> },
     Draining { ended: Ended, stragglers: bool },
-    Ended(Exited),
+    Ended { exited: Exited, lasted: Duration, at_ms: u64 },
 }
 
 /// All launchers and workers.
-#[derive(Debug)]
 pub struct Workers {
     host: Host,
     launchers: BTreeMap<u64, Launcher>,
@@ -123,6 +124,8 @@ pub struct Workers {
     active: HashMap<FunctionId, Active>,
     launcher_count: u64,
     next: u64,
+    /// File of the ends of an earlier spawner, while some of them are not acknowledged.
+    kept: Option<PathBuf>,
 }
 
 impl Workers {
@@ -135,6 +138,7 @@ impl Workers {
             active: HashMap::new(),
             launcher_count: 0,
             next: 1,
+            kept: None,
         }
     }
 
@@ -161,18 +165,11 @@ impl Workers {
         running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(worker)))).collect()
     }
 
-    /// Returns the exits nobody acknowledged.
-    pub fn exits(&self) -> Vec<Exited> {
-        let exit = |worker: &Worker| {
-            if let Stage::Ended(exited) = &worker.stage { Some(exited.clone()) } else { None }
-        };
-        self.workers.values().filter_map(exit).collect()
-    }
-
     /// Forgets an exit.
     pub fn acknowledge(&mut self, id: WorkerId) {
         if self.workers.get(&id.0).is_some_and(Worker::is_over) {
             self.workers.remove(&id.0);
+            self.forget_kept();
         }
     }
 
@@ -190,12 +187,12 @@ impl Workers {
 
     /// Ends launchers that were idle long enough, and looks again where that is due.
     pub fn tick(&mut self, now: Duration) {
-        self.look_for_oom();
+        self.look_for_oom(now);
         for launcher in self.launchers.values_mut() {
             if launcher.live == 0 && now >= launcher.ends_at() && !launcher.stopping {
                 // Its own end, not the end of its socket: that would kill a newer version's workers.
-                let stop = (0u64, fnd_core::frame::Document::Inline(Bytes(Vec::new())));
-                if launcher.channel.send(stop.to_wire(), Vec::new()).is_err() {
+                let stop: Order = (0, (Vec::new(), Vec::new()));
+                if launcher.channel.send(&stop.to_wire(), Vec::new()).is_err() {
                     launcher.child.signal(Signal::KILL);
                 }
                 (launcher.retired, launcher.stopping) = (true, true);
@@ -206,14 +203,23 @@ impl Workers {
     /// Returns when [`tick`](Self::tick) is due.
     pub fn deadline(&self) -> Option<Duration> {
         let idle = self.launchers.values().filter(|launcher| launcher.live == 0 && !launcher.stopping);
-        let looks = self.active.values().filter_map(|active| active.look_again.map(|(at, _)| at));
+        let looks = self.active.values().filter_map(|active| active.oom_until).map(|_| now() + OOM_AGAIN.0);
         idle.map(Launcher::ends_at).chain(looks).min()
+    }
+
+    /// Waits for those that were killed.
+    pub fn wait(&self) {
+        for worker in self.workers.values() {
+            if let Stage::Running { child, .. } = &worker.stage {
+                let _ = reap::wait(child);
+            }
+        }
     }
 
     /// Kills every worker.
     pub fn kill_all(&mut self) {
         for (id, _) in self.running() {
-            self.kill(id);
+            self.signal(id, Signal::KILL);
         }
     }
 }
@@ -221,7 +227,7 @@ impl Workers {
 impl Worker {
     /// Says whether its end was told.
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Ended(_))
+        matches!(self.stage, Stage::Ended { .. })
     }
 }
 

@@ -3,17 +3,8 @@
 use super::*;
 
 impl Workers {
-    /// Sends SIGTERM to every process of a worker.
-    pub fn term(&mut self, id: WorkerId) {
-        self.signal(id, Signal::TERM);
-    }
-
-    /// Kills every process of a worker.
-    pub fn kill(&mut self, id: WorkerId) {
-        self.signal(id, Signal::KILL);
-    }
-
-    pub(super) fn signal(&mut self, id: WorkerId, signal: Signal) {
+    /// Sends SIGTERM or SIGKILL to every process of a worker; one that is gone needs none.
+    pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
         let Some(worker) = self.workers.get_mut(&id.0) else {
             return;
@@ -25,38 +16,30 @@ impl Workers {
         }
     }
 
-    /// Memory of a v1 group ran out: there is no `oom.group`, so what is left of the only worker is killed here. With more
-    /// than one it can't be told whose process the kernel chose.
+    /// Memory of a v1 group ran out.
     pub fn oom(&mut self, function: u64) {
         let Ok(function) = u32::try_from(function) else { return };
         if let Some(active) = self.active.get_mut(&FunctionId(function)) {
-            if let Some(oom) = &active.oom {
-                let _ = rustix::io::read(oom, &mut [0; 8]); // only to make it unreadable
-            }
-            active.look_again = Some((crate::clock::now(), 20));
+            let _ = active.oom.as_ref().map(|oom| rustix::io::read(oom, &mut [0; 8])); // only to make it unreadable
+            active.oom_until = Some(now() + OOM_AGAIN.1);
         }
-        self.look_for_oom();
     }
 
-    pub(super) fn look_for_oom(&mut self) {
-        let now = crate::clock::now();
+    /// There is no `oom.group` in v1, so what the kernel left of the only worker is killed here. With more than one it can't
+    /// be told whose process it chose.
+    pub(super) fn look_for_oom(&mut self, now: Duration) {
         for (function, active) in &mut self.active {
-            let Some((_, tries)) = active.look_again.filter(|(at, _)| *at <= now) else {
-                continue;
-            };
-            let kills = active.group.as_ref().map_or(0, |group| group.counters().oom_kills);
-            if kills == active.oom_seen {
-                active.look_again = tries.checked_sub(1).map(|left| (now + OOM_AGAIN, left));
-                continue;
-            }
-            (active.oom_seen, active.look_again) = (kills, None);
-            let is_running =
+            let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
+            let running =
                 |worker: &&Worker| worker.function == *function && matches!(worker.stage, Stage::Running { .. });
-            let mut running = self.workers.values().filter(is_running);
-            if let (Some(only), None) = (running.next(), running.next())
-                && let Some(leaf) = &only.leaf
-            {
-                let _ = leaf.kill(); // one that is gone already needs none
+            let mut running = self.workers.values().filter(running);
+            let (only, another) = (running.next(), running.next());
+            let killed = only.is_some_and(|only| group.counters().oom_kills > only.before.oom_kills);
+            if killed && another.is_none() {
+                let _ = only.and_then(|only| only.leaf.as_ref()).map(Leaf::kill); // one that is gone already needs none
+            }
+            if killed || only.is_none() || another.is_some() || now >= until {
+                active.oom_until = None;
             }
         }
     }

@@ -10,7 +10,7 @@ impl Workers {
     pub fn spawn(
         &mut self,
         request: u32,
-        spawn: &Spawn,
+        spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Poller),
     ) -> Result<(), String> {
@@ -21,7 +21,12 @@ impl Workers {
         }
         self.next = id + 1;
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
-        let given = given(spawn, &mut descriptors)?;
+        let mut given = spawn.environment;
+        if let Some((name, _)) =
+            given.iter().find(|(name, value)| !environment::may_be_given(name) || value.0.contains(&0))
+        {
+            return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()));
+        }
         let mut take = |wanted: bool| {
             if wanted { descriptors.pop_front().map(Some).ok_or("a descriptor is missing") } else { Ok(None) }
         };
@@ -35,55 +40,60 @@ impl Workers {
         let dirs = self.host.places.of(&name.file_form());
         let files = dirs.for_attempt(spawn.invocation, id, owner).failed("make the attempt's files")?;
         if let Some(previous) = previous {
-            let _ = fs::remove_file(&files.previous); // of the attempt before
-            File::create_new(&files.previous)
-                .and_then(|mut copy| protocol::copy_file(previous, &mut copy, launcher.plan.limits.result))
-                .and_then(|_| places::own(&files.previous, owner))
-                .failed("copy the previous result")?;
+            let path =
+                files.give_previous(previous, launcher.plan.limits.result, owner).failed("copy the previous result")?;
+            given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
         }
-        let attempt = Attempt {
-            plan: &launcher.plan,
-            code: dirs.version(&spawn.version).join("code"),
-            dirs,
-            user: &launcher.user,
-            files: &files,
-            previous: spawn.previous,
-            given: &given,
-            zone: &self.host.zone,
-        };
-        let lines: Lines = (attempt.argv(), attempt.environment());
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let code = dirs.version(&spawn.version).join("code");
+        let values = [
+            ("{entry}", text(&code.join(&launcher.plan.entry))),
+            ("{code}", text(&code)),
+            ("{tmp}", text(&files.tmp)),
+            ("{result}", text(&files.result)),
+            ("{state}", text(&dirs.home)),
+            ("{cache}", text(&dirs.cache)),
+            ("{credentials}", text(&dirs.credentials)),
+            ("{bindings}", text(&dirs.bindings)),
+            ("{user}", launcher.user.clone()),
+            ("{zone}", self.host.zone.clone()),
+        ];
+        let order: Order = (id, environment::lines(&launcher.plan, &values, given));
         let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());
-        let leaf = group.map(|group| Leaf::make(&group.dir, &format!("w{id}"))).transpose();
-        let leaf = leaf.failed("make the attempt's cgroup")?;
+        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().failed("make the attempt's cgroup")?;
+        let (leaf, leaf_dir) = made.unzip();
         let before = group.map(Group::counters).unwrap_or_default();
         let sent = (|| {
+            let piped = input.as_ref().map_or(Ok(false), is_pipe)?;
             let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
             let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
             let (error_read, error_write) = pipe_with(PipeFlags::CLOEXEC)?;
             // Otherwise opening /dev/stdin or `echo >/dev/stderr`, which opens it again, is refused.
-            for fd in [&input, &out_write, &error_write] {
-                give_pipe(fd, owner)?;
+            if let Some(owner) = owner {
+                for fd in [&out_write, &error_write].into_iter().chain(piped.then_some(&input)) {
+                    std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid))?;
+                }
             }
-            let mut ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
-            let mut order = Vec::new();
-            if let Some(leaf) = &leaf {
-                order.push(leaf.dir.try_clone()?);
-                ends.push(leaf.kill_end.try_clone()?);
+            let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).collect();
+            launcher.channel.send(&order.to_wire(), beside)?;
+            if launcher.channel.waiting() > 0 {
+                poller.change(&launcher.channel, Token::Launcher(number), (true, true));
             }
-            order.extend([input, out_write, error_write]);
-            let document = protocol::document(lines.to_wire(), &mut order)?;
-            launcher.channel.send((id, document).to_wire(), order)?;
-            Ok::<_, io::Error>(ends)
+            Ok::<_, io::Error>(vec![out_read, error_read, OwnedFd::from(files.result_file)])
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // empty
         }
-        let stage = Stage::Starting { request, ends: sent.failed("order the start")? };
+        let began = now();
+        let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
+        let left = Left::new(spawn.note, sent.failed("order the start")?, (began, until));
+        let stage = Stage::Starting { request };
         launcher.live += 1;
         let function = spawn.function;
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        self.workers.insert(id, Worker { function, launcher: number, leaf, before, shared, early: Vec::new(), stage });
+        self.workers
+            .insert(id, Worker { function, launcher: number, leaf, before, shared, early: Vec::new(), left, stage });
         Ok(())
     }
 
@@ -114,9 +124,7 @@ impl Workers {
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
-        if let Some(Err(failed)) = group.map(|group| group.apply(&plan.limits)) {
-            let text: Vec<String> = failed.into_iter().map(|(limit, why)| format!("`{limit}`: {why}")).collect();
-            let text = text.join("; ");
+        if let Some(Err(text)) = group.map(|group| group.apply(&plan.limits)) {
             if !self.host.best_effort && !policy.best_effort_limits {
                 return Err(format!("a limit can't be enforced: {text}"));
             }
@@ -142,7 +150,7 @@ impl Workers {
         let number = self.launcher_count;
         let (channel, child) = start_launcher(spec, number, poller).failed("start the function's launcher")?;
         self.retire(function, Some(version));
-        let idle_since = crate::clock::now();
+        let idle_since = now();
         let launcher = Launcher {
             function,
             version,
@@ -165,7 +173,7 @@ impl Workers {
             return Ok(Active::default());
         };
         let group = tree.group(name)?;
-        let mut active = Active { oom_seen: group.counters().oom_kills, ..Active::default() };
+        let mut active = Active::default();
         if let Some(memory) = group.v1_memory() {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let control = File::open(memory.join("memory.oom_control"))?;
@@ -181,30 +189,15 @@ impl Workers {
 }
 
 fn start_launcher(spec: Spec, number: u64, poller: &Poller) -> io::Result<(Channel, Child)> {
-    let (ours, theirs) = protocol::pair()?;
+    let (channel, theirs) = Channel::pair()?;
     let leaf = spec.group.as_ref().map(|group| File::open(group.join("l"))).transpose()?;
     let leaf = leaf.as_ref().map(|leaf| leaf.as_fd());
-    let child = clone::fork(leaf, false, 0, move || launcher::run(spec, &theirs))?;
-    let channel = Channel::new(ours)?;
+    let child = clone::fork(leaf, false, 0, move || launcher::run(spec, theirs))?;
     poller.add(&channel, Token::Launcher(number))?;
-    poller.add(&child.pidfd, Token::LauncherEnd(number))?;
     Ok((channel, child))
 }
 
-/// Gives a pipe to its user; what else fnd passed stays whose it is.
-fn give_pipe(fd: &OwnedFd, owner: Option<&Identity>) -> io::Result<()> {
-    let pipe = rustix::fs::fstat(fd)?.st_mode & libc::S_IFMT == libc::S_IFIFO;
-    owner.filter(|_| pipe).map_or(Ok(()), |owner| std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid)))
-}
-
-fn given(spawn: &Spawn, descriptors: &mut VecDeque<OwnedFd>) -> Result<Vec<(String, Bytes)>, String> {
-    let bytes = protocol::contents(spawn.environment.clone(), descriptors, ARGUMENTS_MAX);
-    let given = Vec::<(String, Bytes)>::from_wire(&bytes.failed("read the environment")?);
-    let given = given.failed("read the environment")?;
-    for (name, value) in &given {
-        if !environment::may_be_given(name) || value.0.contains(&0) {
-            return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()));
-        }
-    }
-    Ok(given)
+/// Says whether a descriptor is a pipe, which is given to its user; what else fnd passed stays whose it is.
+fn is_pipe(fd: &OwnedFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(fd)?.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }

@@ -11,12 +11,12 @@
 )]
 
 use fnd_core::frame::{
-    Document, Exited, Hello, Install, Installed, Problem, Reply, Request, Spawn, Spawned, Welcome, decode, encode,
+    Exited, Hello, Install, Installed, Problem, Reply, Request, Spawn, Spawned, Welcome, decode, encode,
 };
 use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
-use fnd_core::wire::{Bytes, Wire as _};
+use fnd_core::wire::Bytes;
 use fnd_spawner::clock::now;
-use fnd_spawner::protocol;
+use fnd_spawner::protocol::Channel;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Write as _};
@@ -30,7 +30,7 @@ use std::time::Duration;
 pub struct Harness {
     pub dir: tempfile::TempDir,
     pub child: Child,
-    socket: Option<OwnedFd>,
+    socket: Option<Channel>,
     pub welcome: Welcome,
     requests: u32,
     worker: u64,
@@ -78,7 +78,7 @@ pub struct Options {
 
 pub enum Outcome {
     Installed(Installed),
-    Refused(Vec<Problem>, Option<Document>),
+    Refused(Vec<Problem>, Option<Bytes>),
 }
 
 impl Harness {
@@ -93,7 +93,7 @@ impl Harness {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         fs::write(dir.path().join("etc/fnd.toml"), options.config).unwrap();
-        let (ours, theirs) = protocol::pair().unwrap();
+        let (theirs, ours) = Channel::pair().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_fnd-spawner"));
         let path = |name: &str| dir.path().join(name);
         if let Some(uid) = options.uid {
@@ -114,7 +114,7 @@ impl Harness {
             command.arg("--best-effort-limits");
         }
         // A copy without close-on-exec, at a number the child is told.
-        let passed = rustix::io::dup(&theirs).unwrap();
+        let passed = rustix::io::dup(theirs.as_fd()).unwrap();
         if options.listen {
             command.arg("--socket").arg(path("spawner.sock"));
         } else {
@@ -126,7 +126,7 @@ impl Harness {
         let mut harness = Self {
             dir,
             child,
-            socket: Some(ours),
+            socket: Some(Channel::new(ours)),
             welcome: Welcome {
                 protocol: 0,
                 version: String::new(),
@@ -135,6 +135,7 @@ impl Harness {
                 missing: Vec::new(),
                 next_worker: WorkerId(1),
                 functions_dirs: Vec::new(),
+                memory: fnd_core::frame::MemoryGroups::None,
             },
             requests: 0,
             worker: 0,
@@ -163,7 +164,7 @@ impl Harness {
 
     pub fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> u32 {
         self.requests += 1;
-        protocol::send(self.socket.as_ref().unwrap().as_fd(), &encode(self.requests, request), &descriptors).unwrap();
+        self.socket.as_mut().unwrap().send(&encode(self.requests, request), descriptors).unwrap();
         self.requests
     }
 
@@ -177,14 +178,13 @@ impl Harness {
             }
             let left = deadline.saturating_sub(now());
             assert!(!left.is_zero(), "no such reply within 20 s; got {:?}", self.pending);
-            let socket = self.socket.as_ref().unwrap();
+            let socket = self.socket.as_mut().unwrap();
             let timeout = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
-            let mut polled = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
+            let mut polled = [rustix::event::PollFd::new(&*socket, rustix::event::PollFlags::IN)];
             if rustix::event::poll(&mut polled, Some(&timeout)).unwrap() == 0 {
                 continue;
             }
-            let frame = protocol::receive(socket.as_fd()).unwrap();
-            assert!(!frame.bytes.is_empty(), "the spawner ended");
+            let frame = socket.receive().expect("the spawner ended").unwrap();
             let (number, reply) = decode(&frame.bytes).unwrap();
             self.pending.push_back((number, reply, frame.descriptors));
         }
@@ -248,7 +248,6 @@ impl Harness {
         let list: Vec<(String, Bytes)> =
             given.iter().map(|(n, v)| ((*n).to_owned(), Bytes(v.as_bytes().to_vec()))).collect();
         let mut descriptors = Vec::new();
-        let environment = protocol::document(list.to_wire(), &mut descriptors).unwrap();
         for bytes in [files.0, files.1].into_iter().flatten() {
             let mut file = File::from(rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
             file.write_all(bytes).unwrap();
@@ -260,9 +259,11 @@ impl Harness {
             function: installed.id,
             version: installed.version,
             invocation,
-            environment,
+            environment: list,
             input: files.0.is_some(),
             previous: files.1.is_some(),
+            lasts_ms: 0,
+            note: Bytes::default(),
         };
         let number = self.send(&Request::Spawn(spawn), descriptors);
         (self.worker, number)
@@ -276,9 +277,11 @@ impl Harness {
             function: installed.id,
             version: installed.version,
             invocation: InvocationId(u128::from(self.worker)),
-            environment: Document::Inline(Bytes(Vec::<(String, Bytes)>::new().to_wire())),
+            environment: Vec::new(),
             input: true,
             previous: false,
+            lasts_ms: 0,
+            note: Bytes::default(),
         };
         let number = self.send(&Request::Spawn(spawn), vec![input]);
         (self.worker, number)
@@ -296,7 +299,7 @@ impl Harness {
         let (Reply::Exited(exited), _) = self.wait(fits) else { unreachable!() };
         // A spawner that was told to stop may be gone by now.
         let frame = encode(0, &Request::Acknowledge(WorkerId(worker)));
-        let _ = protocol::send(self.socket.as_ref().unwrap().as_fd(), &frame, &[]);
+        let _ = self.socket.as_mut().unwrap().send(&frame, Vec::new());
         exited
     }
 

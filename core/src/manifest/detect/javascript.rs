@@ -8,6 +8,7 @@ use super::{Handler, line_of};
 pub(super) fn handler(text: &str) -> Option<Handler> {
     let words = words(text);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
+    let last_fetch = words.iter().rposition(|(_, word)| *word == "fetch");
     for (index, (position, first)) in words.iter().enumerate() {
         let found = |what, http| {
             Some(Handler {
@@ -21,10 +22,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
             ("export", "default") if alone => match word(index + 2) {
                 "function" | "async" | "(" => return found("export default function", false),
                 // `export default { fetch }`: somewhere in the braces.
-                "{" if words
-                    .get(index..)
-                    .is_some_and(|rest| rest.iter().any(|(_, word)| *word == "fetch")) =>
-                {
+                "{" if last_fetch.is_some_and(|at| at > index) => {
                     return found("export default { fetch }", true);
                 }
                 name if word(index + 3) == "=" && word(index + 4) == ">" && is_name(name) => {
@@ -75,12 +73,20 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     // Depth of braces at which each template we are in goes on.
     let mut templates: Vec<u32> = Vec::new();
     let mut depth = 0_u32;
+    // Where the line ends in which a regular expression did not: looked for once, or a long line takes for ever.
+    let mut no_regex = 0;
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         let rest = text.get(at..).unwrap_or_default();
         let width = match c {
             '/' if rest.starts_with("//") => until(rest, "\n"),
             '/' if rest.starts_with("/*") => until(rest, "*/") + 2,
-            '/' if begins_regex(result.last().map(|(_, word)| *word)) => regex(rest),
+            '/' if at >= no_regex && begins_regex(result.last().map(|(_, word)| *word)) => match regex(rest) {
+                Some(width) => width,
+                None => {
+                    no_regex = at + until(rest, "\n");
+                    1
+                }
+            },
             '"' | '\'' => string(rest, c),
             '`' => template(rest, 1, &mut templates, depth),
             '}' if templates.last() == Some(&depth) => {
@@ -146,21 +152,22 @@ fn string(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-fn regex(rest: &str) -> usize {
+/// Returns the length of a regular expression; nothing where the line ends before it does.
+fn regex(rest: &str) -> Option<usize> {
     let mut escaped = false;
     let mut class = false;
     for (at, c) in rest.char_indices().skip(1) {
         match c {
-            '\n' => return 1,
+            '\n' => return None,
             _ if escaped => escaped = false,
             '\\' => escaped = true,
             '[' => class = true,
             ']' => class = false,
-            '/' if !class => return at + 1,
+            '/' if !class => return Some(at + 1),
             _ => {}
         }
     }
-    1
+    None
 }
 
 /// Says whether a `/` behind this word begins a regular expression and not a division.
@@ -177,11 +184,11 @@ fn until(rest: &str, end: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::expect;
     use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        let found = handler(text);
-        assert_eq!(found.as_ref().map(|found| (found.line, found.what)), expected, "{text}");
+        expect(handler(text), expected, text);
     }
 
     #[test]
@@ -240,6 +247,14 @@ mod tests {
             ("x.require(1)", false),
         ] {
             assert_eq!(is_commonjs(text), expected, "{text}");
+        }
+    }
+
+    /// The time is that of reading it once, whatever it holds.
+    #[test]
+    fn hostile_files_take_no_time() {
+        for text in ["[/", "export default {", "`${", "/[", "x = '", "/*"] {
+            check(&text.repeat(200_000), None);
         }
     }
 }

@@ -42,3 +42,15 @@ fn line_of(text: &str, position: usize) -> u32 {
     let before = text.as_bytes().get(..position).unwrap_or_default();
     u32::try_from(before.iter().filter(|b| **b == b'\n').count()).map_or(u32::MAX, |lines| lines.saturating_add(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Handler;
+
+    /// Compares what was found in a text: line and words.
+    #[track_caller]
+    pub(super) fn expect(found: Option<Handler>, expected: Option<(u32, &str)>, text: &str) {
+        let shown: String = text.chars().take(200).collect();
+        assert_eq!(found.map(|found| (found.line, found.what)), expected, "{shown}");
+    }
+}

@@ -9,9 +9,11 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
         .lines()
         .any(|line| line.starts_with("if ") && line.contains("__name__"));
     let mut position = 0;
+    // Brackets that are open where the line begins: what stands in them is no definition, and is read once.
+    let mut depth = 0_usize;
     for line in code.split_inclusive('\n') {
         let rest = line.strip_prefix("async ").unwrap_or(line).trim_start_matches(' ');
-        let top_level = !line.starts_with([' ', '\t']);
+        let top_level = depth == 0 && !line.starts_with([' ', '\t']);
         if let Some(rest) = rest.strip_prefix("def ").filter(|_| top_level) {
             let rest = rest.trim_start();
             let name = rest
@@ -19,10 +21,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
                 .next()
                 .unwrap_or_default();
             let two = || {
-                let from = code
-                    .get(position..)
-                    .and_then(|tail| tail.find('('))
-                    .map(|at| position + at);
+                let from = line.find('(').map(|at| position + at);
                 from.and_then(|from| code.get(from..))
                     .is_some_and(|tail| parameters(tail) == 2)
             };
@@ -41,6 +40,11 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
             }
         }
         position += line.len();
+        depth = line.bytes().fold(depth, |depth, byte| match byte {
+            b'(' | b'[' | b'{' => depth + 1,
+            b')' | b']' | b'}' => depth.saturating_sub(1),
+            _ => depth,
+        });
     }
     None
 }
@@ -124,11 +128,11 @@ fn blank(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::expect;
     use super::*;
 
     fn check(text: &str, expected: Option<(u32, &str)>) {
-        let found = handler(text);
-        assert_eq!(found.as_ref().map(|found| (found.line, found.what)), expected, "{text}");
+        expect(handler(text), expected, text);
     }
 
     #[test]
@@ -170,5 +174,23 @@ mod tests {
         check("# def handler\n", None);
         check("def handler_of(x): pass\n", None);
         check("def main(*, a): pass\n", None);
+        check("x = [\ndef main(a, b): pass\n", None);
+    }
+
+    /// The time is that of reading it once, whatever it holds.
+    #[test]
+    fn hostile_files_take_no_time() {
+        for text in [
+            "def main(\n",
+            "def main\n",
+            "def handle(a,\n",
+            "def main((\n",
+            "\"\"\"",
+            "(",
+            "\\",
+        ] {
+            check(&text.repeat(100_000), None);
+        }
+        check(&format!("{}{}", "def main(\n".repeat(50_000), ")".repeat(50_000)), None);
     }
 }

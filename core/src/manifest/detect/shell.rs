@@ -74,10 +74,11 @@ fn plain(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::expect;
     use super::*;
 
     fn check(text: &str, expected: Option<u32>) {
-        assert_eq!(handler(text).map(|found| found.line), expected, "{text}");
+        expect(handler(text), expected.map(|line| (line, "handler()")), text);
     }
 
     #[test]

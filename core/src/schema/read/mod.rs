@@ -12,6 +12,7 @@ use super::tree::{At, Node, Table, Value};
 use super::{Form, Key, Kind};
 use crate::diagnostic::Diagnostic;
 use crate::units;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -42,14 +43,14 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
         path: Vec::new(),
         problems: Vec::new(),
     };
-    let mut broken = Vec::new();
+    let mut broken = BTreeSet::new();
     let mut misleading = false;
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let line = source.line_text(span.start).trim_start();
         // Behind a broken header or an open string or bracket every key would be taken for one of another table.
         misleading |= line.starts_with('[') || !line.contains('=') || error.message().contains("recursion");
-        broken.push(source.place(&span).line);
+        broken.insert(source.place(&span).line);
         reader.problems.push((span.start, syntax(source, &error, span)));
     }
     let result = if misleading {
@@ -63,16 +64,19 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
     let mut problems = reader.problems;
     problems.retain(|(_, problem)| is_syntax(problem) || !on_broken(problem));
     problems.sort_by_key(|(position, _)| *position);
+    let problems = problems.into_iter().map(|(_, problem)| problem).collect();
+    (result, at_most(problems, &source.file))
+}
+
+/// Returns the first [`PROBLEMS_MAX`] problems of a file, and how many more there are.
+#[must_use]
+pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
-    let mut problems: Vec<Diagnostic> = problems
-        .into_iter()
-        .map(|(_, problem)| problem)
-        .take(PROBLEMS_MAX)
-        .collect();
+    problems.truncate(PROBLEMS_MAX);
     if more > 0 {
-        problems.push(Diagnostic::error("more", format!("{more} more problems in this file")).in_file(&source.file));
+        problems.push(Diagnostic::error("more", format!("{more} more problems in this file")).in_file(file));
     }
-    (result, problems)
+    problems
 }
 
 /// Returns the value of a default, an example or an accepted value.

@@ -38,6 +38,7 @@ pub(super) fn rules() -> Rules {
         deadline: None,
         memory: 256 * MIB,
         memory_text: "256 MiB".to_owned(),
+        cpu_milli: None,
         max_running: 1,
         retry: Retry {
             retries: 0,
@@ -71,6 +72,7 @@ pub(super) fn rules() -> Rules {
 pub(super) fn exit(worker: u64, status: ExitStatus) -> Exited {
     Exited {
         worker: WorkerId(worker),
+        late: None,
         status,
         usage: Usage::default(),
         oom_kills: 0,
@@ -126,7 +128,11 @@ impl Bench {
     /// A node of 1 GiB and ten workers.
     pub(super) fn new() -> Self {
         let memory = 1024 * MIB;
-        let budget = NodeBudget { memory, workers: 10 };
+        let budget = NodeBudget {
+            memory,
+            cpu_milli: None,
+            workers: 10,
+        };
         let now = Now {
             mono: secs(100),
             unix_ms: EPOCH_MS,
@@ -220,6 +226,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Spawn(order) => format!("spawn {} a{} {}", order.worker, order.attempt.0, order.invocation.0),
         Action::Term(worker) => format!("term {worker}"),
         Action::Kill(worker) => format!("kill {worker}"),
+        Action::Forget(worker) => format!("forget {worker}"),
         Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::Update(_) | Action::Status(_) | Action::Release { .. } => return None,

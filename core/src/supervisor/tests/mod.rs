@@ -8,4 +8,5 @@ mod model;
 mod queue;
 mod restart;
 mod retry;
+mod takeover;
 mod world;

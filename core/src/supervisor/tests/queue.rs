@@ -59,14 +59,44 @@ fn the_queue_is_bounded() {
 }
 
 #[test]
-fn skip_and_reject_refuse_what_overlaps() {
-    for overlap in [Overlap::Skip, Overlap::Reject] {
-        let mut b = Bench::with(overlapping(overlap, 5));
-        b.submit(1);
-        assert_eq!(b.submit(2), "reply 2: rejected Overlap");
-        b.code(1, 0);
-        assert_eq!(b.submit(3), "note 3; spawn w2 a1 3");
-    }
+fn reject_refuses_what_overlaps() {
+    let mut b = Bench::with(overlapping(Overlap::Reject, 5));
+    b.submit(1);
+    assert_eq!(b.submit(2), "reply 2: rejected Overlap");
+    b.code(1, 0);
+    assert_eq!(b.submit(3), "note 3; spawn w2 a1 3");
+}
+
+#[test]
+fn skip_records_what_overlaps() {
+    let mut b = Bench::with(overlapping(Overlap::Skip, 0));
+    b.submit(1);
+    let skipped = "update 2 skipped skipped-overlap; reply 2: skipped skipped-overlap";
+    assert_eq!(b.submit(2), format!("note 2; {skipped}"));
+    assert_eq!(b.submit_stored(3), "reply 3: queued; update 3 skipped skipped-overlap");
+    let wait = false;
+    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
+    b.code(1, 0);
+    // One that is skipped takes no place while it is stored.
+    assert_eq!(b.submit(5), "note 5; spawn w2 a1 5");
+    assert_eq!(
+        b.event(Event::Stored(id(4))),
+        "reply 4: queued; update 4 skipped skipped-overlap"
+    );
+    b.code(2, 0);
+    assert_eq!(b.submit(6), "note 6; spawn w3 a1 6");
+}
+
+#[test]
+fn what_is_skipped_takes_nothing_of_the_rate() {
+    let mut rules = overlapping(Overlap::Skip, 0);
+    rules.queue.rate = Some((2, secs(1000)));
+    let mut b = Bench::with(rules);
+    b.submit(1);
+    b.submit(2);
+    b.submit(3);
+    b.code(1, 0);
+    assert!(b.submit(4).contains("spawn"));
 }
 
 #[test]
@@ -194,12 +224,46 @@ fn what_can_never_fit_is_refused_in_words() {
 }
 
 #[test]
+fn quotas_share_the_cpu_of_the_node() {
+    let mut b = Bench::new();
+    b.s.set_budget(NodeBudget {
+        memory: 1024 * MIB,
+        cpu_milli: Some(1000),
+        workers: 10,
+    });
+    let quota = |cpu_milli| Rules {
+        cpu_milli,
+        memory: MIB,
+        max_running: 2,
+        ..rules()
+    };
+    b.event(installed("a", 1, quota(Some(600))));
+    b.event(installed("b", 1, quota(Some(500))));
+    b.event(installed("free", 1, quota(None)));
+    b.event(installed("wide", 1, quota(Some(1500))));
+    let run = |b: &mut Bench, function, n| b.event(Event::Submit(Box::new(submit(function, n))));
+    assert_eq!(run(&mut b, "a", 1), "note 1; spawn w1 a1 1");
+    // The quota is the function's, not each worker's.
+    assert_eq!(run(&mut b, "a", 2), "note 2; spawn w2 a1 2");
+    assert_eq!(run(&mut b, "free", 3), "note 3; spawn w3 a1 3");
+    assert_eq!(run(&mut b, "b", 4), "note 4");
+    assert_eq!(b.code(1, 0), "record ok: succeeded ok; reply 1: succeeded ok");
+    assert_eq!(
+        b.code(2, 0),
+        "record ok: succeeded ok; reply 2: succeeded ok; spawn w4 a1 4"
+    );
+    let words = "it may use 1500m of CPU (limits.cpu), more than the 1 of all functions together ([node] cpu)";
+    assert_eq!(run(&mut b, "wide", 5), format!("reply 5: invalid: {words}"));
+}
+
+#[test]
 fn a_budget_that_shrinks_below_what_waits_ends_it() {
     let mut b = Bench::with(rules());
     b.submit(1);
     b.submit_stored(2);
     b.s.set_budget(NodeBudget {
         memory: MIB,
+        cpu_milli: None,
         workers: 1,
     });
     assert_eq!(

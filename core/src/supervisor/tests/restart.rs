@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::ids::Version;
 use crate::outcome::{Class, Reason, State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Event, Restored, Retry, Rules};
+use crate::supervisor::{Action, Event, Restored, Retry, Rules};
 
 fn left(n: u128, state: State, attempts: u32) -> Unfinished {
     Unfinished {
@@ -129,6 +129,24 @@ fn what_a_caller_waited_for_does_not_run_again() {
         said,
         "update 1 interrupted interrupted; record interrupted: interrupted interrupted"
     );
+}
+
+#[test]
+fn temporary_files_of_what_ended_at_the_start_are_released_when_the_function_is_known() {
+    let mut running = left(1, State::Running, 1);
+    running.accepted.durable = false;
+    let (mut b, _) = bench(vec![running]);
+    let released = |b: &Bench| {
+        let all = b.last.iter();
+        let released =
+            all.filter(|action| matches!(action, Action::Release { invocation, .. } if *invocation == id(1)));
+        released.count()
+    };
+    assert_eq!(released(&b), 0);
+    b.event(installed("f", 1, rules()));
+    assert_eq!(released(&b), 1);
+    b.event(installed("f", 2, rules()));
+    assert_eq!(released(&b), 0);
 }
 
 #[test]

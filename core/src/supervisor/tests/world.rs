@@ -4,13 +4,13 @@
 mod judge;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
-use crate::frame::ExitStatus;
+use crate::frame::{ExitStatus, TermCause};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Class, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload};
 use crate::supervisor::{
-    Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Queue, ReplyTo, Restored, Rules, SpawnOrder, Submit,
-    Supervisor,
+    Adopted, Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Queue, ReplyTo, Restored, Rules, SpawnOrder,
+    Submit, Supervisor,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,6 +21,7 @@ pub(super) const FUNCTIONS: u8 = 4;
 const RETRIES: u32 = 2;
 const BUDGET: NodeBudget = NodeBudget {
     memory: 100 * MIB,
+    cpu_milli: Some(1500),
     workers: 5,
 };
 
@@ -74,8 +75,13 @@ pub(super) enum Step {
     },
     WaitForDeadline,
     LoseSpawner,
-    SpawnerBack,
-    Restart,
+    /// fnd goes down, hard or in order; its workers live on or not.
+    Restart {
+        in_order: bool,
+        workers_survive: bool,
+        /// So many end while no fnd is there.
+        exits: u8,
+    },
     Budget {
         small: bool,
     },
@@ -85,6 +91,7 @@ pub(super) enum Step {
 pub(super) fn variant(n: u8) -> Rules {
     let mut rules = rules();
     rules.memory = u64::from(10 + 15 * (n % 4)) * MIB;
+    rules.cpu_milli = [None, Some(300), Some(700), Some(1500)][usize::from(n % 4)];
     rules.max_running = 1 + u32::from(n % 3);
     rules.timeout = (!n.is_multiple_of(5)).then(|| Duration::from_millis(u64::from(n) * 700));
     rules.grace = secs(u64::from(n % 3));
@@ -117,7 +124,11 @@ pub(super) fn variant(n: u8) -> Rules {
 /// A worker as the spawner sees it.
 struct Process {
     order: SpawnOrder,
+    /// What lies with the spawner, and since when.
+    note: String,
+    since: Duration,
     memory: u64,
+    cpu_milli: u32,
     grace: Duration,
     started: bool,
     term: Option<Duration>,
@@ -251,13 +262,14 @@ impl World {
                 self.spawner = false;
                 self.processes.clear();
                 self.handle(Event::SpawnerLost);
+                // fnd ends with it.
+                self.restart(false, false, 0);
             }
-            Step::SpawnerBack => {
-                self.spawner = true;
-                let next_worker = WorkerId(self.next_worker);
-                self.handle(Event::SpawnerBack { next_worker });
-            }
-            Step::Restart => self.restart(),
+            Step::Restart {
+                in_order,
+                workers_survive,
+                exits,
+            } => self.restart(in_order, workers_survive, exits),
             Step::Budget { small } => {
                 self.budget.memory = if small { 60 * MIB } else { BUDGET.memory };
                 self.s.set_budget(self.budget);
@@ -363,12 +375,22 @@ impl World {
         chosen.map(|(worker, _)| *worker).collect()
     }
 
-    /// fnd goes down, hard, and comes back; its workers are killed, its callers' connections are gone.
-    fn restart(&mut self) {
+    /// fnd goes down, hard or in order, and comes back; its callers' connections are gone.
+    fn restart(&mut self, in_order: bool, workers_survive: bool, exits: u8) {
         if self.draining {
             return;
         }
-        self.processes.clear();
+        if in_order {
+            self.handle(Event::HandOver);
+            while !self.to_store.is_empty() {
+                self.step(&Step::Store { which: 0, fine: true });
+            }
+            assert!(std::mem::take(&mut self.drained), "the hand-over does not end");
+            assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
+        }
+        if !workers_survive {
+            self.processes.clear();
+        }
         self.owed.clear();
         for id in std::mem::take(&mut self.to_store) {
             self.ledger.remove(&id);
@@ -376,12 +398,29 @@ impl World {
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
         self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
         self.spawner = true;
+        let adopted = self.processes.iter_mut().map(|(worker, process)| {
+            // The spawner says which workers there are once no start is under way.
+            process.started = true;
+            process.killed = false;
+            Adopted {
+                worker: *worker,
+                note: serde_json::from_str(&process.note).unwrap(),
+                age: self.now.mono - process.since,
+                ended: false,
+                termed: process.term.map(|at| (self.now.mono - at, TermCause::Asked)),
+            }
+        });
+        let adopted = adopted.collect();
         self.handle(Event::Restored(Restored {
             unfinished,
+            adopted,
             loaded: self.loaded.iter().cloned().collect(),
             disabled: self.disabled.iter().cloned().collect(),
             ..Restored::default()
         }));
+        for n in 0..exits {
+            self.exit(n, n, (false, false));
+        }
         for (function, (version, rules)) in self.installed.clone() {
             let load_id = self.id();
             self.handle(Event::Installed(Box::new(Installed {

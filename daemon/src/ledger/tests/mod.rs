@@ -33,7 +33,12 @@ impl Ledger {
     fn open_with(state: &Path, retention: Retention) -> Self {
         let (said, acknowledged) = channel();
         // The receiver may be gone at the end.
-        let opened = open(state, retention, move |stored| drop(said.send(stored))).unwrap();
+        let told = move |told| {
+            if let Acknowledged::Stored { .. } = told {
+                drop(said.send(told));
+            }
+        };
+        let opened = open(state, retention, &[], told).unwrap();
         Self { opened, acknowledged }
     }
 
@@ -45,9 +50,10 @@ impl Ledger {
     fn store(&self, accepted: Accepted) -> Result<(), Arc<str>> {
         let id = accepted.id;
         self.submit(Command::Store(Box::new(accepted)));
-        let acknowledged = self.acknowledged.recv_timeout(LIMIT).unwrap();
-        assert_eq!(acknowledged.id, id);
-        acknowledged.result
+        match self.acknowledged.recv_timeout(LIMIT).unwrap() {
+            Acknowledged::Stored { id: stored, result } if stored == id => result,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn list(&self, filter: Filter) -> Page {
@@ -416,7 +422,7 @@ fn a_newer_schema_is_refused_untouched() {
     db.execute("UPDATE meta SET value = '99'", []).unwrap();
     drop(db);
     let before = std::fs::read(&file).unwrap();
-    let error = open(state.path(), Retention::default(), |_| {}).err().unwrap();
+    let error = open(state.path(), Retention::default(), &[], |_| {}).err().unwrap();
     assert!(
         matches!(&error, OpenError::Newer { found, .. } if found == "99"),
         "{error}"
@@ -448,7 +454,7 @@ fn a_damaged_database_is_refused_untouched_and_never_read_as_empty() {
         let mut bytes = whole.clone();
         damage(&mut bytes);
         std::fs::write(&file, &bytes).unwrap();
-        let error = open(state.path(), Retention::default(), |_| {}).err().unwrap();
+        let error = open(state.path(), Retention::default(), &[], |_| {}).err().unwrap();
         assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
         assert!(error.to_string().contains("ledger.db.corrupt"), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
@@ -466,4 +472,40 @@ fn a_state_directory_is_held_by_one() {
         lock_state(&state.path().join("absent")),
         Err(LockError::Io { .. })
     ));
+}
+
+#[test]
+fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
+    let state = directory();
+    let forever = Retention {
+        keep_for: Duration::MAX,
+        ..Retention::default()
+    };
+    let (said, told) = channel();
+    let opened = open(state.path(), forever, &[], move |told| drop(said.send(told))).unwrap();
+    let [running, over, never] = [1, 2, 3].map(|second| Accepted {
+        durable: false,
+        ..accepted(second, "f")
+    });
+    for accepted in [&running, &over] {
+        opened
+            .writer
+            .submit(Command::Store(Box::new(accepted.clone())))
+            .unwrap();
+    }
+    let (attempt, record) = ended(&over, Reason::Ok, None);
+    let worker = attempt.worker.expect("it was started");
+    opened
+        .writer
+        .submit(Command::Record(Box::new(attempt), Box::new(record)))
+        .unwrap();
+    match told.recv_timeout(LIMIT).unwrap() {
+        Acknowledged::Recorded(workers) => assert_eq!(workers, [worker]),
+        other @ Acknowledged::Stored { .. } => panic!("{other:?}"),
+    }
+    opened.writer.stop();
+    let noted = [running.id, over.id, never.id];
+    let opened = open(state.path(), forever, &noted, |_| {}).unwrap();
+    assert_eq!(opened.restored.ended, [over.id]);
+    opened.writer.stop();
 }

@@ -1,8 +1,12 @@
 //! What is kept of one attempt's output: pure, bytes and times in, lines out.
 
 use super::Meta;
-use crate::logs::{Line, Lines, Stream};
+use crate::logs::{Decoder, Line, Lines, Stream};
 use fnd_core::record::RunResult;
+
+mod snapshot;
+
+pub(super) use snapshot::Snapshot;
 
 /// Longest line kept; the rest of it is dropped and counted.
 const LINE_MAX: usize = 16 << 10;
@@ -12,7 +16,9 @@ const ERROR_LINE_MAX: usize = 4 << 10;
 /// One attempt's output.
 pub(super) struct Capture {
     pub(super) meta: Meta,
-    /// From the beginning; those not on disk yet.
+    /// When bytes came last, Unix milliseconds.
+    pub(super) last_ms: u64,
+    /// From the beginning; those not on disk yet. Its numbers count all lines of the attempt in the order they are kept in.
     pub(super) head: Lines,
     /// What the head may still grow by; 0 from the first line that did not fit.
     head_left: u64,
@@ -43,6 +49,7 @@ impl Capture {
         let tail_max = meta.output_max - head_left;
         Self {
             meta,
+            last_ms: 0,
             head: Lines::default(),
             head_left,
             tail: Lines::default(),
@@ -57,6 +64,20 @@ impl Capture {
         }
     }
 
+    /// Begins anew behind `first` lines kept already, of an attempt whose output until now is lost.
+    pub(super) fn after_loss(meta: Meta, first: u64, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) -> Self {
+        let mut capture = Self::new(meta);
+        capture.head = Lines::decode(first, 0, &[]);
+        let note = Line {
+            time_ms,
+            stream: Stream::Note,
+            newline: true,
+            text: b"output from before the restart of fnd is missing here: it could not be spooled",
+        };
+        capture.place(&note, seen);
+        capture
+    }
+
     /// Takes bytes in. `seen` gets every whole line and note, and whether it is of the head.
     pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
         if stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
@@ -65,6 +86,7 @@ impl Capture {
             let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
             self.result.extend_from_slice(&bytes[..take]);
         }
+        self.last_ms = time_ms;
         let splitter = self.splitter(stream);
         splitter.bytes += bytes.len() as u64;
         let mut rest = bytes;
@@ -90,7 +112,7 @@ impl Capture {
         self.splitter(stream).grow(rest);
     }
 
-    /// Ends it: unfinished lines are lines, and the tail follows the head.
+    /// Ends it: unfinished lines are lines, and the tail follows in the head.
     pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             if !self.splitter(stream).partial.is_empty() {
@@ -108,6 +130,9 @@ impl Capture {
             self.head.push(&gap);
             seen(&gap, true);
         }
+        let (base_ms, tail) = self.tail.encoded();
+        self.head.extend(Decoder::new(base_ms, tail));
+        self.tail.clear();
         if self.stdout.bytes > self.meta.result_max {
             let text = format!(
                 "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
@@ -119,14 +144,9 @@ impl Capture {
                 newline: true,
                 text: text.as_bytes(),
             };
-            self.tail.push(&note);
+            self.head.push(&note);
             seen(&note, true);
         }
-    }
-
-    /// Returns what is to be written behind the head at the end.
-    pub(super) fn tail(&mut self) -> &mut Lines {
-        &mut self.tail
     }
 
     /// Bytes on a stream.

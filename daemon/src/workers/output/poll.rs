@@ -1,17 +1,23 @@
 //! The output thread: one epoll over all pipes, a bounded piece from each in turn.
 
 use super::capture::Capture;
+use super::hold::Held;
+use super::peek::Scratch;
+use super::recover::Left;
 use super::result::{self, Written};
-use super::{Captured, Command, Follow, LineSink, Meta, Shared};
+use super::spool::{Chunk, Spool, Spools};
+use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
 use crate::clock;
 use crate::logs::{Line, Store, Stream, view};
 use fnd_core::api::LogLine;
-use fnd_core::ids::WorkerId;
+use fnd_core::ids::{Attempt, InvocationId, WorkerId};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -30,9 +36,14 @@ const WAKE: u64 = u64::MAX;
 
 pub(super) struct Thread {
     shared: Arc<Shared>,
-    io: Io,
-    store: Store,
+    pub(super) io: Io,
+    pub(super) store: Store,
     running: HashMap<WorkerId, Running>,
+    /// Finished, and not released yet: those with a spool.
+    finished: HashMap<WorkerId, (InvocationId, Attempt)>,
+    held: Held,
+    /// What an earlier fnd has left.
+    pub(super) left: Left,
     /// When heads are written next, if one has lines.
     write_at: Option<Instant>,
     /// The last write to disk failed; said once.
@@ -40,20 +51,31 @@ pub(super) struct Thread {
 }
 
 /// What reading a pipe needs beside it.
-struct Io {
+pub(super) struct Io {
     epoll: OwnedFd,
     buffer: Vec<u8>,
-    sinks: Sinks,
+    pub(super) sinks: Sinks,
+    pub(super) spools: Spools,
+    scratch: Scratch,
 }
 
 struct Running {
     capture: Capture,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
+    spool: Spool,
+    /// Lines of it that an earlier fnd has kept.
+    stored: u64,
+    stdout: Option<Pipe>,
+    stderr: Option<Pipe>,
+}
+
+struct Pipe {
+    end: OwnedFd,
+    /// It is watched for its first bytes only, which are held.
+    first: bool,
 }
 
 /// Who gets lines as they arrive.
-struct Sinks {
+pub(super) struct Sinks {
     line: LineSink,
     followers: Vec<Follower>,
 }
@@ -65,7 +87,7 @@ struct Follower {
 }
 
 impl Thread {
-    pub(super) fn new(shared: Arc<Shared>, store: Store, line: LineSink) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, store: Store, spool: PathBuf, line: LineSink) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(
             &epoll,
@@ -77,40 +99,40 @@ impl Thread {
             line,
             followers: Vec::new(),
         };
-        let buffer = vec![0; PIECE];
-        let running = HashMap::new();
+        let io = Io {
+            epoll,
+            buffer: vec![0; PIECE],
+            sinks,
+            spools: Spools::new(spool),
+            scratch: Scratch::new()?,
+        };
         Ok(Self {
             shared,
-            io: Io { epoll, buffer, sinks },
+            io,
             store,
-            running,
+            running: HashMap::new(),
+            finished: HashMap::new(),
+            held: Held::default(),
+            left: Left::default(),
             write_at: None,
             failing: false,
         })
     }
 
     pub(super) fn run(mut self) {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        self.left = Left::find(&self.io.spools, &self.store);
         loop {
-            events.clear();
-            match epoll::wait(
-                &self.io.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                self.timeout().as_ref(),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
+            let timeout = self.timeout();
+            let woken = match self.collect(timeout) {
+                Ok(woken) => woken,
                 Err(error) => {
                     // Nothing but a defect of ours can make it fail; without it no output is seen.
                     tracing::error!("failed to wait for output ({error}), functions' output is lost from now on");
                     return;
                 }
-            }
-            let mut woken = false;
-            for event in &events {
-                match event.data.u64() {
-                    WAKE => woken = true,
-                    mark => self.turn(mark),
-                }
+            };
+            while let Some(mark) = self.held.due(clock::monotonic()) {
+                self.let_go(mark);
             }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
@@ -128,33 +150,69 @@ impl Thread {
         }
     }
 
-    fn timeout(&self) -> Option<Timespec> {
-        let left = self.write_at?.saturating_duration_since(clock::monotonic());
-        Timespec::try_from(left).ok()
+    /// Waits until pipes are ready and reads from them. Says whether there are commands.
+    fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
+        let mut events = [const { MaybeUninit::uninit() }; 256];
+        let ready = match epoll::wait(&self.io.epoll, &mut events, timeout.as_ref()) {
+            Ok((ready, _)) => ready,
+            Err(Errno::INTR) => &mut [],
+            Err(error) => return Err(error),
+        };
+        let mut woken = false;
+        for event in ready {
+            match event.data.u64() {
+                WAKE => woken = true,
+                mark => self.ready(mark),
+            }
+        }
+        Ok(woken)
+    }
+
+    fn timeout(&mut self) -> Option<Timespec> {
+        let running = &self.running;
+        let held = self.held.next(|mark| running.contains_key(&WorkerId(mark / 2)));
+        let next = self.write_at.into_iter().chain(held).min()?;
+        Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
+    }
+
+    fn start(&mut self, piped: Piped, (capture, spool, stored): (Capture, Spool, u64)) {
+        let Piped {
+            worker, stdout, stderr, ..
+        } = piped;
+        let stdout = self.watch(stdout, worker, 0);
+        let stderr = self.watch(stderr, worker, 1);
+        let running = Running {
+            capture,
+            spool,
+            stored,
+            stdout,
+            stderr,
+        };
+        self.running.insert(worker, running);
     }
 
     fn perform(&mut self, command: Command) {
         match command {
-            Command::Start {
-                worker,
-                stdout,
-                stderr,
-                meta,
-            } => {
-                let stdout = self.watch(stdout, worker, 0);
-                let stderr = self.watch(stderr, worker, 1);
-                self.running.insert(
-                    worker,
-                    Running {
-                        capture: Capture::new(*meta),
-                        stdout,
-                        stderr,
-                    },
-                );
+            Command::Start(piped) => {
+                let fresh = (Capture::new(piped.meta.clone()), Spool::None, 0);
+                self.start(*piped, fresh);
+            }
+            Command::Adopt(workers) => {
+                self.left.count(workers.iter().map(|piped| &piped.meta), &self.store);
+                for piped in workers {
+                    let recovered = self.recover(piped.meta.clone());
+                    self.start(piped, recovered);
+                }
             }
             Command::Finish { worker, result, done } => self.finish(worker, result, done),
+            Command::Release(worker) => {
+                if let Some(key) = self.finished.remove(&worker) {
+                    self.io.spools.remove(key);
+                }
+            }
+            Command::Salvage(known) => self.salvage(&known),
             Command::Follow { follow, lines, ready } => {
-                self.write_heads();
+                self.settle();
                 let kept = follow.function.as_ref().and_then(|function| self.store.end(function));
                 if ready.send(kept).is_ok() {
                     self.io.sinks.followers.push(Follower {
@@ -165,7 +223,7 @@ impl Thread {
                 }
             }
             Command::Settle(done) => {
-                self.write_heads();
+                self.settle();
                 // Who asked may have gone away.
                 let _ = done.send(());
             }
@@ -174,12 +232,12 @@ impl Thread {
     }
 
     /// Makes a pipe non-blocking and waits for its bytes; where that fails its output is lost, and said to be.
-    fn watch(&self, pipe: OwnedFd, worker: WorkerId, stream: u64) -> Option<OwnedFd> {
+    fn watch(&self, end: OwnedFd, worker: WorkerId, stream: u64) -> Option<Pipe> {
         let data = epoll::EventData::new_u64(worker.0 * 2 + stream);
-        let watched = rustix::io::ioctl_fionbio(&pipe, true)
-            .and_then(|()| epoll::add(&self.io.epoll, &pipe, data, epoll::EventFlags::IN));
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let watched = rustix::io::ioctl_fionbio(&end, true).and_then(|()| epoll::add(&self.io.epoll, &end, data, once));
         match watched {
-            Ok(()) => Some(pipe),
+            Ok(()) => Some(Pipe { end, first: true }),
             Err(error) => {
                 tracing::error!("failed to watch the output of {worker} ({error}), it is lost");
                 None
@@ -187,10 +245,38 @@ impl Thread {
         }
     }
 
+    /// Holds a pipe that is ready for the first time, else reads from it.
+    fn ready(&mut self, mark: u64) {
+        match self.pipe(mark) {
+            Some(pipe) if pipe.first => self.held.hold(mark, clock::monotonic()),
+            Some(_) => self.turn(mark),
+            // Closed in this turn.
+            None => {}
+        }
+    }
+
+    fn pipe(&mut self, mark: u64) -> Option<&mut Pipe> {
+        let running = self.running.get_mut(&WorkerId(mark / 2))?;
+        running.pipe(stream(mark)).as_mut()
+    }
+
+    /// Reads from a pipe that was held, and from now on when it is ready.
+    fn let_go(&mut self, mark: u64) {
+        let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
+            return;
+        };
+        let Some(pipe) = running.pipe(stream(mark)) else { return };
+        pipe.first = false;
+        let data = epoll::EventData::new_u64(mark);
+        if let Err(error) = epoll::modify(&self.io.epoll, &pipe.end, data, epoll::EventFlags::IN) {
+            tracing::error!("failed to go on watching a pipe ({error}), it is read at the end");
+        }
+        self.turn(mark);
+    }
+
     /// Reads a bounded piece from a pipe that is ready.
     fn turn(&mut self, mark: u64) {
-        let stream = if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr };
-        // Finished in this turn: its pipes are closed already.
+        let stream = stream(mark);
         let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
             return;
         };
@@ -205,7 +291,7 @@ impl Thread {
             return done(Captured::default());
         };
         for stream in [Stream::Stdout, Stream::Stderr] {
-            running.read(stream, LAST, &mut self.io);
+            running.last(stream, &mut self.io);
             running.close(stream, &self.io.epoll);
         }
         let capture = &mut running.capture;
@@ -231,33 +317,53 @@ impl Thread {
         }
         // The end is told first: a slow disk must not keep a caller waiting.
         done(captured);
-        let mut written = self.write(&mut running);
-        let tail = running.capture.tail();
-        written = written.and_then(|()| self.store.append(&meta.function, meta.invocation, meta.attempt, tail));
-        self.note_disk(written);
+        let kept = self.keep(&mut running.capture, running.stored);
+        // Without room on the disk the spool stays for the next start.
+        if kept && !matches!(running.spool, Spool::None) {
+            self.finished.insert(worker, meta.key());
+        }
     }
 
-    fn write(&mut self, running: &mut Running) -> io::Result<()> {
+    /// Writes lines of an attempt of which `stored` are there already. Says whether they are there now.
+    pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
         let Meta {
             function,
             invocation,
             attempt,
             ..
-        } = &running.capture.meta;
-        let written = self
-            .store
-            .append(function, *invocation, *attempt, &mut running.capture.head);
-        running.capture.head.clear();
-        written
+        } = &capture.meta;
+        capture.head.skip_to(stored);
+        let written = self.store.append(function, *invocation, *attempt, &mut capture.head);
+        capture.head.clear();
+        let kept = written.is_ok();
+        self.note_disk(written);
+        kept
+    }
+
+    /// Reads and writes what running attempts have printed.
+    fn settle(&mut self) {
+        // What came after this turn began, or before its worker did; commands are taken when they are due.
+        if let Err(error) = self.collect(Some(Timespec::default())) {
+            tracing::error!("failed to look for output ({error})");
+        }
+        for (_, mark) in self.held.take() {
+            self.let_go(mark);
+        }
+        self.write_heads();
     }
 
     /// Writes what running attempts have printed.
     fn write_heads(&mut self) {
         self.write_at = None;
         let mut running = std::mem::take(&mut self.running);
-        for running in running.values_mut().filter(|running| !running.capture.head.is_empty()) {
-            let written = self.write(running);
-            self.note_disk(written);
+        for Running {
+            capture, spool, stored, ..
+        } in running.values_mut()
+        {
+            self.io.spools.heal(spool, capture);
+            if !capture.head.is_empty() {
+                self.keep(capture, *stored);
+            }
         }
         self.running = running;
     }
@@ -283,14 +389,18 @@ impl Running {
         let meta = self.capture.meta.clone();
         let mut read = 0;
         while read < most {
+            io.spools.begin(&mut self.spool, &meta);
             let Some(pipe) = self.pipe(stream) else { return };
-            match rustix::io::read(pipe, &mut *io.buffer) {
+            match rustix::io::read(&pipe.end, &mut *io.buffer) {
                 Ok(0) => self.close(stream, &io.epoll),
                 Ok(count) => {
                     read += count;
+                    let time_ms = clock::unix_ms();
+                    let bytes = &io.buffer[..count];
+                    io.spools.append(&mut self.spool, Chunk::new(stream, time_ms, bytes));
                     let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
-                    self.capture
-                        .feed(stream, clock::unix_ms(), &io.buffer[..count], &mut seen);
+                    self.capture.feed(stream, time_ms, bytes, &mut seen);
+                    io.spools.bound(&mut self.spool, &mut self.capture);
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
@@ -305,7 +415,32 @@ impl Running {
         }
     }
 
-    fn pipe(&mut self, stream: Stream) -> &mut Option<OwnedFd> {
+    /// Takes what is left in a pipe, leaving it there.
+    fn last(&mut self, stream: Stream, io: &mut Io) {
+        let meta = self.capture.meta.clone();
+        let Some(pipe) = self.pipe(stream) else { return };
+        match io.scratch.copy(&pipe.end) {
+            Ok(mut left) => {
+                let time_ms = clock::unix_ms();
+                while left > 0 {
+                    let count = match io.scratch.read(&mut io.buffer) {
+                        Ok(count) => count,
+                        Err(error) => {
+                            tracing::error!("failed to read the last output of `{}` ({error})", meta.function);
+                            return;
+                        }
+                    };
+                    left = left.saturating_sub(count);
+                    let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
+                    self.capture.feed(stream, time_ms, &io.buffer[..count], &mut seen);
+                }
+            }
+            // It holds more than can be copied: taken out and spooled as before.
+            Err(_) => self.read(stream, LAST, io),
+        }
+    }
+
+    fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
         if stream == Stream::Stdout {
             &mut self.stdout
         } else {
@@ -316,16 +451,20 @@ impl Running {
     /// Closes a pipe. epoll must be told: the spawner holds a duplicate, so that closing alone would not end the watch.
     fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
         if let Some(pipe) = self.pipe(stream).take()
-            && let Err(error) = epoll::delete(epoll, &pipe)
+            && let Err(error) = epoll::delete(epoll, &pipe.end)
         {
             tracing::error!("failed to end the watch of a pipe ({error})");
         }
     }
 }
 
+fn stream(mark: u64) -> Stream {
+    if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr }
+}
+
 impl Sinks {
     /// Passes a line on. The journal gets what the head keeps: a flood must not push everything else out of it.
-    fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
+    pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
         if in_head {
             (self.line)(meta, line);
         }

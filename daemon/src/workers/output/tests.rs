@@ -23,6 +23,15 @@ fn meta(id: u128) -> Meta {
     }
 }
 
+fn piped(worker: WorkerId, stdout: OwnedFd, stderr: OwnedFd, meta: Meta) -> Piped {
+    Piped {
+        worker,
+        stdout,
+        stderr,
+        meta,
+    }
+}
+
 struct Running {
     output: Output,
     logs: tempfile::TempDir,
@@ -31,7 +40,8 @@ struct Running {
 impl Running {
     fn new() -> Self {
         let logs = tempfile::tempdir().unwrap();
-        let output = Output::start(logs.path().into(), Bounds::default(), Box::new(|_, _| {})).unwrap();
+        let spool = logs.path().join("spool");
+        let output = Output::start(logs.path().into(), spool, Bounds::default(), Box::new(|_, _| {})).unwrap();
         Self { output, logs }
     }
 
@@ -39,7 +49,7 @@ impl Running {
     fn attach(&self, worker: u64, meta: Meta) -> (File, File) {
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
         let ((out, out_write), (err, err_write)) = (pipe(), pipe());
-        self.output.attach(WorkerId(worker), out, err, meta);
+        self.output.attach(piped(WorkerId(worker), out, err, meta));
         (out_write.into(), err_write.into())
     }
 
@@ -219,7 +229,7 @@ fn a_flood_of_empty_lines_stays_small() {
     for _ in 0..1000 {
         capture.feed(Stream::Stderr, 1, &[b'\n'; 10_000], &mut |_, _| {});
     }
-    let (_, tail) = capture.tail().encoded();
+    let tail = capture.snapshot().tail.lines.0;
     assert!(tail.len() <= 2 << 20, "{} bytes in memory", tail.len());
     assert_eq!(capture.dropped() + (1 << 20), 10_000_000);
 }
@@ -281,3 +291,5 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     };
     assert_eq!(read(running.logs.path(), &function(), end).unwrap().count(), 1);
 }
+
+mod restart;

@@ -29,6 +29,7 @@ impl World {
                 assert!(process.started && process.term.is_none());
                 process.term = Some(self.now.mono);
             }
+            Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
             Action::Kill(worker) => {
                 let process = self.processes.get_mut(&worker).expect("SIGKILL to nobody");
                 assert!(process.started && !process.killed);
@@ -75,7 +76,7 @@ impl World {
                 assert!(self.ledger[&invocation].is_final(), "released while it may run again");
             }
             Action::Drained => {
-                assert!(self.draining && !self.drained && self.processes.is_empty());
+                assert!(!self.drained && (!self.draining || self.processes.is_empty()));
                 assert!(
                     self.stopping || self.to_store.is_empty(),
                     "an acceptance is not answered"
@@ -107,7 +108,10 @@ impl World {
             assert!(self.now.unix_ms >= at, "started too early");
         }
         let process = Process {
+            note: serde_json::to_string(&self.s.note(order.worker).expect("it has begun")).unwrap(),
+            since: self.now.mono,
             memory: rules.memory,
+            cpu_milli: rules.cpu_milli.unwrap_or(0),
             grace: rules.grace,
             order,
             started: false,
@@ -118,15 +122,17 @@ impl World {
         let running = self.processes.values().filter(same).count();
         assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
         self.processes.insert(process.order.worker, process);
-        let mut memory: BTreeMap<&FunctionName, u64> = BTreeMap::new();
+        let mut used: BTreeMap<&FunctionName, (u64, u32)> = BTreeMap::new();
         for process in self.processes.values() {
-            let most = memory.entry(&process.order.function).or_default();
-            *most = process.memory.max(*most);
+            let (memory, cpu_milli) = used.entry(&process.order.function).or_default();
+            *memory = process.memory.max(*memory);
+            *cpu_milli = process.cpu_milli.max(*cpu_milli);
         }
-        assert!(
-            memory.values().sum::<u64>() <= self.budget.memory,
-            "more memory than the budget"
-        );
+        let memory: u64 = used.values().map(|(memory, _)| memory).sum();
+        assert!(memory <= self.budget.memory, "more memory than the budget");
+        let cpu_milli: u32 = used.values().map(|(_, cpu_milli)| cpu_milli).sum();
+        let budget = self.budget.cpu_milli.unwrap_or(u32::MAX);
+        assert!(cpu_milli <= budget, "more CPU than the budget");
         assert!(self.processes.len() <= self.budget.workers.try_into().unwrap());
     }
 
@@ -140,7 +146,6 @@ impl World {
 
     /// Lets everything come to its end and looks at what is left.
     pub(in super::super) fn settle(&mut self) {
-        self.step(&Step::SpawnerBack);
         self.step(&Step::Budget { small: false });
         for function in self.refused.clone() {
             self.handle(Event::Removed(function));

@@ -6,7 +6,7 @@ mod commands;
 mod exit;
 mod output;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Verb};
 use client::Client;
 use commands::Context;
@@ -18,7 +18,15 @@ use std::process::ExitCode;
 /// The socket of a system install.
 const SYSTEM_SOCKET: &str = "/run/fnd/control.sock";
 
-fn main() -> ExitCode {
+/// Returns the command line: every verb and option with its help, for the man page.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Does what the arguments of the process say and returns how that ended.
+#[must_use]
+pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let exit = run(cli).unwrap_or_else(|failure| {
         output::failure(&failure);
@@ -28,7 +36,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
-    let socket = match (cli.socket, cli.user) {
+    // Judging files needs no daemon, and so no login session to find it by.
+    let needs_socket = !matches!(cli.verb, Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_));
+    let socket = match (cli.socket, cli.user && needs_socket) {
         (Some(path), _) => path,
         (None, true) => user_socket()?,
         (None, false) => PathBuf::from(SYSTEM_SOCKET),
@@ -36,6 +46,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     let context = Context {
         client: Client::new(socket, cli.user),
         out: Output::new(cli.output),
+        user: cli.user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;

@@ -1,0 +1,154 @@
+use super::*;
+use std::collections::BTreeMap;
+
+/// Files in memory: path to mode and text.
+struct Memory(BTreeMap<String, (bool, &'static str)>);
+
+impl Files for Memory {
+    fn list(&self, directory: &str) -> Result<Vec<Entry>, String> {
+        let mut names: Vec<String> = Vec::new();
+        for path in self.0.keys() {
+            let name = path
+                .strip_prefix(&format!("{directory}/"))
+                .and_then(|rest| rest.split('/').next());
+            if let Some(name) = name.filter(|name| !names.iter().any(|known| known == name)) {
+                names.push(name.to_owned());
+            }
+        }
+        let entry = |name: String| {
+            Some(Entry {
+                kind: self.kind(&format!("{directory}/{name}")).ok()?,
+                name: name.into_bytes(),
+            })
+        };
+        if names.is_empty() {
+            Err("no such directory".into())
+        } else {
+            Ok(names.into_iter().filter_map(entry).collect())
+        }
+    }
+
+    fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
+        let (_, text) = self.0.get(path).ok_or("no such file")?;
+        Ok(text.bytes().take(max).collect())
+    }
+
+    fn kind(&self, path: &str) -> Result<EntryKind, String> {
+        if let Some((executable, _)) = self.0.get(path) {
+            return Ok(EntryKind::File {
+                executable: *executable,
+            });
+        }
+        let below = format!("{path}/");
+        let manifest = self.0.contains_key(&format!("{below}function.toml"));
+        self.0
+            .keys()
+            .any(|path| path.starts_with(&below))
+            .then_some(EntryKind::Directory { manifest })
+            .ok_or("nothing".into())
+    }
+}
+
+fn memory() -> Memory {
+    let files = [
+        ("/e/fnd.toml", false, "[node]\nmax_workers = 1\n"),
+        ("/e/conf.d/b.toml", false, "[node]\nmax_workers = 3\n"),
+        ("/e/conf.d/a.toml", false, "[node]\nmax_workers = 2\n"),
+        (
+            "/r/python/runtime.toml",
+            false,
+            include_str!("../../../runtimes/python/runtime.toml"),
+        ),
+        (
+            "/r/exec/runtime.toml",
+            false,
+            include_str!("../../../runtimes/exec/runtime.toml"),
+        ),
+        ("/f/a.py", false, "print(1)\n"),
+        ("/f/b.py", false, "print(1)\n"),
+        ("/f/b.toml", false, "enabld = true\n"),
+        ("/f/ops/c/function.toml", false, "env_file = \"x.env\"\n"),
+        ("/f/ops/c/main.py", false, "print(1)\n"),
+        ("/f/ops/c/x.env", false, "A=1\n"),
+        ("/f/tool", true, "#!/bin/sh\n"),
+        ("/f/README.md", false, ""),
+    ];
+    Memory(
+        files
+            .into_iter()
+            .map(|(path, executable, text)| (path.to_owned(), (executable, text)))
+            .collect(),
+    )
+}
+
+fn judge() -> Judge {
+    let (judge, problems) = super::judge(&memory(), "/e/fnd.toml", &["/r".to_owned(), "/none".to_owned()]);
+    assert_eq!(problems, []);
+    let judge = judge.unwrap();
+    assert_eq!(judge.configuration().settings.node.max_workers, 3);
+    judge
+}
+
+#[test]
+fn a_text_is_judged_by_the_name_it_would_have() {
+    let codes = |name: &str, text: &str| {
+        let checked = text_of(name, text);
+        checked.all().map(|problem| problem.code.clone()).collect::<Vec<_>>()
+    };
+    fn text_of(name: &str, text: &str) -> Checked {
+        super::text(&judge(), name, text.as_bytes())
+    }
+    assert_eq!(codes("a.py", "print(1)\n"), [""; 0]);
+    assert_eq!(codes("a.py", "# /// fnd\n# x = 1\n# ///\n"), ["unknown-key"]);
+    assert_eq!(codes("A.py", ""), ["bad-name"]);
+    assert_eq!(codes("a.toml", "permissions = [\"net\"]\nsize = \"M\"\n"), [""; 0]);
+    assert_eq!(
+        codes("a.toml", "size = \"XXXL\"\nx = 1\n"),
+        ["unknown-key", "unknown-size"]
+    );
+    assert_eq!(codes("fnd.toml", "keep_versions = 0\n"), ["bad-value"]);
+}
+
+#[test]
+fn a_directory_is_judged_whole() {
+    let checked = check(&judge(), &memory(), "/f/");
+    let names: Vec<&str> = checked
+        .verdicts
+        .iter()
+        .map(|verdict| verdict.function.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b", "tool", "ops/c"]);
+    let lines: Vec<String> = checked
+        .all()
+        .map(|problem| format!("{} {}", problem.code, problem.file.clone().unwrap_or_default()))
+        .collect();
+    assert_eq!(lines, ["unknown-key /f/b.toml"]);
+    assert!(!checked.valid());
+}
+
+#[test]
+fn one_function_is_judged_by_any_of_its_files() {
+    for (path, name) in [
+        ("/f/b.toml", "b"),
+        ("/f/a.py", "a"),
+        ("/f/ops/c", "c"),
+        ("/f/ops/c/function.toml", "c"),
+    ] {
+        let checked = check(&judge(), &memory(), path);
+        assert_eq!(
+            checked
+                .verdicts
+                .iter()
+                .map(|verdict| verdict.function.as_str())
+                .collect::<Vec<_>>(),
+            [name]
+        );
+    }
+    for (path, code) in [("/f/README.md", "no-function"), ("/f/none.py", "unreadable")] {
+        let checked = check(&judge(), &memory(), path);
+        assert_eq!(
+            checked.all().map(|problem| problem.code.as_str()).collect::<Vec<_>>(),
+            [code]
+        );
+    }
+}

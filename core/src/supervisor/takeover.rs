@@ -1,0 +1,281 @@
+//! Taking over what an earlier fnd started: its workers outlive it, and what it knew of each lies with the spawner.
+//!
+//! ```text
+//! started: Note -> spawner          fnd ends, or is killed          the next fnd: Restored { adopted, .. }
+//!                                                                     │ the ledger has its end: Kill, then Forget
+//!                                                                     │ its invocation runs on: Busy, or Terminating
+//!                                                                     └ the ledger never heard of it: as the note says
+//! ```
+//! An attempt is the same one in every fnd: its timeout counts from its start, its end is recorded once.
+
+use super::Supervisor;
+use super::action::Action;
+use super::attempt::Ended;
+use super::event::{Now, Restored};
+use super::function::{FunctionKey, Presence, Serving};
+use super::invocation::{Deadline, Invocation, Stage, Started};
+use super::rules::Rules;
+use super::submit::on_mono;
+use super::timers::Timer;
+use super::verdict::Ending;
+use super::worker::{Phase, Worker};
+use crate::frame::TermCause;
+use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::{State, Trigger};
+use crate::record::{Payload, Unfinished};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much earlier than the limit it goes by a SIGTERM may seem to have been: times cross processes in milliseconds.
+const TERM_SLACK: Duration = Duration::from_millis(50);
+
+/// What the next fnd has to know of a worker to go on with it; the spawner keeps it, unread.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Note<'a> {
+    /// The function.
+    pub function: Cow<'a, FunctionName>,
+    /// Its number at the spawner.
+    pub id: u32,
+    /// The version that runs.
+    pub version: Version,
+    /// What "once per content" goes by.
+    pub load_key: Version,
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// Which try.
+    pub attempt: u32,
+    /// Polls before it.
+    pub poll: u32,
+    /// What made the invocation.
+    pub trigger: Trigger,
+    /// When it was accepted, Unix milliseconds.
+    pub accepted_ms: u64,
+    /// When its first attempt began, Unix milliseconds.
+    pub first_ms: u64,
+    /// When this attempt began, Unix milliseconds.
+    pub started_ms: u64,
+    /// Timeout of this attempt.
+    pub timeout: Option<Duration>,
+    /// End of the whole invocation, Unix milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// The rules of the version that runs, but for its payload.
+    pub rules: Cow<'a, Rules>,
+}
+
+/// A worker of an earlier fnd: it runs, or its exit follows.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// Its number.
+    pub worker: WorkerId,
+    /// What that fnd knew of it.
+    pub note: Note<'static>,
+    /// Since its start.
+    pub age: Duration,
+    /// Its SIGTERM, if it got one: since then, and why.
+    pub termed: Option<(Duration, TermCause)>,
+    /// Whether it has ended; its [`Exited`](super::Exited) follows.
+    pub ended: bool,
+}
+
+/// An end that waits until it is known whether its function is still there.
+#[derive(Debug)]
+pub(super) struct EarlyEnd {
+    id: WorkerId,
+    worker: Worker,
+    ended: Ended,
+}
+
+impl Supervisor {
+    /// Returns what the next fnd has to know of a worker.
+    #[must_use]
+    pub fn note(&self, id: WorkerId) -> Option<Note<'_>> {
+        let worker = self.workers.get(&id)?;
+        let invocation = self.invocations.get(&worker.invocation)?;
+        Some(Note {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            invocation: worker.invocation,
+            attempt: worker.attempt.0,
+            poll: worker.poll,
+            trigger: invocation.trigger,
+            accepted_ms: invocation.accepted_ms,
+            first_ms: invocation
+                .started
+                .map_or(worker.started.unix_ms, |started| started.unix_ms),
+            started_ms: worker.started.unix_ms,
+            timeout: worker.timeout,
+            deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
+            rules: Cow::Borrowed(&worker.serving.rules),
+        })
+    }
+
+    /// Returns the workers that still have something to tell; what is left of the others is killed.
+    pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
+        let unfinished = restored.unfinished.iter().map(|left| (left.accepted.id, left));
+        let unfinished: BTreeMap<InvocationId, &Unfinished> = unfinished.collect();
+        let is_over = |adopted: &mut Adopted| {
+            let (id, attempt) = (adopted.note.invocation, adopted.note.attempt);
+            restored.ended.contains(&id) || unfinished.get(&id).is_some_and(|left| is_recorded(left, attempt))
+        };
+        let mut adopted = std::mem::take(&mut restored.adopted);
+        let over = adopted.extract_if(.., is_over);
+        out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
+        adopted
+    }
+
+    /// Takes an invocation into the books of which there is nothing but a note: its caller, who waited on a connection, is
+    /// gone, and what it brought is, too.
+    fn enrol_noted(&mut self, now: Now, key: FunctionKey, note: &Note<'_>) {
+        let number = self.next_number();
+        self.enrol(Invocation {
+            id: note.invocation,
+            function: key,
+            trigger: note.trigger,
+            accepted_ms: note.accepted_ms,
+            payload: Payload::default(),
+            load_key: None,
+            timeout: None,
+            deadline: note.deadline_ms.map(|unix_ms| Deadline {
+                at: on_mono(now, unix_ms),
+                unix_ms,
+            }),
+            expires: None,
+            number,
+            stage: Stage::Lost,
+            durable: false,
+            key: None,
+            acknowledge: Vec::new(),
+            waiters: Vec::new(),
+            caller_gone: true,
+            attempts: 0,
+            polls: 0,
+            started: None,
+            last: None,
+            version: None,
+            previous: None,
+        });
+    }
+
+    /// Lets an invocation stand where its newest attempt says.
+    fn go_on(&mut self, now: Now, note: &Note<'_>) {
+        if let Some(invocation) = self.invocations.get_mut(&note.invocation)
+            && invocation.attempts <= note.attempt
+        {
+            invocation.attempts = note.attempt;
+            invocation.polls = note.poll;
+            invocation.version = Some(note.version);
+            invocation.started.get_or_insert(Started {
+                unix_ms: note.first_ms,
+                at: now.mono,
+                before: Duration::from_millis(now.unix_ms.saturating_sub(note.first_ms)),
+            });
+        }
+    }
+
+    /// Goes on with a worker as if this fnd had started it.
+    pub(super) fn employ(&mut self, now: Now, adopted: Adopted) {
+        let Adopted {
+            worker: id,
+            note,
+            age,
+            termed,
+            ended,
+        } = adopted;
+        let key = self.functions.find_or_add(&note.function);
+        if !self.invocations.contains_key(&note.invocation) {
+            self.enrol_noted(now, key, &note);
+        }
+        self.go_on(now, &note);
+        let serving = Arc::new(Serving {
+            id: FunctionId(note.id),
+            version: note.version,
+            load_key: note.load_key,
+            load_id: InvocationId(0),
+            rules: note.rules.into_owned(),
+        });
+        let started = Now {
+            mono: now.mono.saturating_sub(age),
+            unix_ms: note.started_ms,
+        };
+        let timeout_at = note.timeout.map(|timeout| started.mono.saturating_add(timeout));
+        let deadline = note.deadline_ms.map(|unix_ms| on_mono(now, unix_ms));
+        let (phase, ending) = match termed {
+            None => (Phase::Busy { timeout_at }, None),
+            Some((ago, cause)) => {
+                let at = now.mono.saturating_sub(ago);
+                let kill_at = at.saturating_add(serving.rules.grace);
+                let ending = told_to_end(cause, at, (timeout_at, deadline));
+                (Phase::Terminating { kill_at }, Some(ending))
+            }
+        };
+        let phase = if ended { Phase::Over } else { phase };
+        if let Some(at) = phase.timer() {
+            self.timers.arm(at, Timer::Worker(id));
+        }
+        self.next_worker = self.next_worker.max(id.0.saturating_add(1));
+        let function = &mut self.functions[key];
+        function.id = Some(serving.id);
+        function.running.insert(id);
+        self.node.take_over(function, &serving.rules);
+        let worker = Worker {
+            function: key,
+            invocation: note.invocation,
+            attempt: Attempt(note.attempt),
+            poll: note.poll,
+            serving,
+            started,
+            timeout: note.timeout,
+            phase,
+            ending,
+            adopted: true,
+        };
+        self.workers.insert(id, worker);
+        if let Some(invocation) = self.invocations.get_mut(&note.invocation)
+            && invocation.attempts == note.attempt
+        {
+            invocation.stage = Stage::Running { worker: id };
+        }
+    }
+
+    /// Keeps the end of a worker that was taken over until the first scan has said what became of its function: what
+    /// follows goes by that. Says whether it was kept.
+    pub(super) fn keep_early(&mut self, id: WorkerId, worker: Worker, ended: Ended) -> Option<(Worker, Ended)> {
+        let unknown = !matches!(self.functions[worker.function].presence, Presence::Serving(_));
+        if worker.adopted && unknown && !self.scanned {
+            self.early.push(EarlyEnd { id, worker, ended });
+            return None;
+        }
+        Some((worker, ended))
+    }
+
+    /// Handles the ends that waited: of one function that is there now, or of all.
+    pub(super) fn release_early(&mut self, now: Now, of: Option<FunctionKey>, out: &mut Vec<Action>) {
+        let is_due = |early: &mut EarlyEnd| of.is_none_or(|key| early.worker.function == key);
+        let due: Vec<EarlyEnd> = self.early.extract_if(.., is_due).collect();
+        for EarlyEnd { id, worker, ended } in due {
+            self.attempt_ended(now, (Some(id), worker), ended, out);
+        }
+    }
+}
+
+/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have said.
+fn told_to_end(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
+    let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
+    match cause {
+        TermCause::Stopped => Ending::Stopped,
+        TermCause::Asked | TermCause::TimeUp if due(timeout) => Ending::Timeout,
+        TermCause::Asked if !due(deadline) => Ending::Cancelled("cancelled before fnd was restarted"),
+        TermCause::Asked | TermCause::TimeUp => Ending::Deadline,
+    }
+}
+
+/// Says whether the ledger knows how an attempt ended.
+fn is_recorded(left: &Unfinished, attempt: u32) -> bool {
+    let record = &left.record;
+    record.attempts > attempt || (record.attempts == attempt && record.state != State::Running)
+}

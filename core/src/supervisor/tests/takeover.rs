@@ -1,0 +1,217 @@
+//! Workers that outlive the fnd that started them.
+
+use super::bench::*;
+use crate::frame::{ExitStatus, TermCause};
+use crate::ids::{Version, WorkerId};
+use crate::outcome::{State, Trigger};
+use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::supervisor::{Action, Adopted, Event, Exited, Note, Restored, Retry, Rules, Submit};
+use std::time::Duration;
+
+fn retrying() -> Rules {
+    let retry = Retry {
+        retries: 2,
+        ..rules().retry
+    };
+    let timeout = Some(secs(30));
+    Rules {
+        timeout,
+        retry,
+        ..rules()
+    }
+}
+
+/// An fnd that has started invocation 1, durable or not, as worker 1, and ten seconds later is gone: the note it left.
+fn note(durable: bool) -> Note<'static> {
+    let mut b = Bench::with(retrying());
+    if durable {
+        b.submit_stored(1);
+    } else {
+        b.submit(1);
+    }
+    let text = serde_json::to_string(&b.s.note(WorkerId(1)).unwrap()).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn adopted(note: Note<'static>) -> Adopted {
+    Adopted {
+        worker: WorkerId(1),
+        note,
+        age: secs(10),
+        termed: None,
+        ended: false,
+    }
+}
+
+fn left(state: State, attempts: u32, durable: bool) -> Unfinished {
+    let accepted = Accepted {
+        id: id(1),
+        function: name("f"),
+        trigger: Trigger::Manual,
+        accepted_ms: EPOCH_MS,
+        payload: Payload::default(),
+        durable,
+        load_key: None,
+        timeout_ms: None,
+        not_before_ms: None,
+        expires_ms: Some(EPOCH_MS + 1),
+        deadline_ms: None,
+    };
+    let record = InvocationRecord {
+        id: id(1),
+        function: name("f"),
+        trigger: Trigger::Manual,
+        state,
+        accepted_ms: EPOCH_MS,
+        started_ms: (attempts > 0).then_some(EPOCH_MS),
+        ended_ms: None,
+        attempts,
+        polls: 0,
+        reason: None,
+        message: String::new(),
+        exhausted: None,
+        next_attempt_ms: (state == State::Waiting).then_some(EPOCH_MS + 11_000),
+        version: Some(Version([1; 32])),
+        result: None,
+    };
+    Unfinished { accepted, record }
+}
+
+/// The next fnd, ten seconds after the start, with what the ledger and the spawner know.
+fn next(unfinished: Vec<Unfinished>, adopted: Vec<Adopted>) -> (Bench, String) {
+    let mut b = Bench::new();
+    b.now.unix_ms += 10_000;
+    let said = b.restore(Restored {
+        unfinished,
+        adopted,
+        ..Restored::default()
+    });
+    (b, said)
+}
+
+#[test]
+fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
+    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
+    assert_eq!((said.as_str(), b.s.running()), ("", 1));
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.wait(Duration::from_millis(19_999)), "");
+    assert_eq!(b.wait(Duration::from_millis(1)), "term w1");
+    assert_eq!(
+        b.exited(exit(1, ExitStatus::Signal(15))),
+        "record timeout: waiting timeout"
+    );
+    assert_eq!(b.wait(secs(1)), "spawn w2 a2 1");
+}
+
+#[test]
+fn a_start_the_ledger_had_not_heard_of_yet_goes_on_and_does_not_expire() {
+    for unfinished in [left(State::Queued, 0, true), left(State::Queued, 0, false)] {
+        let (mut b, said) = next(vec![unfinished], vec![adopted(note(true))]);
+        assert_eq!((said.as_str(), b.s.running()), ("", 1));
+        b.event(installed("f", 1, retrying()));
+        assert_eq!(b.code(1, 0), "record ok: succeeded ok");
+    }
+}
+
+#[test]
+fn what_only_the_spawner_knows_is_recorded_but_not_tried_again() {
+    let (mut b, said) = next(vec![], vec![adopted(note(false))]);
+    assert_eq!(said, "");
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.code(1, 1), "record exit-1: failed exit-1");
+}
+
+#[test]
+fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
+    let mut b = Bench::new();
+    let said = b.restore(Restored {
+        adopted: vec![adopted(note(false))],
+        ended: vec![id(1)],
+        ..Restored::default()
+    });
+    assert_eq!(said, "kill w1");
+    assert_eq!(b.code(1, 0), "forget w1");
+    let (mut b, said) = next(vec![left(State::Waiting, 1, true)], vec![adopted(note(true))]);
+    assert_eq!(said, "kill w1");
+    assert_eq!(b.code(1, 0), "forget w1");
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
+}
+
+#[test]
+fn one_that_was_told_to_end_meanwhile_has_what_is_left_of_its_grace() {
+    let mut late = adopted(note(true));
+    (late.age, late.termed) = (secs(32), Some((secs(2), TermCause::TimeUp)));
+    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![late]);
+    assert_eq!(said, "");
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.wait(secs(3)), "kill w1");
+    assert_eq!(
+        b.exited(exit(1, ExitStatus::Signal(9))),
+        "record timeout: waiting timeout"
+    );
+    let mut cancelled = adopted(note(true));
+    cancelled.termed = Some((secs(1), TermCause::Asked));
+    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![cancelled]);
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(
+        b.exited(exit(1, ExitStatus::Signal(15))),
+        "record cancelled: cancelled cancelled"
+    );
+    let mut stopped = adopted(note(true));
+    (stopped.termed, stopped.ended) = (Some((secs(100), TermCause::Stopped)), true);
+    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![stopped]);
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.code(1, 7), "record interrupted: interrupted interrupted");
+}
+
+#[test]
+fn an_end_waits_for_its_function_and_says_when_it_was() {
+    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
+    let ended = Exited {
+        late: Some((secs(4), secs(6))),
+        ..exit(1, ExitStatus::Code(1))
+    };
+    assert_eq!(b.exited(ended), "");
+    assert_eq!(b.event(installed("f", 1, retrying())), "record exit-1: waiting exit-1");
+    let lasted = b.last.iter().find_map(|action| match action {
+        Action::Record(attempt, _) => Some((attempt.duration_us, attempt.ended_ms)),
+        _ => None,
+    });
+    assert_eq!(lasted, Some((6_000_000, EPOCH_MS + 6_000)));
+    // Deleted meanwhile: nothing follows.
+    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
+    assert_eq!(b.code(1, 1), "");
+    assert_eq!(b.event(Event::Scanned), "record exit-1: failed exit-1");
+}
+
+#[test]
+fn of_two_attempts_the_newer_goes_on_and_the_older_is_recorded() {
+    let older = adopted(note(true));
+    let mut newer = older.clone();
+    (newer.worker, newer.note.attempt, newer.age) = (WorkerId(2), 2, secs(1));
+    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![older, newer]);
+    assert_eq!((said.as_str(), b.s.running()), ("", 2));
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.code(1, 1), "record exit-1: running");
+    assert_eq!(b.code(2, 0), "record ok: succeeded ok");
+}
+
+#[test]
+fn a_hand_over_answers_everybody_and_ends_nothing_that_runs() {
+    let mut b = Bench::with(retrying());
+    b.submit(1);
+    b.submit(2);
+    b.submit_stored(3);
+    let wait = false;
+    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
+    assert_eq!(
+        b.event(Event::HandOver),
+        "update 2 cancelled cancelled; reply 2: cancelled cancelled; reply 1: unavailable"
+    );
+    assert_eq!(b.event(Event::Stored(id(4))), "reply 4: queued; drained");
+    assert_eq!(b.submit(5), "reply 5: unavailable");
+    assert_eq!(b.code(1, 1), "record exit-1: failed exit-1");
+    assert_eq!(b.s.running(), 0);
+}

@@ -1,0 +1,7 @@
+//! `fndctl`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fndctl::main()
+}

@@ -1,0 +1,237 @@
+use super::*;
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn ms(n: u32) -> Duration {
+    MS * n
+}
+
+/// A pace with the time it is.
+struct World {
+    pace: Pace,
+    now: Duration,
+    /// How long a look takes.
+    takes: Duration,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            pace: Pace::new(),
+            now: ms(1_000),
+            takes: ms(3),
+        }
+    }
+
+    /// Lets time pass until the next look and returns what came of it.
+    fn look(&mut self, moved: bool, unsettled: Option<Duration>) -> Told {
+        self.now = self.now.max(self.pace.due().expect("something is waited for"));
+        let began = self.now;
+        self.now += self.takes;
+        self.pace.looked(Look {
+            began,
+            ended: self.now,
+            moved,
+            unsettled,
+            watched: true,
+        })
+    }
+
+    fn ask(&mut self, number: u64) {
+        self.pace.ask(number, self.now);
+    }
+}
+
+fn over(number: u64) -> Told {
+    Told {
+        quiet: false,
+        over: vec![number],
+    }
+}
+
+#[test]
+fn nothing_is_looked_at_before_the_first_wish() {
+    let mut world = World::new();
+    world.pace.hint(world.now);
+    assert_eq!(world.pace.due(), None);
+    world.ask(1);
+    assert_eq!(world.pace.due(), Some(ms(1_000)));
+    assert_eq!(world.look(true, None), over(1));
+}
+
+#[test]
+fn a_young_file_holds_the_answer_up_until_it_is_complete() {
+    let mut world = World::new();
+    world.ask(1);
+    assert_eq!(world.look(true, Some(ms(1_900))), Told::default());
+    assert_eq!(world.look(true, None), over(1));
+    assert_eq!(world.now, ms(1_000 + 3 + 1_900 + 3));
+}
+
+#[test]
+fn a_growing_file_holds_the_answer_up_for_as_long_as_patience_lasts() {
+    let mut world = World::new();
+    world.ask(1);
+    while world.look(false, Some(ms(2_000))) != over(1) {
+        world.pace.hint(world.now);
+        assert!(world.now < ms(7_000));
+    }
+    assert!(world.now >= ms(6_000));
+}
+
+#[test]
+fn wishes_do_not_hold_each_other_up() {
+    let mut world = World::new();
+    for number in 1..=3 {
+        world.ask(number);
+        while world.now < ms(1_000) + ms(1_500) * u32::try_from(number).unwrap() {
+            assert_eq!(world.look(false, Some(ms(250))), Told::default());
+        }
+    }
+    while world.look(false, Some(ms(250))) != over(1) {
+        assert!(world.now < ms(7_000));
+    }
+}
+
+#[test]
+fn it_is_quiet_once_after_each_change() {
+    let mut world = World::new();
+    world.ask(1);
+    world.look(true, None);
+    let quiet = Told {
+        quiet: true,
+        over: vec![],
+    };
+    assert_eq!(world.look(false, None), quiet);
+    assert_eq!(world.now, ms(1_003 + 1_000 + 3));
+    // Now only the rescan is left.
+    assert_eq!(world.pace.due(), Some(world.now + RESCAN));
+    assert_eq!(world.look(false, None), Told::default());
+    world.pace.hint(world.now);
+    assert_eq!(world.look(true, None), Told::default());
+    assert_eq!(world.look(false, None), quiet);
+}
+
+/// What is no function may be written to all the time; so may a function, which only holds up others for a while.
+#[test]
+fn hints_that_never_cease_delay_neither_quiet_nor_looks() {
+    for (unsettled, latest) in [(None, 3_100), (Some(ms(2_000)), 7_100)] {
+        let mut world = World::new();
+        world.ask(1);
+        world.look(true, unsettled);
+        let mut looks = 0;
+        loop {
+            world.pace.hint(world.now);
+            world.pace.hint(world.now + ms(19));
+            looks += 1;
+            if world.look(false, unsettled).quiet {
+                break;
+            }
+            assert!(world.now < ms(latest), "{unsettled:?}: {:?}", world.now);
+        }
+        assert!(looks > 10, "{looks}");
+    }
+}
+
+#[test]
+fn looking_leaves_time_for_other_things() {
+    let mut world = World::new();
+    world.takes = ms(700);
+    world.ask(1);
+    world.look(true, None);
+    let ended = world.now;
+    world.pace.hint(ended + MS);
+    assert_eq!(world.pace.due(), Some(ended + ms(700)));
+}
+
+#[test]
+fn directories_that_cannot_be_watched_are_looked_at_more_often() {
+    let mut pace = Pace::new();
+    pace.ask(1, ms(0));
+    let look = Look {
+        began: ms(0),
+        ended: ms(1),
+        moved: false,
+        unsettled: None,
+        watched: false,
+    };
+    pace.looked(look);
+    assert_eq!(pace.due(), Some(ms(1) + REWATCH));
+}
+
+#[derive(Debug, Clone)]
+enum Happens {
+    Hint,
+    Ask,
+    /// A look, if one is due within this time, that takes and finds this.
+    Look {
+        within: u32,
+        takes: u32,
+        moved: bool,
+        unsettled: Option<u32>,
+    },
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let unsettled = proptest::option::of(0..=2_000_u32);
+    prop_oneof![
+        Just(Happens::Hint),
+        Just(Happens::Ask),
+        (0..3_000_u32, 0..400_u32, any::<bool>(), unsettled).prop_map(|(within, takes, moved, unsettled)| {
+            Happens::Look {
+                within,
+                takes,
+                moved,
+                unsettled,
+            }
+        }),
+    ]
+}
+
+proptest! {
+    /// Whatever happened: once it ceases, every wish is answered once and it is quiet once, both in bounded time.
+    #[test]
+    fn every_wait_ends(happens in proptest::collection::vec(happens(), 0..200)) {
+        let mut world = World::new();
+        let mut asked = 0;
+        let mut answered = Vec::new();
+        let mut owed = false;
+        let mut take = |told: Told, moved: bool, owed: &mut bool| {
+            *owed |= moved;
+            if told.quiet {
+                assert!(*owed, "quiet without a change");
+                *owed = false;
+            }
+            answered.extend(told.over);
+        };
+        for one in happens {
+            match one {
+                Happens::Hint => world.pace.hint(world.now),
+                Happens::Ask => {
+                    asked += 1;
+                    world.ask(asked);
+                }
+                Happens::Look { within, takes, moved, unsettled } => {
+                    let until = world.now + ms(within);
+                    if world.pace.due().is_some_and(|due| due <= until) {
+                        world.takes = ms(takes);
+                        take(world.look(moved, unsettled.map(ms)), moved, &mut owed);
+                    } else {
+                        world.now = until;
+                    }
+                }
+            }
+        }
+        asked += 1;
+        world.ask(asked);
+        // Looks last at most 400 ms here, and so do the rests between them.
+        let end = world.now + PATIENCE + QUIET + ms(2_000);
+        while world.pace.due().is_some_and(|due| due <= end) {
+            take(world.look(false, Some(ms(2_000))), false, &mut owed);
+        }
+        prop_assert!(!owed, "never quiet again");
+        answered.sort_unstable();
+        prop_assert_eq!(answered, (1..=asked).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,184 @@
+use super::*;
+use fnd_core::manifest::forms::Claims;
+use fnd_core::runtime::RuntimeSummary;
+use std::fs;
+
+struct World {
+    dir: tempfile::TempDir,
+    scanner: Scanner,
+    start_ms: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = |suffix: &str| RuntimeSummary {
+            id: "r".into(),
+            description: String::new(),
+            suffixes: vec![suffix.into()],
+            aliases: Vec::new(),
+            versions: Vec::new(),
+            enabled: true,
+        };
+        let claims = Claims::of(&[runtime(".sh"), runtime(".py")]);
+        let rules = Rules {
+            claims,
+            default_runtime: false,
+        };
+        let scanner = Scanner::new(vec![dir.path().to_owned()], rules);
+        Self {
+            dir,
+            scanner,
+            start_ms: crate::clock::unix_ms(),
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Scans as if `later_ms` had passed since the start.
+    fn scan(&mut self, later_ms: u64) -> Difference {
+        let now = self.now(later_ms);
+        self.scanner.scan(&HashSet::new(), now)
+    }
+
+    fn now(&self, later_ms: u64) -> Now {
+        Now {
+            mono: Duration::from_millis(later_ms),
+            unix_ms: self.start_ms + later_ms,
+        }
+    }
+}
+
+fn names(candidates: &[Candidate]) -> Vec<&str> {
+    candidates.iter().map(|c| c.function.as_str()).collect()
+}
+
+#[test]
+fn a_fresh_file_waits_until_it_is_unchanged_for_two_seconds() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    let first = world.scan(0);
+    assert!(first.changed.is_empty() && first.unsettled.is_some());
+    let later = world.scan(2_100);
+    assert_eq!(names(&later.changed), ["a"]);
+    assert_eq!(world.scan(2_200), Difference::default());
+}
+
+#[test]
+fn a_closed_file_counts_at_once() {
+    let mut world = World::new();
+    world.write("ops/a.sh", "echo");
+    let complete = HashSet::from([world.dir.path().join("ops/a.sh")]);
+    let now = world.now(0);
+    assert_eq!(names(&world.scanner.scan(&complete, now).changed), ["ops/a"]);
+}
+
+#[test]
+fn every_form_is_found_and_the_rest_is_not() {
+    let mut world = World::new();
+    for name in [
+        "one.sh",
+        "one.toml",
+        "group/two.py",
+        "three/function.toml",
+        "three/main.py",
+        "README.md",
+    ] {
+        world.write(name, "x");
+    }
+    for name in [
+        ".hidden.sh",
+        "a.sh~",
+        "b.sh.swp",
+        "c.sh.tmp",
+        "4913",
+        "#d.sh#",
+        "__pycache__/e.py",
+    ] {
+        world.write(name, "x");
+    }
+    let difference = world.scan(2_100);
+    assert_eq!(names(&difference.changed), ["group/two", "one", "three"]);
+    assert_eq!(difference.changed[1].sidecar.as_deref(), Some("one.toml"));
+    assert!(difference.changed[2].directory_form);
+    assert_eq!(difference.unclaimed.len(), 1, "{:?}", difference.unclaimed);
+}
+
+#[test]
+fn a_changed_sidecar_changes_the_function() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    assert_eq!(world.scan(2_100).changed.len(), 1);
+    world.write("a.toml", "enabled = false");
+    assert_eq!(names(&world.scan(2_200).changed), ["a"]);
+}
+
+#[test]
+fn a_clash_names_both_and_hands_on_neither() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    assert_eq!(world.scan(2_100).changed.len(), 1);
+    world.write("a.py", "print()");
+    let difference = world.scan(4_200);
+    assert!(difference.changed.is_empty() && difference.removed.is_empty());
+    let line = difference.problems[0].line();
+    assert!(line.contains("a.sh") && line.contains("a.py"), "{line}");
+    assert_eq!(names(&difference.clashes), ["a"]);
+    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    assert_eq!(names(&world.scan(6_300).changed), ["a"]);
+}
+
+#[test]
+fn what_is_gone_for_a_moment_is_not_removed() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    world.scan(2_100);
+    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    let difference = world.scan(2_200);
+    assert!(difference.removed.is_empty() && difference.unsettled.is_some());
+    assert_eq!(world.scan(2_800).removed.len(), 1);
+}
+
+#[test]
+fn a_bad_name_is_a_problem_that_names_the_file() {
+    let mut world = World::new();
+    world.write("Bad Name.sh", "echo");
+    let difference = world.scan(2_100);
+    assert!(
+        difference.problems[0].line().contains("Bad Name.sh"),
+        "{:?}",
+        difference.problems
+    );
+}
+
+/// The look that decides comes when it can decide: no sooner, and no later than the file is old enough.
+#[test]
+fn what_is_not_complete_says_when_to_look_again() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    let written = fs::metadata(world.dir.path().join("a.sh")).unwrap().modified().unwrap();
+    let written = written.duration_since(std::time::UNIX_EPOCH).unwrap();
+    world.start_ms = u64::try_from(written.as_millis()).unwrap();
+    assert_eq!(world.scan(0).unsettled, Some(Duration::from_secs(2)));
+    assert_eq!(world.scan(1_500).unsettled, Some(Duration::from_millis(500)));
+    assert_eq!(names(&world.scan(2_000).changed), ["a"]);
+    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    assert_eq!(world.scan(2_100).unsettled, Some(Duration::from_millis(500)));
+    assert_eq!(world.scan(2_600).removed.len(), 1);
+}
+
+/// A file dated in the future is complete when it has not changed for long enough, wherever the wall clock goes meanwhile.
+#[test]
+fn the_wall_clock_may_jump() {
+    let mut world = World::new();
+    world.write("a.sh", "echo");
+    world.start_ms -= 3_600_000;
+    assert_eq!(world.scan(0).unsettled, Some(Duration::from_secs(2)));
+    world.start_ms -= 3_600_000;
+    assert_eq!(world.scan(1_000).unsettled, Some(Duration::from_secs(1)));
+    assert_eq!(names(&world.scan(2_000).changed), ["a"]);
+}

@@ -1,0 +1,143 @@
+//! Which installed versions of each function lie on the disk, and which of them may go.
+//!
+//! The directories are the spawner's; fnd remembers what it was told of, because it may not look. Nothing is deleted while
+//! an installation of the function is under way, nor installed while something of it is deleted: content that was changed
+//! back meanwhile would be found installed and then be gone.
+//!
+//! The spawner spares what a launcher still holds, and its answer does not say so: what was asked for once is asked for again
+//! at the next occasion, and only then forgotten.
+
+use fnd_core::ids::{FunctionName, Version};
+use std::collections::{HashMap, HashSet};
+
+/// Most versions that are named to the spawner as those that stay: what fits into a frame.
+const NAMED_MAX: usize = 1000;
+
+/// What is installed, oldest first.
+#[derive(Debug, Default)]
+pub struct Versions {
+    installed: HashMap<FunctionName, Vec<Version>>,
+    /// Functions of which something is being deleted.
+    pruning: HashSet<FunctionName>,
+    /// Versions that were asked to be deleted once.
+    asked_once: HashMap<FunctionName, Vec<Version>>,
+}
+
+impl Versions {
+    /// Returns what the ledger knows.
+    #[must_use]
+    pub fn new(installed: HashMap<FunctionName, Vec<Version>>) -> Self {
+        Self {
+            installed,
+            ..Self::default()
+        }
+    }
+
+    /// A version serves from now on: it is the newest. Returns what is installed now, if that is news.
+    pub fn served(&mut self, function: &FunctionName, version: Version) -> Option<&[Version]> {
+        let installed = self.installed.entry(function.clone()).or_default();
+        if installed.last() == Some(&version) {
+            return None;
+        }
+        installed.retain(|old| *old != version);
+        if let Some(asked) = self.asked_once.get_mut(function) {
+            asked.retain(|old| *old != version);
+        }
+        installed.push(version);
+        Some(installed)
+    }
+
+    /// Returns the functions that have more than `keep` versions.
+    #[must_use]
+    pub fn crowded(&self, keep: usize) -> Vec<FunctionName> {
+        let crowded = self.installed.iter().filter(|(_, installed)| installed.len() > keep);
+        crowded.map(|(function, _)| function.clone()).collect()
+    }
+
+    /// Returns the versions of a function that stay, where others can go: the newest `keep` and those in use.
+    #[must_use]
+    pub fn to_keep(&self, function: &FunctionName, keep: usize, in_use: &[Version]) -> Option<Vec<Version>> {
+        let installed = self.installed.get(function)?;
+        let old = installed.len().checked_sub(keep).filter(|old| *old > 0)?;
+        let (old, newest) = installed.split_at_checked(old)?;
+        let used = old.iter().filter(|version| in_use.contains(version));
+        let stay: Vec<_> = used.chain(newest).copied().collect();
+        (stay.len() < installed.len() && stay.len() <= NAMED_MAX).then_some(stay)
+    }
+
+    /// The spawner was asked to delete versions of a function.
+    pub fn asked(&mut self, function: &FunctionName) {
+        self.pruning.insert(function.clone());
+    }
+
+    /// It is over; `kept` are those that were to stay, if it worked. Returns what is installed now, if that is news.
+    pub fn answered(&mut self, function: &FunctionName, kept: Option<&[Version]>) -> Option<&[Version]> {
+        self.pruning.remove(function);
+        let (kept, installed) = (kept?, self.installed.get_mut(function)?);
+        let before = installed.len();
+        let asked = self.asked_once.remove(function).unwrap_or_default();
+        installed.retain(|version| kept.contains(version) || !asked.contains(version));
+        let doubtful: Vec<_> = installed
+            .iter()
+            .filter(|version| !kept.contains(version))
+            .copied()
+            .collect();
+        if !doubtful.is_empty() {
+            self.asked_once.insert(function.clone(), doubtful);
+        }
+        (installed.len() < before).then_some(installed)
+    }
+
+    /// Says whether something of the function is being deleted.
+    #[must_use]
+    pub fn is_pruning(&self, function: &FunctionName) -> bool {
+        self.pruning.contains(function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_and_what_is_in_use_stay() {
+        let f = FunctionName::new("f").unwrap();
+        let version = |n: u8| Version([n; 32]);
+        let mut versions = Versions::default();
+        for n in [1, 2, 3, 1, 4] {
+            versions.served(&f, version(n));
+        }
+        assert_eq!(versions.served(&f, version(4)), None, "it serves already");
+        let keep = |keep, in_use: &[Version]| {
+            let kept = versions.to_keep(&f, keep, in_use);
+            kept.map(|kept| kept.iter().map(|version| version.0[0]).collect::<Vec<_>>())
+        };
+        assert_eq!(keep(5, &[]), None);
+        assert_eq!(keep(4, &[]), None);
+        // Changed back to: it is newer than what came between.
+        assert_eq!(keep(2, &[]), Some(vec![1, 4]));
+        assert_eq!(keep(2, &[version(2)]), Some(vec![2, 1, 4]));
+        assert_eq!(keep(2, &[version(2), version(3)]), None);
+        assert_eq!(versions.crowded(3), std::slice::from_ref(&f));
+    }
+
+    #[test]
+    fn what_was_asked_for_once_is_asked_for_again() {
+        let f = FunctionName::new("f").unwrap();
+        let [old, changed_back, new] = [1, 2, 3].map(|n| Version([n; 32]));
+        let mut versions = Versions::new([(f.clone(), vec![changed_back, old, new])].into());
+        let stay = versions.to_keep(&f, 1, &[]).unwrap();
+        assert_eq!(stay, [new]);
+        versions.asked(&f);
+        assert!(versions.is_pruning(&f));
+        assert_eq!(versions.answered(&f, Some(&stay)), None);
+        assert!(!versions.is_pruning(&f));
+        versions.served(&f, changed_back);
+        let stay = versions.to_keep(&f, 1, &[]).unwrap();
+        assert_eq!(stay, [changed_back]);
+        assert_eq!(versions.answered(&f, None), None, "it did not work");
+        assert_eq!(versions.answered(&f, Some(&stay)), Some(&[new, changed_back][..]));
+        assert_eq!(versions.answered(&f, Some(&stay)), Some(&[changed_back][..]));
+        assert_eq!(versions.to_keep(&f, 1, &[]), None);
+    }
+}

@@ -1,0 +1,218 @@
+use super::*;
+use fnd_core::manifest::forms::Claims;
+use fnd_core::runtime::RuntimeSummary;
+use notify::event::{CreateKind, Flag, ModifyKind, RemoveKind, RenameMode};
+use notify::{Event, EventKind};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::{Arc, Condvar, Mutex};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Far more than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A catalog on a directory of its own, and what it told.
+struct World {
+    dir: tempfile::TempDir,
+    catalog: Catalog,
+    events: UnboundedReceiver<CatalogEvent>,
+    gate: Arc<Gate>,
+}
+
+/// Holds up the watcher's events while it is closed.
+#[derive(Default)]
+struct Gate {
+    closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        let closed = self.closed.lock().unwrap();
+        drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
+    }
+}
+
+impl World {
+    /// Starts one whose functions directory is made by `prepare`.
+    fn new(prepare: impl FnOnce(&std::path::Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("f")).unwrap();
+        prepare(&dir.path().join("f"));
+        let claims = Claims::of(&[RuntimeSummary {
+            id: "bash".into(),
+            description: String::new(),
+            suffixes: vec![".sh".into()],
+            aliases: Vec::new(),
+            versions: Vec::new(),
+            enabled: true,
+        }]);
+        let rules = Rules {
+            claims,
+            default_runtime: false,
+        };
+        let (sender, events) = unbounded_channel();
+        let gate = Arc::new(Gate::default());
+        let held = Arc::clone(&gate);
+        let make = |mut hints: Box<dyn FnMut(notify::Result<Event>) + Send>| {
+            notify::recommended_watcher(move |event| {
+                held.pass();
+                hints(event);
+            })
+        };
+        let catalog = Catalog::with_watcher(vec![dir.path().join("f")], rules, sender, make).unwrap();
+        Self {
+            dir,
+            catalog,
+            events,
+            gate,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("f").join(name)
+    }
+
+    /// Returns the next event `pick` wants.
+    fn wait<T>(&mut self, what: &str, mut pick: impl FnMut(CatalogEvent) -> Option<T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let found = async {
+                loop {
+                    let event = self.events.recv().await.expect("the catalog's thread runs");
+                    if let Some(found) = pick(event) {
+                        return found;
+                    }
+                }
+            };
+            let found = tokio::time::timeout(DEADLINE, found).await;
+            found.unwrap_or_else(|_| panic!("waited {DEADLINE:?} for {what}"))
+        })
+    }
+
+    fn scanned(&mut self, number: u64) {
+        self.catalog.rescan(number, false);
+        self.wait("the scan's end", |event| {
+            matches!(event, CatalogEvent::Scanned(n) if n == number).then_some(())
+        });
+    }
+
+    /// Waits until every one of these functions was handed on.
+    fn changed(&mut self, names: &[&str]) {
+        let mut missing: BTreeSet<&str> = names.iter().copied().collect();
+        self.wait(&format!("{names:?}"), |event| {
+            if let CatalogEvent::Changed(candidates) = event {
+                for candidate in candidates {
+                    missing.remove(candidate.function.as_str());
+                }
+            }
+            missing.is_empty().then_some(())
+        });
+    }
+}
+
+fn write(path: &std::path::Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// How many events the kernel keeps for one reader.
+fn queue_length() -> usize {
+    let text = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    text.trim().parse().unwrap()
+}
+
+#[test]
+fn a_changed_file_is_handed_on() {
+    let mut world = World::new(|_| {});
+    world.scanned(1);
+    write(&world.path("a.sh"), "echo");
+    world.changed(&["a"]);
+    write(&world.path("group/b.sh"), "echo");
+    world.changed(&["group/b"]);
+    write(&world.path("group/b.sh"), "echo again");
+    world.changed(&["group/b"]);
+}
+
+/// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are lost
+/// with it, so what is in it is found by a look, and what happens in it afterwards only if it is watched then.
+#[test]
+fn a_full_queue_loses_nothing() {
+    let mut world = World::new(|_| {});
+    world.scanned(1);
+    world.gate.set(true);
+    // Two names by turns, since equal events in a row count once.
+    let (one, other) = (world.path("one.tmp"), world.path("other.tmp"));
+    fs::write(&one, "").unwrap();
+    for _ in 0..=queue_length() / 2 {
+        fs::rename(&one, &other).unwrap();
+        fs::rename(&other, &one).unwrap();
+    }
+    write(&world.path("late/a.sh"), "echo");
+    write(&world.path("b.sh"), "echo");
+    world.gate.set(false);
+    world.changed(&["late/a", "b"]);
+    // By now the queue was read to its end, so this is an event if the group is watched.
+    write(&world.path("late/a.sh"), "echo again");
+    world.changed(&["late/a"]);
+}
+
+/// Removed and made again between two looks: the new directory may even have the inode of the old one.
+#[test]
+fn a_directory_that_is_made_again_is_watched_again() {
+    let mut world = World::new(|dir| write(&dir.join("a.sh"), "echo"));
+    world.scanned(1);
+    for round in 0..5 {
+        fs::remove_dir_all(world.path("")).unwrap();
+        write(&world.path("a.sh"), "echo");
+        world.changed(&["a"]);
+        write(&world.path("a.sh"), &format!("echo {round}"));
+        world.changed(&["a"]);
+    }
+}
+
+#[test]
+fn the_end_of_the_handle_is_the_end_of_the_thread() {
+    let World {
+        catalog, mut events, ..
+    } = World::new(|_| {});
+    drop(catalog);
+    assert!(events.blocking_recv().is_none());
+}
+
+#[test]
+fn events_say_what_to_look_at() {
+    let directories = [PathBuf::from("/etc/fnd/functions")];
+    let check = |event: Event, expected: Option<(&[&str], bool)>| {
+        let found = hint(Ok(event.clone()), &directories);
+        let expected = expected.map(|(complete, rewatch)| Hint {
+            complete: complete.iter().map(PathBuf::from).collect(),
+            rewatch,
+        });
+        assert_eq!(found, expected, "{event:?}");
+    };
+    let event = |kind, path: &str| Event::new(kind).add_path(path.into());
+    let close = EventKind::Access(notify::event::AccessKind::Close(notify::event::AccessMode::Write));
+    let open = EventKind::Access(notify::event::AccessKind::Open(notify::event::AccessMode::Any));
+    let moved = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+    let removed = EventKind::Remove(RemoveKind::Folder);
+    let inside = "/etc/fnd/functions/a.sh";
+    check(event(close, inside), Some((&[inside], false)));
+    check(event(moved, inside), Some((&[inside], false)));
+    check(event(EventKind::Create(CreateKind::File), inside), Some((&[], false)));
+    check(event(removed, inside), Some((&[], false)));
+    check(event(open, inside), None);
+    check(event(close, "/etc/fnd/fnd.toml"), None);
+    check(event(removed, "/etc/fnd/functions"), Some((&[], true)));
+    check(event(moved, "/etc/fnd/functions"), Some((&[], true)));
+    check(Event::new(EventKind::Other).set_flag(Flag::Rescan), Some((&[], true)));
+    assert!(hint(Err(notify::Error::generic("")), &directories).unwrap().rewatch);
+}

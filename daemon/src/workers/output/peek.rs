@@ -1,0 +1,50 @@
+//! Reading a pipe without taking anything out of it, by `tee(2)`.
+
+use rustix::io::Errno;
+use rustix::pipe::{self, PipeFlags, SpliceFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Size of the pipe copied to: the most that a function can make its own pipes hold (`/proc/sys/fs/pipe-max-size`).
+const SIZE: usize = 1 << 20;
+
+/// A pipe to copy to.
+pub(super) struct Scratch {
+    read: OwnedFd,
+    write: OwnedFd,
+    size: usize,
+}
+
+impl Scratch {
+    pub(super) fn new() -> io::Result<Self> {
+        let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // Where this user may have no large pipes it stays at the usual size, and so are those of functions.
+        let size = match pipe::fcntl_setpipe_size(&write, SIZE) {
+            Ok(size) => size,
+            Err(_) => pipe::fcntl_getpipe_size(&write)?,
+        };
+        Ok(Self { read, write, size })
+    }
+
+    /// Copies what is in a pipe. Returns how many bytes that is, which must be [read](Self::read) next.
+    ///
+    /// # Errors
+    /// Where it cannot be copied, or might not be as a whole.
+    pub(super) fn copy(&self, from: &OwnedFd) -> io::Result<usize> {
+        if pipe::fcntl_getpipe_size(from)? > self.size {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        match pipe::tee(from, &self.write, self.size, SpliceFlags::NONBLOCK) {
+            Err(Errno::AGAIN) => Ok(0),
+            copied => Ok(copied?),
+        }
+    }
+
+    /// Reads a part of what was copied.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.read, buffer)?)
+    }
+}

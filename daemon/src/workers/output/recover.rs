@@ -1,0 +1,94 @@
+//! What an earlier fnd has left: adopted where the worker is still there, kept where it is not.
+
+use super::Meta;
+use super::capture::Capture;
+use super::poll::Thread;
+use super::spool::{Replayed, Spool, Spools};
+use crate::clock;
+use crate::logs::Store;
+use fnd_core::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::{HashMap, HashSet};
+
+/// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure.
+#[derive(Default)]
+pub(super) struct Left(HashMap<(InvocationId, Attempt), u64>);
+
+impl Left {
+    /// Looks for spools.
+    pub(super) fn find(spools: &Spools, store: &Store) -> Self {
+        let keys = spools.list().unwrap_or_else(|error| {
+            tracing::error!("failed to look for spooled output ({error}), what functions printed before is missing");
+            Vec::new()
+        });
+        let mut left = Self::default();
+        let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
+        left.count(metas.iter(), store);
+        for key in keys {
+            left.0.entry(key).or_insert(0);
+        }
+        left
+    }
+
+    /// Counts the lines kept of attempts that were not counted yet; also one without a spool may have some: it ended, and
+    /// what it had printed was still in its pipes.
+    pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>, store: &Store) {
+        let mut functions: HashMap<&FunctionName, HashMap<_, u64>> = HashMap::new();
+        for meta in metas.filter(|meta| !self.0.contains_key(&meta.key())) {
+            functions.entry(&meta.function).or_default().insert(meta.key(), 0);
+        }
+        for (function, mut attempts) in functions {
+            if let Err(error) = store.count(function, &mut attempts) {
+                tracing::warn!("failed to read the kept output of `{function}` ({error}), lines may be in it twice");
+            }
+            self.0.extend(attempts);
+        }
+    }
+}
+
+impl Thread {
+    /// Rebuilds what an earlier fnd knew of an attempt. Returns it with its spool, and how many lines are kept already.
+    pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
+        let key = meta.key();
+        let stored = self.left.0.remove(&key).unwrap_or(0);
+        let replayed = self.io.spools.replay(key).unwrap_or_else(|error| {
+            tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
+            Replayed::Lost
+        });
+        match replayed {
+            Replayed::Nothing => (Capture::new(meta), Spool::None, stored),
+            Replayed::Whole { capture, spool } => (*capture, spool, stored),
+            Replayed::Lost => {
+                let sinks = &mut self.io.sinks;
+                let whose = meta.clone();
+                let mut capture = Capture::after_loss(meta, stored, clock::unix_ms(), &mut |line, in_head| {
+                    sinks.seen(&whose, line, in_head);
+                });
+                let mut spool = Spool::Failed;
+                self.io.spools.rewrite(&mut spool, &mut capture);
+                (capture, spool, stored)
+            }
+        }
+    }
+
+    /// Keeps the output of attempts left that are not known, and removes their spools.
+    pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
+        let lost: Vec<_> = self.left.0.extract_if(|key, _| !known.contains(key)).collect();
+        for (key, stored) in lost {
+            let kept = match self.io.spools.replay(key) {
+                Ok(Replayed::Whole { mut capture, .. }) => {
+                    capture.end(capture.last_ms, &mut |_, _| {});
+                    self.keep(&mut capture, stored)
+                }
+                Ok(Replayed::Nothing | Replayed::Lost) => true,
+                Err(error) => {
+                    tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
+                    true
+                }
+            };
+            // Without room on the disk it stays for the next start.
+            if kept {
+                self.io.spools.remove(key);
+            }
+        }
+    }
+}

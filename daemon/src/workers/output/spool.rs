@@ -1,0 +1,234 @@
+//! What was read from the pipes of running attempts, on disk: a restart, a crash and a reboot lose none of it.
+//!
+//! ```text
+//! spool/INVOCATION.ATTEMPT = Begin (Chunk | Snapshot)*     each behind its length (u32), in wire form
+//! ```
+//! The file is made before the first read. A chunk is written right after it was read and before anything of it is kept or
+//! told, so the spool has all that the kept output has. A spool grown large is replaced by one snapshot of the [`Capture`].
+//! One that cannot be written is cut to [`LOST`], which says that output is missing, and is tried again by
+//! [`Spools::heal`]. Nothing is synced.
+
+use super::Meta;
+use super::capture::{Capture, Snapshot};
+use crate::logs::Stream;
+use fnd_core::ids::{Attempt, InvocationId};
+use fnd_core::wire::{Bytes, Wire as _, wire_enum, wire_structs};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+mod replay;
+
+pub(super) use replay::Replayed;
+
+/// Length of a spool that could not be written.
+const LOST: u64 = 1;
+/// How much a spool may grow beyond twice what a snapshot can have.
+const SLACK: u64 = 1 << 20;
+
+wire_structs! {
+    /// Bytes as they were read from a pipe.
+    pub struct Chunk {
+        /// Standard error, else standard output.
+        pub stderr: bool,
+        /// When, Unix milliseconds.
+        pub time_ms: u64,
+        /// The bytes.
+        pub bytes: Bytes,
+    }
+}
+
+wire_enum! {
+    /// One piece of a spool.
+    pub enum Piece {
+        /// Whose output it is; the first.
+        0 = Begin(Meta),
+        /// What was read next.
+        1 = Chunk(Chunk),
+        /// All that came before.
+        2 = Snapshot(Box<Snapshot>),
+    }
+}
+
+impl Chunk {
+    pub(super) fn new(stream: Stream, time_ms: u64, bytes: &[u8]) -> Self {
+        Self {
+            stderr: stream == Stream::Stderr,
+            time_ms,
+            bytes: Bytes(bytes.to_vec()),
+        }
+    }
+}
+
+/// The spools' directory.
+pub(super) struct Spools {
+    directory: PathBuf,
+    /// The piece being written.
+    piece: Vec<u8>,
+    /// The last write failed; said once.
+    failing: bool,
+}
+
+/// One attempt's spool.
+#[derive(Default)]
+pub(super) enum Spool {
+    /// Nothing was read so far: there is no file.
+    #[default]
+    None,
+    /// It has everything that was read.
+    Whole {
+        file: File,
+        /// Bytes since the last snapshot.
+        grown: u64,
+    },
+    /// It could not be written.
+    Failed,
+}
+
+impl Spools {
+    /// Takes a directory, which is made if it is not there.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        let made = std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory);
+        let mut spools = Self {
+            directory,
+            piece: Vec::new(),
+            failing: false,
+        };
+        if let Err(error) = made {
+            spools.failed(&error);
+        }
+        spools
+    }
+
+    /// Makes a spool, if there is none yet: between a read and the write that follows it is no time for that.
+    pub(super) fn begin(&mut self, spool: &mut Spool, meta: &Meta) {
+        if !matches!(spool, Spool::None) {
+            return;
+        }
+        self.piece.clear();
+        put(&Piece::Begin(meta.clone()), &mut self.piece);
+        let written = create(&self.path(meta.key())).and_then(|mut file| {
+            let written = file.write_all(&self.piece);
+            *spool = Spool::Whole { file, grown: 0 };
+            written
+        });
+        if written.is_err() && matches!(spool, Spool::None) {
+            *spool = Spool::Failed;
+        }
+        self.written(spool, written, self.piece.len() as u64);
+    }
+
+    /// Writes what was read from a pipe to a spool that was begun.
+    pub(super) fn append(&mut self, spool: &mut Spool, chunk: Chunk) {
+        let Spool::Whole { file, .. } = spool else { return };
+        self.piece.clear();
+        put(&Piece::Chunk(chunk), &mut self.piece);
+        let written = file.write_all(&self.piece);
+        self.written(spool, written, self.piece.len() as u64);
+    }
+
+    /// Replaces a spool grown large by a snapshot.
+    pub(super) fn bound(&mut self, spool: &mut Spool, capture: &mut Capture) {
+        let Meta {
+            output_max, result_max, ..
+        } = capture.meta;
+        if matches!(spool, Spool::Whole { grown, .. } if *grown > 2 * (output_max + result_max) + SLACK) {
+            self.rewrite(spool, capture);
+        }
+    }
+
+    /// Makes a spool that could not be written whole again, if that can be done now.
+    pub(super) fn heal(&mut self, spool: &mut Spool, capture: &mut Capture) {
+        if matches!(spool, Spool::Failed) {
+            self.rewrite(spool, capture);
+        }
+    }
+
+    /// Replaces a spool by a snapshot.
+    pub(super) fn rewrite(&mut self, spool: &mut Spool, capture: &mut Capture) {
+        self.piece.clear();
+        put(&Piece::Begin(capture.meta.clone()), &mut self.piece);
+        put(&Piece::Snapshot(Box::new(capture.snapshot())), &mut self.piece);
+        let path = self.path(capture.meta.key());
+        let new = path.with_added_extension("new");
+        let written = create(&new).and_then(|mut file| {
+            file.write_all(&self.piece)?;
+            std::fs::rename(&new, &path)?;
+            *spool = Spool::Whole { file, grown: 0 };
+            Ok(())
+        });
+        if written.is_err() {
+            // It may never have been made; what is left of it is removed at the next start.
+            let _ = std::fs::remove_file(&new);
+        }
+        // A snapshot may be far larger than the pieces to come.
+        self.piece = Vec::new();
+        self.written(spool, written, 0);
+    }
+
+    /// Removes a spool.
+    pub(super) fn remove(&self, key: (InvocationId, Attempt)) {
+        match std::fs::remove_file(self.path(key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("failed to remove the output spooled for {} ({error})", key.0);
+            }
+            _ => {}
+        }
+    }
+
+    fn path(&self, (invocation, attempt): (InvocationId, Attempt)) -> PathBuf {
+        self.directory.join(format!("{invocation}.{}", attempt.0))
+    }
+
+    fn written(&mut self, spool: &mut Spool, written: io::Result<()>, size: u64) {
+        match written {
+            Ok(()) => {
+                if let Spool::Whole { grown, .. } = spool {
+                    *grown += size;
+                }
+                if self.failing {
+                    self.failing = false;
+                    tracing::info!("output of running functions is spooled again");
+                }
+            }
+            Err(error) => {
+                if let Spool::Whole { file, .. } = std::mem::replace(spool, Spool::Failed) {
+                    // Should this fail too, a restart finds what was written until now.
+                    let _ = file.set_len(LOST);
+                }
+                self.failed(&error);
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if !self.failing {
+            self.failing = true;
+            tracing::error!(
+                "failed to spool output of running functions in {} ({error}), a restart of fnd loses it until that works again",
+                self.directory.display()
+            );
+        }
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
+fn put(piece: &Piece, out: &mut Vec<u8>) {
+    let at = out.len();
+    0_u32.put(out);
+    piece.put(out);
+    let length = u32::try_from(out.len() - at - 4).expect("limits keep a snapshot below 4 GiB");
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}

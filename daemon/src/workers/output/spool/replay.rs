@@ -1,0 +1,124 @@
+//! Reading spools, up to the first piece that is torn.
+
+use super::super::Meta;
+use super::super::capture::Capture;
+use super::{LOST, Piece, Spool, Spools};
+use crate::logs::Stream;
+use fnd_core::ids::{Attempt, InvocationId};
+use fnd_core::wire::Wire as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+/// What a spool says of an attempt.
+pub(in super::super) enum Replayed {
+    /// Nothing was read of it: there is no spool, or not even its beginning.
+    Nothing,
+    /// It has printed something which could not be kept.
+    Lost,
+    /// Everything that was read of it.
+    Whole { capture: Box<Capture>, spool: Spool },
+}
+
+impl Spools {
+    /// Returns the attempts that there are spools of; what was left of a snapshot half written is removed.
+    pub(in super::super) fn list(&self) -> io::Result<Vec<(InvocationId, Attempt)>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            match entry.file_name().to_str().and_then(parse) {
+                Some(key) => found.push(key),
+                None => std::fs::remove_file(entry.path())?,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns whose spool it is; absent where it does not say.
+    pub(in super::super) fn meta(&self, key: (InvocationId, Attempt)) -> Option<Meta> {
+        match Pieces::open(&self.path(key)).ok()?.next() {
+            Some(Piece::Begin(meta)) => Some(meta),
+            Some(Piece::Chunk(_) | Piece::Snapshot(_)) | None => None,
+        }
+    }
+
+    /// Reads a spool, to go on with it.
+    pub(in super::super) fn replay(&self, key: (InvocationId, Attempt)) -> io::Result<Replayed> {
+        let mut pieces = match Pieces::open(&self.path(key)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::Nothing),
+            pieces => pieces?,
+        };
+        let Some(Piece::Begin(meta)) = pieces.next() else {
+            let lost = pieces.size == LOST;
+            return Ok(if lost { Replayed::Lost } else { Replayed::Nothing });
+        };
+        let mut capture = Capture::new(meta.clone());
+        let mut snapshot_end = pieces.end;
+        while let Some(piece) = pieces.next() {
+            match piece {
+                // There is one only, the first.
+                Piece::Begin(_) => {}
+                Piece::Chunk(chunk) => {
+                    let stream = if chunk.stderr { Stream::Stderr } else { Stream::Stdout };
+                    capture.feed(stream, chunk.time_ms, &chunk.bytes.0, &mut |_, _| {});
+                }
+                Piece::Snapshot(snapshot) => {
+                    capture = Capture::restore(meta.clone(), *snapshot);
+                    snapshot_end = pieces.end;
+                }
+            }
+        }
+        let mut file = OpenOptions::new().write(true).open(self.path(key))?;
+        // A torn piece would hide what is written behind it.
+        file.set_len(pieces.end)?;
+        file.seek(SeekFrom::Start(pieces.end))?;
+        let grown = pieces.end - snapshot_end;
+        Ok(Replayed::Whole {
+            capture: Box::new(capture),
+            spool: Spool::Whole { file, grown },
+        })
+    }
+}
+
+fn parse(name: &str) -> Option<(InvocationId, Attempt)> {
+    let (invocation, attempt) = name.split_once('.')?;
+    Some((InvocationId::parse(invocation)?, Attempt(attempt.parse().ok()?)))
+}
+
+/// The pieces of a spool, up to the first that is torn.
+struct Pieces {
+    file: BufReader<File>,
+    size: u64,
+    /// Where the piece read last ends.
+    end: u64,
+}
+
+impl Pieces {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(Self {
+            file: BufReader::new(file),
+            size,
+            end: 0,
+        })
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let mut length = [0; 4];
+        self.file.read_exact(&mut length).ok()?;
+        let end = self.end + 4 + u64::from(u32::from_le_bytes(length));
+        if end > self.size {
+            return None;
+        }
+        let mut piece = vec![0; u32::from_le_bytes(length) as usize];
+        self.file.read_exact(&mut piece).ok()?;
+        let piece = Piece::from_wire(&piece).ok()?;
+        self.end = end;
+        Some(piece)
+    }
+}

@@ -1,0 +1,216 @@
+//! Workers that outlive an fnd: told to the next one, ended at their time while there is none, and kept on disk over a stop
+//! of the spawner.
+
+use super::*;
+use crate::clock::unix_ms;
+use fnd_core::frame::{Held, Kept, TermCause};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+
+/// Ended workers whose descriptors are kept until fnd has acknowledged their ends. Of more than that, which only a disk that
+/// takes no records leaves, the oldest lose theirs: a record without its last output is better than no start for want of
+/// descriptors.
+const KEPT_MAX: usize = 1000;
+/// Most bytes of a pipe or a result that are kept over a stop.
+const REST_MAX: u64 = 16 << 20;
+
+/// What there is of a worker for the next fnd.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// From fnd, unread.
+    pub(super) note: Bytes,
+    /// Of its first process.
+    pub(super) pid: u32,
+    /// Reading ends of standard output and error, and `$FND_RESULT`.
+    pub(super) ends: Vec<OwnedFd>,
+    /// When it was ordered to start.
+    pub(super) began: Duration,
+    /// When its time is up.
+    pub(super) until: Option<Duration>,
+    pub(super) termed: Option<(Duration, TermCause)>,
+    pub(super) killed: bool,
+}
+
+impl Left {
+    pub(super) fn new(note: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
+        Self { note, pid: 0, ends, began, until, termed: None, killed: false }
+    }
+}
+
+impl Workers {
+    /// Returns what a new fnd is told of the workers of an earlier one: who there is, then the ends.
+    pub fn held(&self, now: Duration) -> Vec<(Reply, Vec<OwnedFd>)> {
+        let mut told: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
+        for (id, worker) in &self.workers {
+            let ends = worker.copies();
+            told.push((Reply::Held(worker.hold(*id, ends.len(), now)), ends));
+        }
+        let late = |worker: &Worker| match &worker.stage {
+            Stage::Ended { exited, lasted, at_ms } => {
+                let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
+                let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+                Some(Exited { late: Some((ago, lasted)), ..exited.clone() })
+            }
+            _ => None,
+        };
+        told.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
+        told
+    }
+
+    /// Says whether a start is under way.
+    pub fn any_starting(&self) -> bool {
+        self.workers.values().any(|worker| matches!(worker.stage, Stage::Starting { .. }))
+    }
+
+    /// Sends SIGTERM to every process of a worker and remembers why.
+    pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
+        if let Some(worker) = self.workers.get_mut(&id.0) {
+            worker.left.termed.get_or_insert((now(), cause));
+        }
+        self.signal(id, Signal::TERM);
+    }
+
+    /// Ends workers whose time is up; for while no fnd is there to do it.
+    pub fn enforce(&mut self, now: Duration) {
+        for (id, grace) in self.running() {
+            let Some(worker) = self.workers.get_mut(&id.0) else { continue };
+            match worker.left.termed {
+                None if worker.left.until.is_some_and(|until| until <= now) => self.terminate(id, TermCause::TimeUp),
+                Some((at, _)) if at + grace <= now && !worker.left.killed => {
+                    worker.left.killed = true;
+                    self.signal(id, Signal::KILL);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns when [`enforce`](Self::enforce) is due.
+    pub fn enforce_at(&self) -> Option<Duration> {
+        let due = |(id, grace): (WorkerId, Duration)| {
+            let left = &self.workers.get(&id.0)?.left;
+            match left.termed {
+                None => left.until,
+                Some((at, _)) => (!left.killed).then_some(at + grace),
+            }
+        };
+        self.running().into_iter().filter_map(due).min()
+    }
+
+    /// Lets the oldest of too many ended workers go without their descriptors.
+    pub(super) fn bound_kept(&mut self) {
+        let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.left.ends.is_empty();
+        let mut ended: Vec<&mut Worker> = self.workers.values_mut().filter(with_ends).collect();
+        let excess = ended.len().saturating_sub(KEPT_MAX);
+        ended.iter_mut().take(excess).for_each(|worker| worker.left.ends.clear());
+    }
+
+    /// Writes the ends nobody acknowledged to a file; none where there are none.
+    pub fn store_ends(&self, path: &Path) -> io::Result<()> {
+        let keep = |(id, worker): (&u64, &Worker)| {
+            let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
+            let rest: Vec<Bytes> = worker.left.ends.iter().enumerate().map(read_rest).collect();
+            let held = worker.hold(*id, rest.len(), worker.left.began + *lasted);
+            Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
+        };
+        let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let fresh = path.with_extension("new");
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(&kept.to_wire())?;
+        file.sync_all()?;
+        fs::rename(fresh, path)
+    }
+
+    /// Takes back what [`store_ends`](Self::store_ends) wrote. The file stays until all of it is acknowledged.
+    pub fn restore_ends(&mut self, path: &Path) -> Result<(), String> {
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            bytes => bytes.failed("read the kept ends")?,
+        };
+        for Kept { held, exited, at_ms, rest } in Vec::<Kept>::from_wire(&bytes).failed("read the kept ends")? {
+            let id = held.spawned.worker.0;
+            let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
+            let termed = held.termed.map(|(_, cause)| (now(), cause));
+            let began = now().saturating_sub(Duration::from_millis(held.age_ms));
+            let left = Left { termed, killed: true, ..Left::new(held.note, ends, (began, None)) };
+            let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
+            let (function, before) = (FunctionId(0), Counters::default());
+            let worker =
+                Worker { function, launcher: 0, leaf: None, before, shared: false, early: vec![], left, stage };
+            self.workers.insert(id, worker);
+            self.next = self.next.max(id + 1);
+        }
+        self.kept = Some(path.to_owned());
+        Ok(())
+    }
+
+    /// Removes the file of kept ends once nothing of it is waited for.
+    pub(super) fn forget_kept(&mut self) {
+        let restored = |worker: &Worker| worker.launcher == 0;
+        if let Some(path) = self.kept.take_if(|_| !self.workers.values().any(restored)) {
+            let _ = fs::remove_file(path); // read again they would be known to the ledger
+        }
+    }
+}
+
+impl Worker {
+    /// Its leaf is empty.
+    pub(super) fn over(&mut self, exited: Exited) {
+        self.leaf = None;
+        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.left.began), at_ms: unix_ms() };
+    }
+
+    /// Returns copies of its descriptors for fnd, the kill end of its leaf last; none where there is no room for them: an
+    /// end matters more than its output.
+    pub(super) fn copies(&self) -> Vec<OwnedFd> {
+        let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
+        self.left.ends.iter().chain(kill).map(OwnedFd::try_clone).collect::<io::Result<_>>().unwrap_or_default()
+    }
+
+    fn hold(&self, id: u64, ends: usize, now: Duration) -> Held {
+        let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
+        let spawned = Spawned {
+            worker: WorkerId(id),
+            pid: if self.is_over() { 0 } else { self.left.pid },
+            stdout: ends > 0,
+            stderr: ends > 1,
+            result: ends > 2,
+            kill: ends > 3,
+        };
+        let termed = self.left.termed.map(|(at, cause)| (millis(at), cause));
+        Held { spawned, age_ms: millis(self.left.began), termed, note: self.left.note.clone() }
+    }
+}
+
+/// Reads what is left in a worker's pipe (0 and 1), or its result.
+fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
+    let mut rest = Vec::new();
+    let Ok(file) = end.try_clone().map(File::from) else { return Bytes(rest) };
+    if index < 2 {
+        // What comes up to the end or to where it would block is all: nobody writes to it any more.
+        let _ = rustix::io::ioctl_fionbio(&file, true).map(|()| file.take(REST_MAX).read_to_end(&mut rest));
+    } else {
+        let size = file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX);
+        rest.resize(usize::try_from(size).unwrap_or(0), 0);
+        let _ = file.read_exact_at(&mut rest, 0); // shorter by now: somebody outside the leaf writes to it
+    }
+    Bytes(rest)
+}
+
+/// Makes a pipe with these bytes in it, or a file.
+fn write_rest((index, rest): (usize, &Bytes)) -> io::Result<OwnedFd> {
+    if index < 2 {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let _ = rustix::pipe::fcntl_setpipe_size(&write, rest.0.len().max(1));
+        File::from(write).write_all(&rest.0)?;
+        Ok(read)
+    } else {
+        let mut file = File::from(memfd_create("fnd-result", MemfdFlags::CLOEXEC)?);
+        file.write_all(&rest.0)?;
+        Ok(file.into())
+    }
+}

@@ -1,0 +1,283 @@
+//! Functions outlive fnd: after a planned restart and after a crash the next fnd goes on with them, and nothing is lost,
+//! doubled or stuck.
+
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::Signal;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+/// Waits for `GATE/go`, saying something before and after.
+const GATED: &str = "# /// fnd
+# on_load = false
+# ///
+echo before; echo 'warned before' >&2
+until [[ -e GATE/go ]]; do sleep 0.02; done
+echo after; echo '{\"answer\": 42}' >\"$FND_RESULT\"
+exit ${CODE:-0}
+";
+
+fn start(files: &[(&str, &str)]) -> (Fnd, PathBuf) {
+    let fnd = Fnd::prepare(&Setup::default().detached());
+    let gate = fnd.path("gate");
+    std::fs::create_dir(&gate).unwrap();
+    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    for (name, script) in files {
+        fnd.drop_file(name, &script.replace("GATE", &gate.display().to_string()));
+    }
+    let mut fnd = fnd;
+    fnd.launch();
+    (fnd, gate)
+}
+
+fn running(fnd: &Fnd, name: &str) -> InvocationId {
+    let id = fnd.queue(name, "");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    id
+}
+
+fn lines(fnd: &Fnd, id: InvocationId) -> Vec<String> {
+    fnd.logs(id).into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn what_runs_goes_on_over_restart_and_crash_with_all_its_output() {
+    require!(root, cgroup);
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let (mut fnd, gate) = start(&[("gated.sh", GATED)]);
+        let id = running(&fnd, "gated");
+        wait_until("its first words", PATIENCE, || {
+            (lines(&fnd, id).len() == 2).then_some(())
+        });
+        fnd.replace(signal);
+        assert_eq!(fnd.invocation(id).state, State::Running, "{signal}");
+        assert_eq!(fnd.function("gated").unwrap().state.as_str(), "running");
+        std::fs::write(gate.join("go"), "").unwrap();
+        let view = fnd.wait_end(id);
+        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{signal} {view:?}");
+        let mut said = lines(&fnd, id);
+        said.sort();
+        assert_eq!(said, ["after", "before", "warned before"], "{signal}");
+        assert_eq!(fnd.result(id).json::<serde_json::Value>()["answer"], 42);
+        let attempt = &view.attempt_records[0];
+        assert_eq!((attempt.exit_code, attempt.stdout_bytes), (Some(0), 13), "{signal}");
+        fnd.finish();
+    }
+}
+
+#[test]
+fn what_ends_while_no_fnd_is_there_is_recorded_as_it_was() {
+    require!(root, cgroup);
+    let script = GATED.replace("${CODE:-0}", "3");
+    let (mut fnd, gate) = start(&[("gated.sh", &script)]);
+    let id = running(&fnd, "gated");
+    fnd.leave(Signal::SIGKILL);
+    std::fs::write(gate.join("go"), "").unwrap();
+    wait_until("the function to have ended", PATIENCE, || {
+        let processes = fnd.mark().processes();
+        processes
+            .iter()
+            .all(|process| !process.contains("/code/"))
+            .then_some(())
+    });
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!(view.reason.unwrap().to_string(), "exit-3");
+    assert!(lines(&fnd, id).contains(&"after".to_owned()));
+    assert_eq!(fnd.function("gated").unwrap().failures, 1);
+    fnd.finish();
+}
+
+#[test]
+fn a_timeout_is_kept_while_no_fnd_is_there() {
+    require!(root, cgroup);
+    let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"2s\"\n# grace = \"500ms\"\n# ///\n\
+        trap '' TERM\nsetsid sleep 1000 &\nwhile :; do sleep 1000; done\n";
+    let (mut fnd, _) = start(&[("stubborn.sh", script)]);
+    let id = running(&fnd, "stubborn");
+    fnd.leave(Signal::SIGKILL);
+    wait_until("it to be killed", PATIENCE, || {
+        let processes = fnd.mark().processes();
+        processes
+            .iter()
+            .all(|process| !process.contains("sleep 1000"))
+            .then_some(())
+    });
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!(view.reason.unwrap().to_string(), "timeout");
+    let lasted = view.attempt_records[0].duration_ms;
+    assert!((2400.0..10_000.0).contains(&lasted), "{lasted} ms");
+    fnd.finish();
+}
+
+#[test]
+fn a_timeout_counts_from_the_start_over_a_restart() {
+    require!(root, cgroup);
+    let script =
+        "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"3s\"\n# grace = \"100ms\"\n# ///\nsleep 1000\n";
+    let (mut fnd, _) = start(&[("slow.sh", script)]);
+    let id = running(&fnd, "slow");
+    fnd.replace(Signal::SIGTERM);
+    let view = fnd.wait_end(id);
+    assert_eq!(view.reason.unwrap().to_string(), "timeout");
+    let lasted = view.attempt_records[0].duration_ms;
+    assert!((2900.0..6_000.0).contains(&lasted), "{lasted} ms");
+    fnd.finish();
+}
+
+#[test]
+fn a_cancel_reaches_what_an_earlier_fnd_started() {
+    require!(root, cgroup);
+    let (mut fnd, _) = start(&[("gated.sh", GATED)]);
+    let id = running(&fnd, "gated");
+    fnd.replace(Signal::SIGKILL);
+    assert!(
+        fnd.client()
+            .post(&format!("/v1/invocations/{id}/cancel"), "")
+            .status
+            .is_success()
+    );
+    assert_eq!(fnd.wait_end(id).state, State::Cancelled);
+    fnd.finish();
+}
+
+#[test]
+fn a_caller_at_a_restart_is_told_where_the_answer_will_be() {
+    require!(root, cgroup);
+    let (mut fnd, gate) = start(&[("gated.sh", GATED)]);
+    let client = fnd.client();
+    let caller = std::thread::spawn(move || client.post("/v1/functions/gated/invoke", ""));
+    wait_until("it to run", PATIENCE, || {
+        (fnd.function("gated").unwrap().state.as_str() == "running").then_some(())
+    });
+    fnd.replace(Signal::SIGTERM);
+    let answer = caller.join().unwrap();
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    let id = fnd.history("gated")[0].id;
+    assert!(answer.problem().detail.contains(&id.to_string()), "{}", answer.text());
+    std::fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    assert_eq!(fnd.result(id).json::<serde_json::Value>()["answer"], 42);
+    fnd.finish();
+}
+
+#[test]
+fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
+    require!(root, cgroup);
+    let polite = "# /// fnd\n# on_load = false\n# ///\necho started\ntrap 'echo cleaned; exit 7' TERM\nwhile :; do sleep 0.02; done\n";
+    let (mut fnd, _) = start(&[("polite.sh", polite)]);
+    let id = running(&fnd, "polite");
+    wait_until("its first words", PATIENCE, || {
+        (!lines(&fnd, id).is_empty()).then_some(())
+    });
+    fnd.leave(Signal::SIGTERM);
+    fnd.stop_spawner();
+    fnd.launch();
+    let view = fnd.wait_end(id);
+    assert_eq!(view.attempts, 1, "{view:?}");
+    assert_eq!(view.attempt_records[0].exit_code, Some(7), "{view:?}");
+    assert_eq!(view.state, State::Interrupted, "{view:?}");
+    // And what bash says of the `sleep` that got SIGTERM as well.
+    let said = lines(&fnd, id);
+    assert_eq!(
+        said.iter().filter(|line| *line != "Terminated").collect::<Vec<_>>(),
+        ["started", "cleaned"]
+    );
+    fnd.finish();
+}
+
+/// A function that writes a journal of its own: a line at the beginning and one at the end of each attempt.
+const JOURNAL: &str = "# /// fnd
+# on_load = false
+# [pool]
+# max = 4
+# [queue]
+# max = 1000
+# ///
+echo \"begin $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
+echo \"said by $FND_INVOCATION\"
+sleep 0.0$((RANDOM % 10))
+echo \"end $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
+";
+
+/// fnd is killed again and again under load; what the function itself wrote is compared with the history. `FND_KILLS` says
+/// how often (default 20).
+#[test]
+fn many_kills_under_load_lose_and_double_nothing() {
+    require!(root, cgroup);
+    let kills: u32 = std::env::var("FND_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20);
+    let (mut fnd, gate) = start(&[("journal.sh", JOURNAL)]);
+    let client = fnd.client();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let loaders: Vec<_> = (0..4)
+        .map(|n| {
+            let (client, stop) = (client.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let verb = if n % 2 == 0 { "invocations" } else { "invoke" };
+                let path = format!("/v1/functions/journal/{verb}");
+                let mut accepted = Vec::new();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    match client.try_call("POST", &path, &[], b"") {
+                        Ok(answer) if answer.status == 202 => {
+                            accepted.push(answer.json::<fnd_core::api::Queued>().id);
+                        }
+                        Ok(_) => {}
+                        // fnd is being replaced.
+                        Err(_) => fnd_tests::wait::pause(),
+                    }
+                }
+                accepted
+            })
+        })
+        .collect();
+    for n in 0..kills {
+        let before = fnd.status().running;
+        wait_until("something to run", PATIENCE, || {
+            (before + fnd.status().running > 0).then_some(())
+        });
+        fnd.replace(if n % 4 == 0 { Signal::SIGTERM } else { Signal::SIGKILL });
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let accepted: Vec<InvocationId> = loaders.into_iter().flat_map(|loader| loader.join().unwrap()).collect();
+    for id in &accepted {
+        assert!(fnd.wait_end(*id).state.is_final());
+    }
+    wait_until("nothing to run", PATIENCE, || (fnd.status().running == 0).then_some(()));
+    let journal = std::fs::read_to_string(gate.join("journal")).unwrap();
+    let mut begun: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("begin ")).collect();
+    let ended: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("end ")).collect();
+    let count = begun.len();
+    begun.sort_unstable();
+    begun.dedup();
+    assert_eq!(begun.len(), count, "an attempt ran twice");
+    assert_eq!(ended.len(), count, "something was killed");
+    for line in begun {
+        let (id, attempt) = line.split_once(' ').unwrap();
+        let id = InvocationId::parse(id).unwrap();
+        let view = fnd.invocation(id);
+        assert_eq!((view.state, attempt), (State::Succeeded, "1"), "{view:?}");
+        assert_eq!(view.attempt_records.len(), 1, "{view:?}");
+        assert_eq!(lines(&fnd, id), [format!("said by {id}")]);
+    }
+    // Killed between the claim and the order to start, an fnd leaves what never began: interrupted, not run, and not hidden.
+    for id in &accepted {
+        let view = fnd.invocation(*id);
+        let began = journal.contains(&id.to_string());
+        let expected = if began { State::Succeeded } else { State::Interrupted };
+        assert_eq!(view.state, expected, "{view:?}");
+    }
+    let function = fnd.function("journal").unwrap();
+    assert_eq!(function.runs - function.failures, count as u64);
+    assert!(
+        function.failures <= u64::from(kills),
+        "{} of {kills}",
+        function.failures
+    );
+    fnd.finish();
+}

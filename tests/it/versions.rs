@@ -1,0 +1,79 @@
+//! Installed versions: as many are kept as configured, and never one less than runs.
+
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, wait_until};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Returns the installed versions of a function, by directory name.
+fn installed(fnd: &Fnd, name: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(fnd.path("state/versions").join(name))
+        .into_iter()
+        .flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| !name.starts_with('.')).collect()
+}
+
+/// Changes a function and returns its new version.
+fn change(fnd: &Fnd, n: usize) -> String {
+    let before = fnd.function("f").and_then(|function| function.version);
+    fnd.drop_file(
+        "f.sh",
+        &format!("# /// fnd\n# on_load = false\n# ///\necho version {n}\n"),
+    );
+    let changed = fnd.wait_function("f", "to change", |function| {
+        function.version.is_some() && function.version != before
+    });
+    changed.version.unwrap().hex()
+}
+
+fn wait_installed(fnd: &Fnd, expected: &[String]) {
+    let expected: BTreeSet<_> = expected.iter().cloned().collect();
+    wait_until("the older versions to be deleted", PATIENCE, || {
+        (installed(fnd, "f") == expected).then_some(())
+    });
+}
+
+#[test]
+fn seven_changes_leave_five_versions() {
+    let mut fnd = Fnd::start();
+    let versions: Vec<_> = (0..7).map(|n| change(&fnd, n)).collect();
+    wait_installed(&fnd, &versions[2..]);
+    assert_eq!(fnd.invoke("f", "").text(), "version 6\n");
+    // Changed back to one that is kept: the newest again.
+    assert_eq!(change(&fnd, 3), versions[3]);
+    assert_eq!(fnd.invoke("f", "").text(), "version 3\n");
+    // Fewer are to be kept: so it is at the next start, and the newest stay.
+    fnd.stop();
+    let config = fnd.path("fnd.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("keep_versions = 2\n{text}")).unwrap();
+    fnd.launch();
+    wait_installed(&fnd, &[versions[3].clone(), versions[6].clone()]);
+    assert_eq!(fnd.invoke("f", "").text(), "version 3\n");
+    fnd.finish();
+}
+
+#[test]
+fn what_runs_keeps_its_version_until_it_ends() {
+    let fnd = Fnd::start_with(&Setup::default().config("keep_versions = 1\n"));
+    let gate = fnd.path("gate");
+    let script = format!(
+        "# /// fnd\n# on_load = false\n# ///\nuntil [[ -e {} ]]; do sleep 0.02; done\n",
+        gate.display()
+    );
+    fnd.drop_file("f.sh", &script);
+    let old = fnd.wait_ready("f").version.unwrap().hex();
+    let id = fnd.queue("f", "");
+    let _ = fnd.wait_function("f", "to run", |function| function.running == 1);
+    let _ = change(&fnd, 1);
+    let new = change(&fnd, 2);
+    wait_installed(&fnd, &[old, new.clone()]);
+    fs::write(&gate, "").unwrap();
+    fnd.wait_end(id);
+    // What it ran in may still be ending: the next end looks again.
+    let (answer, _) = fnd.run("f", "");
+    assert_eq!(answer.text(), "version 2\n");
+    wait_installed(&fnd, &[new]);
+    fnd.finish();
+}

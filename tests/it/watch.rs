@@ -1,0 +1,108 @@
+//! The list of functions as it changes.
+
+use fnd_core::api::FunctionChange;
+use fnd_tests::programs::program;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, wait_until};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+/// A running `fndctl status --watch`, and what it prints.
+struct Watch(Child, Receiver<String>);
+
+impl Watch {
+    fn start(fnd: &Fnd, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program("fndctl"));
+        command
+            .env_clear()
+            .env("FND_SOCKET", fnd.socket())
+            .args(["status", "--watch"]);
+        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        Self(child, receiver)
+    }
+
+    /// Returns the first change that satisfies a condition.
+    fn wait(&self, what: &str, is: impl Fn(&FunctionChange) -> bool) -> FunctionChange {
+        loop {
+            let line = self
+                .1
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("no change where {what}"));
+            let change: FunctionChange = serde_json::from_str(&line).unwrap();
+            if is(&change) {
+                return change;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn each_change_is_a_line() {
+    let fnd = Fnd::start();
+    let script = |word| format!("# /// fnd\n# on_load = false\n# [labels]\n# team = \"ops\"\n# ///\necho {word}\n");
+    fnd.drop_file("seen.sh", &script("old"));
+    fnd.drop_file("other.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    let first = fnd.wait_ready("seen").version;
+    fnd.wait_ready("other");
+    let all = Watch::start(&fnd, &["-o", "json"]);
+    let one = Watch::start(&fnd, &["seen", "-o", "json"]);
+    all.wait("the other is there", |change| change.function.as_str() == "other");
+    for watch in [&all, &one] {
+        let change = watch.wait("it is there", |change| change.function.as_str() == "seen");
+        assert_eq!(change.now.unwrap().version, first);
+    }
+    let _ = fnd.run("other", "");
+    let _ = fnd.run("seen", "");
+    let ran = |change: &FunctionChange| change.now.as_ref().is_some_and(|now| now.runs == 1);
+    for watch in [&all, &one] {
+        watch.wait("it ran", |change| change.function.as_str() == "seen" && ran(change));
+    }
+    fnd.drop_file("seen.sh", &script("new"));
+    let other = |change: &FunctionChange| change.now.as_ref().is_some_and(|now| now.version != first);
+    one.wait("it changed", |change| {
+        change.function.as_str() == "seen" && other(change)
+    });
+    fnd.remove("seen.sh");
+    for watch in [&all, &one] {
+        watch.wait("it is gone", |change| {
+            change.function.as_str() == "seen" && change.now.is_none()
+        });
+    }
+    // Another's changes are none of the one's.
+    let _ = fnd.run("other", "");
+    all.wait("the other ran again", |change| {
+        change.now.as_ref().is_some_and(|now| now.runs == 2)
+    });
+    assert!(one.1.try_recv().is_err());
+    fnd.finish();
+}
+
+#[test]
+fn a_person_sees_the_table_again() {
+    let fnd = Fnd::start();
+    fnd.drop_file("seen.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("seen");
+    let watch = Watch::start(&fnd, &[]);
+    let row = |ran: &str| {
+        wait_until("a row of the table", PATIENCE, || {
+            let line = watch.1.recv_timeout(PATIENCE).unwrap();
+            (line.starts_with("seen ") && line.contains(ran)).then_some(())
+        });
+    };
+    row(" ready ");
+    let _ = fnd.run("seen", "");
+    row("s ago");
+    drop(watch);
+    fnd.finish();
+}
