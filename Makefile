@@ -2,11 +2,11 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test bench lint fmt fuzz clean
+.PHONY: help setup run test test-vm bench deb lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing (as root; otherwise says the command)
 	@scripts/setup.sh
@@ -17,9 +17,16 @@ run: setup ## build fnd and run it on examples/functions until Ctrl-C
 test: setup ## run every test this machine can run, and say which it cannot
 	@scripts/test.sh
 
+test-vm: ## test the package on a Debian with systemd in a virtual machine (emulated; a quarter of an hour)
+	@scripts/setup.sh --ci
+	@scripts/test-vm.sh
+
 bench: setup ## measure one invocation beside bare bash, idle memory, and 10,000 files
 	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl
 	@$(CARGO) run --release --locked -p fnd-tests --bin bench
+
+deb: setup ## build the Debian package and say where it is
+	@scripts/deb.sh
 
 lint: ## formatting, clippy, and (where installed) shellcheck
 	$(CARGO) fmt --all --check
@@ -29,7 +36,10 @@ lint: ## formatting, clippy, and (where installed) shellcheck
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-fuzz: ## run the property tests with 20 times the cases (PROPTEST_CASES=N to choose)
+fuzz: ## fuzz every parser of foreign bytes for a minute each (FUZZ_SECONDS=N to choose)
+	@scripts/fuzz.sh
+
+properties: ## run the property tests with 20 times the cases (PROPTEST_CASES=N to choose)
 	PROPTEST_CASES=$${PROPTEST_CASES:-5000} $(CARGO) test -p fnd-core --release --locked
 
 clean: ## remove everything built or installed below target/

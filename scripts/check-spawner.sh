@@ -16,8 +16,8 @@ code_lines() {
         END { print lines + 0 }' {} +
 }
 lines=$(code_lines)
-# The promise is 3,000. Until the crate is there, this is a ceiling that only ever comes down (CHANGELOG.md, "Known gaps").
-ceiling=3950
+# A ceiling that only comes down; ARCHITECTURE.md says why it is not 3,000.
+ceiling=3671
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')
@@ -26,4 +26,4 @@ for banned in serde serde_json serde_core toml toml_edit tokio hyper mio async-i
         die "fnd-spawner depends on $banned: $(cargo tree --locked -p fnd-spawner -e normal -i "$banned" --depth 2 | tr '\n' ' ')"
     fi
 done
-say "spawner/src: $lines lines of code (ceiling $ceiling, promise 3000); $(sort -u <<<"$tree" | wc -l) crates, none of them a parser or a runtime"
+say "spawner/src: $lines lines of code (ceiling $ceiling); $(sort -u <<<"$tree" | wc -l) crates, none of them a parser or a runtime"

@@ -1,0 +1,96 @@
+//! `fnd-packaging DIR`: writes what the Debian package has beside programs, from what the programs themselves go by.
+//!
+//! Man pages come from the command lines, the table of keys and the documents, completions from the command line of
+//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. Nothing of it is committed.
+
+mod changelog;
+mod command;
+mod conffile;
+mod keys;
+mod markdown;
+mod roff;
+
+use anyhow::{Context as _, bail};
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use fnd_daemon::cli::Cli as Daemon;
+use roff::Page;
+use std::fs;
+use std::path::Path;
+
+const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
+const FUNCTIONS: &str = include_str!("../../docs/writing-functions.md");
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(directory), None) = (arguments.next(), arguments.next()) else {
+        bail!("usage: fnd-packaging DIR");
+    };
+    let directory = Path::new(&directory);
+    for (name, text) in files()? {
+        let path = directory.join(name);
+        fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns every file by name.
+fn files() -> anyhow::Result<Vec<(String, String)>> {
+    let built_at = changelog::built_at()?;
+    let date = built_at.strftime("%Y-%m-%d").to_string();
+    let mut files: Vec<(String, String)> = pages(&date)
+        .into_iter()
+        .map(|(name, page)| (name.to_owned(), page.text()))
+        .collect();
+    for (shell, name) in [
+        (Shell::Bash, "fndctl"),
+        (Shell::Zsh, "_fndctl"),
+        (Shell::Fish, "fndctl.fish"),
+    ] {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut fndctl::command(), "fndctl", &mut script);
+        files.push((name.to_owned(), String::from_utf8(script)?));
+    }
+    files.push((
+        "fnd.toml".to_owned(),
+        conffile::installed(include_str!("../../config/fnd.toml")),
+    ));
+    let changes = include_str!("../../CHANGELOG.md");
+    files.push(("changelog".to_owned(), changelog::debian(changes, built_at)));
+    Ok(files)
+}
+
+/// Returns the man pages.
+fn pages(date: &str) -> Vec<(&'static str, Page)> {
+    let mut fnd = Page::new("fnd", 8, date, "daemon that turns files into supervised functions");
+    command::write(&mut fnd, Daemon::command());
+    markdown::write(&mut fnd, include_str!("../man/fnd.8.md"));
+
+    let mut fndctl = Page::new("fndctl", 1, date, "see and use the functions of fnd");
+    command::write(&mut fndctl, fndctl::command());
+    markdown::write(&mut fndctl, include_str!("../man/fndctl.1.md"));
+
+    let mut spawner = Page::new("fnd-spawner", 8, date, "starts, limits and kills the functions of fnd");
+    markdown::write(&mut spawner, include_str!("../man/fnd-spawner.8.md"));
+    spawner.section("Usage");
+    spawner.verbatim(include_str!("../../spawner/src/help.txt").lines().skip(3));
+
+    let mut settings = Page::new("fnd.toml", 5, date, "configuration of fnd");
+    settings.section("Description");
+    markdown::write(&mut settings, CONFIGURATION);
+    keys::write(&mut settings, "fnd.toml");
+    markdown::write(&mut settings, include_str!("../man/see-also.md"));
+
+    let mut function = Page::new("fnd-function", 5, date, "functions of fnd and their manifest");
+    markdown::write(&mut function, FUNCTIONS);
+    keys::write(&mut function, "function.toml");
+    markdown::write(&mut function, include_str!("../man/see-also.md"));
+
+    vec![
+        ("fnd.8", fnd),
+        ("fndctl.1", fndctl),
+        ("fnd-spawner.8", spawner),
+        ("fnd.toml.5", settings),
+        ("fnd-function.5", function),
+    ]
+}

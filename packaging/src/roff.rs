@@ -1,0 +1,151 @@
+//! A man page as it is written: roff requests and escaped text. Knows nothing of what is in it.
+
+/// A page that grows from its title on.
+#[derive(Debug)]
+pub(crate) struct Page {
+    text: String,
+    /// Whether a heading is last: a paragraph begins there by itself.
+    at_heading: bool,
+}
+
+impl Page {
+    /// Returns a page with its title: `fnd`, `8`, a date, and what it is in a few words (its NAME section).
+    pub(crate) fn new(name: &str, section: u8, date: &str, about: &str) -> Self {
+        let version = env!("CARGO_PKG_VERSION");
+        let title = quoted(&name.to_uppercase());
+        let mut page = Self {
+            // No hyphens and no stretched lines: half of it is names.
+            text: format!(".TH {title} {section} {date} \"fnd {version}\" \"fnd\"\n.nh\n.ad l\n"),
+            at_heading: false,
+        };
+        page.section("NAME");
+        // What whatis(1) and apropos(1) read: no markup in it.
+        page.text += &format!("{} \\- {}\n", escaped(name), escaped(about));
+        page.at_heading = false;
+        page
+    }
+
+    /// Begins a section.
+    pub(crate) fn section(&mut self, title: &str) {
+        self.text += &format!(".SH {}\n", quoted(&title.to_uppercase()));
+        self.at_heading = true;
+    }
+
+    /// Begins a part of a section.
+    pub(crate) fn part(&mut self, title: &str) {
+        self.text += &format!(".SS {}\n", quoted(title));
+        self.at_heading = true;
+    }
+
+    /// Writes a paragraph; what stands between backticks is bold.
+    pub(crate) fn paragraph(&mut self, text: &str) {
+        self.begin();
+        self.text += &format!("{}\n", line(text));
+    }
+
+    /// Writes a term and what it means.
+    pub(crate) fn item(&mut self, term: &str, meaning: &str) {
+        self.at_heading = false;
+        self.text += &format!(".TP\n{}\n{}\n", line(term), line(meaning));
+    }
+
+    /// Goes on below the meaning of an item, on a line of its own.
+    pub(crate) fn more(&mut self, text: &str) {
+        self.text += &format!(".br\n{}\n", line(text));
+    }
+
+    /// Writes a point of a list.
+    pub(crate) fn point(&mut self, text: &str) {
+        self.at_heading = false;
+        self.text += &format!(".IP \\(bu 2\n{}\n", line(text));
+    }
+
+    /// Writes lines as they are, each on its own.
+    pub(crate) fn verbatim<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        self.begin();
+        self.text += ".RS 4\n.nf\n";
+        for text in lines {
+            self.text += &started(&escaped(text));
+            self.text.push('\n');
+        }
+        self.text += ".fi\n.RE\n";
+    }
+
+    /// Begins a paragraph.
+    fn begin(&mut self) {
+        if !std::mem::take(&mut self.at_heading) {
+            self.text += ".PP\n";
+        }
+    }
+
+    /// Returns it.
+    pub(crate) fn text(self) -> String {
+        self.text
+    }
+}
+
+/// Returns text for roff: every character stands for itself, and a hyphen is the one people paste into a terminal.
+fn escaped(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\\' => result += "\\e",
+            '-' => result += "\\-",
+            '\'' => result += "\\(aq",
+            '`' => result += "\\(ga",
+            '^' => result += "\\(ha",
+            '~' => result += "\\(ti",
+            // An editor's tab is a jump to roff's own stops.
+            '\t' => result += "    ",
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+/// Returns a line of text of which no part is a request: one that begins with a period is.
+fn started(text: &str) -> String {
+    if text.starts_with('.') {
+        format!("\\&{text}")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Returns an argument of a request.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", escaped(text).replace('"', "\\(dq"))
+}
+
+/// Returns a paragraph on one line, with what stands between backticks bold.
+fn line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut result = String::new();
+    for (number, part) in text.split('`').enumerate() {
+        match number % 2 {
+            1 => result += &format!("\\fB{}\\fR", escaped(part)),
+            _ => result += &escaped(part),
+        }
+    }
+    if result.is_empty() {
+        "\\&".to_owned()
+    } else {
+        started(&result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_never_becomes_a_request_or_an_escape() {
+        assert_eq!(line(".fi of `a-b`\n  it's"), "\\&.fi of \\fBa\\-b\\fR it\\(aqs");
+        assert_eq!(line("C:\\n"), "C:\\en");
+        assert_eq!(line(""), "\\&");
+        assert_eq!(quoted("say \"x\""), "\"say \\(dqx\\(dq\"");
+        let mut page = Page::new("x", 1, "2026-01-31", "y");
+        page.verbatim([".fi", "'x"]);
+        assert!(page.text().ends_with(".nf\n\\&.fi\n\\(aqx\n.fi\n.RE\n"));
+    }
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds the Debian package for this machine's architecture and prints where it is. What did not change is not built again.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+tool_version=3.8.0
+
+tool=$target/tools/bin/cargo-deb
+if [[ $("$tool" --version 2>/dev/null) != "cargo-deb $tool_version" ]]; then
+    say "installing cargo-deb $tool_version below $target/tools"
+    # A debug build: it runs for seconds, so building it fast is what counts.
+    cargo install cargo-deb --locked --version "$tool_version" --debug --root "$target/tools" >&2
+fi
+
+# Prints which libraries are linked into the programs, each with its licence and what that asks to be passed on. The
+# Apache licence itself is on every Debian machine.
+libraries() {
+    local package place licence
+    local -A places
+    while IFS=$'\t' read -r package place; do
+        places[$package]=$place
+    done < <(cargo metadata --locked --format-version 1 |
+        jq -r '.packages[] | select(.source) | "\(.name) v\(.version)\t\(.manifest_path | rtrimstr("/Cargo.toml"))"')
+    cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-spawner -p fndctl |
+        sort -u | while IFS=$'\t' read -r package licence; do
+        # Empty lines stand between the three programs; what has no place is our own.
+        [[ -n $package && -n ${places[$package]:-} ]] || continue
+        printf '==== %s: %s\n\n' "$package" "$licence"
+        find "${places[$package]}" -maxdepth 1 -type f ! -iname '*apache*' \
+            \( -iname 'licen[sc]e*' -o -iname 'copy*' -o -iname 'notice*' -o -iname 'unlicense*' \) -print0 |
+            sort -z | xargs -0r cat
+        printf '\n'
+    done
+}
+
+cargo build --release --locked -p fnd -p fnd-spawner -p fndctl
+# A debug build, as above.
+cargo build --locked -p fnd-packaging
+
+# The same commit gives the same package. Only from here on: cargo would build SQLite again after every commit.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH
+stage=$target/release/package
+rm -rf "$stage"
+mkdir -p "$stage"
+"$target/debug/fnd-packaging" "$stage"
+libraries >"$stage/libraries"
+gzip -9n "$stage"/*.[158] "$stage/changelog" "$stage/libraries"
+
+# The system's xz: the one inside a debug build of the tool takes minutes.
+"$tool" deb --quiet --no-build --dbgsym --compress-debug-symbols --compress-system --package fnd-packaging --output "$target/debian/"

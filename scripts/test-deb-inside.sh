@@ -1,0 +1,92 @@
+#!/bin/bash
+# The part of test-deb.sh that runs in a fresh Debian, which is thrown away after it. The package is /fnd.deb.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+mknod -m 666 /dev/null c 1 3
+
+fail() {
+    printf 'test-deb: %s\n' "$*" >&2
+    exit 1
+}
+quietly() {
+    local output
+    output=$("$@" 2>&1) || fail "$* failed: $output"
+}
+is() { # EXPECTED COMMAND...
+    local expected=$1 found
+    shift
+    found=$("$@" 2>&1) || true
+    [[ $found == "$expected" ]] || fail "$*: expected \"$expected\", found \"$found\""
+}
+# Recommended packages are other people's.
+apt_get() { quietly apt-get --quiet --yes --no-install-recommends "$@"; }
+
+apt_get install /fnd.deb
+version=$(dpkg-query -f '${Version}' -W fnd)
+is "fndctl $version" fndctl --version
+is "fnd $version" fnd --version
+is "fnd-spawner $version" /usr/libexec/fnd/fnd-spawner --version
+is "0 functions, 0 errors" fnd --check
+is "0 functions, 0 errors" setpriv --reuid fnd --regid fnd --clear-groups fnd --check
+is "/var/lib/fnd:/usr/sbin/nologin" sh -c 'getent passwd fnd | cut -d: -f6-'
+
+# Every example is a function that is valid here.
+found=$(fnd --check --functions /usr/share/doc/fnd/examples/functions 2>&1) || fail "examples: $found"
+[[ $found =~ ^[1-9][0-9]*\ functions,\ 0\ errors$ ]] || fail "examples: $found"
+
+owners='%U:%G %a %n'
+while read -r line; do
+    is "$line" stat -c "$owners" "${line##* }"
+done <<'PLACES'
+root:root 755 /etc/fnd
+root:root 644 /etc/fnd/fnd.toml
+root:root 755 /etc/fnd/functions
+root:root 700 /etc/fnd/secrets
+root:root 711 /var/lib/fnd
+fnd:fnd 700 /var/lib/fnd/state
+fnd:fnd 755 /var/lib/fnd/functions
+root:root 700 /var/lib/fnd/spawner
+root:root 755 /run/fnd
+fnd:fnd 755 /run/fnd/status
+root:root 755 /usr/sbin/fnd
+root:root 755 /usr/libexec/fnd/fnd-spawner
+root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
+root:root 644 /usr/share/bash-completion/completions/fndctl
+PLACES
+is enabled systemctl is-enabled fnd.service
+is enabled systemctl is-enabled fnd.socket
+is static systemctl is-enabled fnd-spawner.service
+is "" systemd-analyze verify --man=no fnd.socket fnd.service fnd-spawner.service
+
+# What people and fnd put there.
+cat >/etc/fnd/functions/mine.sh <<<'echo hello'
+cat >/var/lib/fnd/state/history <<<'runs'
+mkdir -p /var/lib/fnd/home/mine
+cat >/var/lib/fnd/home/mine/kept <<<'data'
+chown 70000:70000 /var/lib/fnd/home/mine/kept
+cat >>/etc/fnd/fnd.toml <<<'# mine'
+quietly systemctl disable fnd.service
+
+# An upgrade: to itself, which runs the same steps.
+apt_get install --reinstall /fnd.deb
+is disabled systemctl is-enabled fnd.service
+is "# mine" tail -n 1 /etc/fnd/fnd.toml
+is 70000 stat -c %u /var/lib/fnd/home/mine/kept
+
+apt_get remove fnd
+[[ ! -e /usr/sbin/fnd ]] || fail "remove left /usr/sbin/fnd"
+for path in /etc/fnd/functions/mine.sh /etc/fnd/fnd.toml /var/lib/fnd/state/history /var/lib/fnd/home/mine/kept; do
+    [[ -e $path ]] || fail "remove deleted $path"
+done
+
+apt_get purge fnd
+traces() { find / -xdev \( -path /proc -o -path /var/log -o -path /var/lib/apt -o -path /var/cache \) -prune -o -name '*fnd*' ! -path /fnd.deb -print | sort; }
+is "/etc/fnd" traces
+is "/etc/fnd/functions/mine.sh" find /etc/fnd -type f
+
+# Nobody's files: nothing is left.
+rm /etc/fnd/functions/mine.sh
+apt_get install /fnd.deb
+is enabled systemctl is-enabled fnd.service
+apt_get purge fnd
+is "" traces
