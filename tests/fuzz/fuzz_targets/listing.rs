@@ -1,0 +1,48 @@
+//! Any bytes as the names in a functions directory, a line each, its first byte the kind of file: each name is one thing.
+#![no_main]
+
+use fnd_core::manifest::forms::Claims;
+use fnd_core::manifest::listing::{Entry, EntryKind, Place, listing};
+use fnd_core::runtime::RuntimeSummary;
+use fnd_fuzz::{judge, show};
+use libfuzzer_sys::fuzz_target;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+static CLAIMS: LazyLock<Claims> = LazyLock::new(|| {
+    let judge = judge();
+    let summaries: Vec<&RuntimeSummary> = judge.runtimes().iter().map(|runtime| &runtime.summary).collect();
+    Claims::of(summaries)
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut names = BTreeSet::new();
+    let mut entries = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Some((kind, name)) = line.split_first().filter(|(_, name)| !name.is_empty()) else { continue };
+        // What the kernel lets be a name, once.
+        if name.contains(&0) || name.contains(&b'/') || name == b"." || name == b".." || !names.insert(name) {
+            continue;
+        }
+        let kind = match kind & 3 {
+            0 => EntryKind::File { executable: kind & 4 != 0 },
+            1 | 2 => EntryKind::Directory { manifest: kind & 4 != 0 },
+            _ => EntryKind::Other,
+        };
+        entries.push(Entry { name: name.to_vec(), kind });
+    }
+    for (group, default_runtime) in [(None, false), (Some("ops"), true)] {
+        let place = Place { path: "/f", group, claims: &CLAIMS, default_runtime };
+        let found = listing(place, &entries, |name| name.len() % 2 == 0);
+        show(&found.problems);
+        let mut functions = BTreeSet::new();
+        for function in &found.functions {
+            assert!(functions.insert(&function.name), "{} is there twice", function.name);
+            assert_eq!(function.name.group(), group);
+            assert!(names.contains(function.source.as_bytes()));
+        }
+        for (name, sources) in &found.clashes {
+            assert!(sources.len() > 1 && !functions.contains(name), "{name}: {sources:?}");
+        }
+    }
+});

@@ -1,0 +1,25 @@
+//! Any bytes as `runtime.toml`: what is accepted can be used.
+#![no_main]
+
+use fnd_core::judge::Judge;
+use fnd_core::manifest::forms::Claims;
+use fnd_core::plan::JudgeSettings;
+use fnd_core::runtime::read::runtime;
+use fnd_fuzz::{file, show};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    match runtime("runtime.toml", bytes) {
+        Ok(runtime) => {
+            for version in &runtime.summary.versions {
+                let _ = runtime.candidates(Some(&version.name));
+            }
+            let _ = runtime.version_of(&runtime.summary.id);
+            let _ = Claims::of([&runtime.summary]).split("x.sh");
+        }
+        Err(problems) => assert!(show(&problems)),
+    }
+    let (_, document) =
+        Judge::new().settings(&JudgeSettings { files: vec![], runtimes: vec![file("runtime.toml", bytes)] });
+    show(&document.diagnostics);
+});

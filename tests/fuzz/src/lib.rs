@@ -1,0 +1,40 @@
+//! What several targets need: files as the judge takes them, and a judge that knows the shipped runtimes.
+
+use fnd_core::diagnostic::{Colour, Diagnostic};
+use fnd_core::judge::Judge;
+use fnd_core::plan::{JudgeSettings, JudgedFile};
+use fnd_core::wire::Bytes;
+
+/// Returns an executable file that is not root's.
+pub fn file(path: &str, bytes: &[u8]) -> JudgedFile {
+    JudgedFile { path: path.to_owned(), bytes: Bytes(bytes.to_vec()), mode: 0o755, trusted: false }
+}
+
+/// Returns the descriptions of some shipped runtimes.
+pub fn runtimes() -> Vec<JudgedFile> {
+    vec![
+        file("bash/runtime.toml", include_bytes!("../../../runtimes/bash/runtime.toml")),
+        file("deno/runtime.toml", include_bytes!("../../../runtimes/deno/runtime.toml")),
+        file("exec/runtime.toml", include_bytes!("../../../runtimes/exec/runtime.toml")),
+        file("python/runtime.toml", include_bytes!("../../../runtimes/python/runtime.toml")),
+    ]
+}
+
+/// Returns a judge without configuration.
+pub fn judge() -> Judge {
+    let mut judge = Judge::new();
+    let (policy, _) = judge.settings(&JudgeSettings { files: vec![], runtimes: runtimes() });
+    assert!(policy.is_some(), "the shipped runtimes are refused");
+    judge
+}
+
+/// Shows diagnostics in every form; whether one of them is an error.
+pub fn show(diagnostics: &[Diagnostic]) -> bool {
+    for diagnostic in diagnostics {
+        for text in [diagnostic.render(Colour::Ansi), diagnostic.render(Colour::Plain), diagnostic.line()] {
+            assert!(!text.is_empty());
+        }
+        assert!(!diagnostic.line().contains('\n'), "{:?}", diagnostic.line());
+    }
+    diagnostics.iter().any(Diagnostic::is_error)
+}
