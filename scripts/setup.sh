@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what building, running and testing fnd need on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run uses.
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -40,8 +40,16 @@ if [[ ! -x $deno ]]; then
     need npm command_there npm
 fi
 if [[ ${1:-} == --ci ]]; then
+    need lintian command_there lintian
+    need man-db command_there man
+    need mmdebstrap command_there mmdebstrap
     need shellcheck command_there shellcheck
     need systemd command_there systemd-analyze
+    # The virtual machine of `make test-vm`.
+    need e2fsprogs command_there mke2fs
+    need mmdebstrap command_there mmdebstrap
+    need qemu-system-x86 command_there qemu-system-x86_64
+    need qemu-utils command_there qemu-img
 fi
 
 command -v cargo >/dev/null || die "cargo is missing: install a Rust toolchain (https://rustup.rs); rust-toolchain.toml names the version"

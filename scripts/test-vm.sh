@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Tests the package on a real Debian with systemd and cgroup v2, in a virtual machine with emulated CPUs. Arguments are parts of
+# scenarios' names; without, all of them run. `VM=debian13` boots Debian 13, `FND_VM_PACKAGE` names a package that is there
+# already, `FND_VM_KVM=1` uses the CPUs of the host.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+for tool in qemu-system-x86_64 qemu-img mke2fs; do
+    command -v "$tool" >/dev/null || die "no $tool: scripts/setup.sh --ci brings it"
+done
+package=${FND_VM_PACKAGE:-$(scripts/deb.sh)}
+FND_VM_IMAGE=$(scripts/vm-image.sh)
+cargo build --locked -p fnd-tests --bin vm
+
+FND_VM_WORK=$target/vm/run
+FND_VM_PAYLOAD=$FND_VM_WORK/payload
+mkdir -p "$FND_VM_WORK"
+export FND_VM_IMAGE FND_VM_WORK FND_VM_PAYLOAD
+
+# The machine's second disk.
+stage=$(mktemp -d)
+trap 'rm -rf -- "$stage"' EXIT
+cp "$package" "$stage/fnd.deb"
+cp tests/vm/guest/agent.py "$stage/"
+install -m 0755 "$(find_deno)" "$stage/deno"
+rm -f "$FND_VM_PAYLOAD"
+mke2fs -q -t ext4 -L payload -d "$stage" "$FND_VM_PAYLOAD" "$(($(du -sm "$stage" | cut -f 1) + 64))M" >&2
+
+"$target/debug/vm" "$@"

@@ -1,0 +1,150 @@
+//! fnd in the machine, as an administrator and a program see it: files, `fndctl`, the API, the cgroup tree.
+
+use crate::machine::VirtualMachine;
+use fnd_tests::Run;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Where the cgroups of functions are.
+pub(crate) const FUNCTIONS: &str = "/sys/fs/cgroup/system.slice/fnd-spawner.service/f";
+
+/// Long enough that only something that never comes takes it, on emulated CPUs that others use too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+impl VirtualMachine {
+    /// Brings fnd into the state it has after its installation: both units active, no functions, no drop-ins.
+    #[track_caller]
+    pub(crate) fn clean_fnd(&self) {
+        self.ok(
+            "rm -rf /etc/systemd/system/fnd.service.d /etc/systemd/system/fnd-spawner.service.d /etc/fnd/functions/* \
+                 && systemctl daemon-reload && systemctl start fnd.socket fnd.service",
+        );
+        self.wait_until(
+            "fnd to have no functions",
+            PATIENCE,
+            "fndctl status -o json | jq -e '.functions | length == 0'",
+        );
+    }
+
+    /// Writes a file of the functions directory as a deployment does: beside it, then renamed.
+    #[track_caller]
+    pub(crate) fn drop_file(&self, name: &str, content: &str) {
+        let path = format!("/etc/fnd/functions/{name}");
+        let run = self.run_with(
+            &format!("cat >/etc/fnd/functions/.new && mv /etc/fnd/functions/.new {path}"),
+            content,
+        );
+        assert_eq!(run.code, 0, "{path}: {run}");
+    }
+
+    /// Drops a bash function that runs when invoked only, with more lines of manifest, and waits until it is ready.
+    #[track_caller]
+    pub(crate) fn drop_bash(&self, name: &str, manifest: &str, code: &str) {
+        self.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}\n"));
+        self.drop_file(&format!("{name}.sh"), code);
+        self.wait_ready(name);
+    }
+
+    /// As [`Self::drop_bash`], for python.
+    #[track_caller]
+    pub(crate) fn drop_python(&self, name: &str, manifest: &str, code: &str) {
+        self.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}\n"));
+        self.drop_file(&format!("{name}.py"), code);
+        self.wait_ready(name);
+    }
+
+    /// Waits until a function can be invoked.
+    #[track_caller]
+    pub(crate) fn wait_ready(&self, name: &str) {
+        self.wait_until(
+            &format!("`{name}` to be ready"),
+            PATIENCE,
+            &format!("fndctl show {name} -o json | jq -e '.version != null and (.state == \"ready\" or .state == \"running\")'"),
+        );
+    }
+
+    /// Returns what the API answers to a GET.
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let text = self.ok(&format!(
+            "curl -sS --unix-socket /run/fnd/control.sock 'http://fnd{path}'"
+        ));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    /// Runs a function and waits for its end, whatever that is.
+    #[track_caller]
+    pub(crate) fn invoke(&self, name: &str) -> Run {
+        self.run(&format!("fndctl invoke {name}"))
+    }
+
+    /// Queues an invocation; returns its id.
+    #[track_caller]
+    pub(crate) fn queue(&self, name: &str) -> String {
+        self.ok(&format!("fndctl invoke {name} --async -o json | jq -er .id"))
+    }
+
+    /// Returns an invocation once it satisfies a condition of jq.
+    #[track_caller]
+    pub(crate) fn wait_invocation(&self, id: &str, condition: &str) -> Value {
+        let text = self.wait_until(
+            &format!("invocation {id} to be {condition}"),
+            PATIENCE,
+            &format!(
+                "v=$(fndctl history --id {id} -o json) && jq -e '{condition}' >/dev/null <<<\"$v\" && cat <<<\"$v\""
+            ),
+        );
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Returns the newest invocation of a function, with its attempts, once it has ended.
+    #[track_caller]
+    pub(crate) fn last_run(&self, name: &str) -> Value {
+        let id = self.ok(&format!(
+            "fndctl history {name} -n 1 -o json | jq -er '.invocations[0].id'"
+        ));
+        self.wait_invocation(&id, ".ended_at != null")
+    }
+
+    /// Returns a file of a function's cgroup.
+    #[track_caller]
+    pub(crate) fn cgroup(&self, name: &str, file: &str) -> String {
+        self.ok(&format!("cat {FUNCTIONS}/{name}/{file}"))
+    }
+
+    /// Returns when no attempt of any function has a process or a leaf any more.
+    ///
+    /// # Panics
+    /// When there still is one: a run whose end was reported has none.
+    #[track_caller]
+    pub(crate) fn nothing_left(&self) {
+        let leaves = self.ok(&format!("find {FUNCTIONS} -name 'w[0-9]*' -type d 2>/dev/null; true"));
+        assert_eq!(leaves, "", "leaves of attempts that ended");
+    }
+
+    /// Returns the main process of a unit.
+    #[track_caller]
+    pub(crate) fn main_pid(&self, unit: &str) -> String {
+        let pid = self.ok(&format!("systemctl show --property MainPID --value {unit}"));
+        assert_ne!(pid, "0", "{unit} has a main process");
+        pid
+    }
+
+    /// Returns when fnd serves again with a main process other than `before`.
+    #[track_caller]
+    pub(crate) fn wait_restarted(&self, unit: &str, before: &str) {
+        self.wait_until(
+            &format!("{unit} to be restarted"),
+            PATIENCE,
+            &format!(
+                "p=$(systemctl show --property MainPID --value {unit}); systemctl is-active -q fnd.service fnd-spawner.service && test $p != 0 -a $p != {before}"
+            ),
+        );
+    }
+}
+
+/// Returns a text of an object.
+#[track_caller]
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("no `{key}` in {value}"))
+}

@@ -1,0 +1,262 @@
+//! One virtual machine: QEMU, and a channel to the agent in it that runs commands.
+//!
+//! CPUs are emulated: what is tested behaves exactly as on hardware, only slower. `FND_VM_KVM=1` uses the host's.
+
+use crate::channel::Channel;
+use fnd_tests::Run;
+use fnd_tests::wait::{now, pause};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Longest a boot may take; it takes about 30 seconds where nothing else runs.
+const BOOT: Duration = Duration::from_secs(300);
+/// Longest a command may take that says nothing else.
+const COMMAND: Duration = Duration::from_secs(180);
+
+/// What is booted.
+#[derive(Debug, Clone)]
+pub(crate) struct Image {
+    /// Directory with `vmlinuz`, `initrd`, `root.ext4` (`scripts/vm-image.sh`).
+    pub(crate) base: PathBuf,
+    /// What is tested, and the agent (`scripts/vm-payload.sh`).
+    pub(crate) payload: PathBuf,
+    /// Where this machine's own disk, console and socket go.
+    pub(crate) work: PathBuf,
+}
+
+/// A running machine; dropping it takes its power away.
+#[derive(Debug)]
+pub(crate) struct VirtualMachine {
+    image: Image,
+    qemu: Child,
+    channel: RefCell<Channel>,
+    last: Cell<u64>,
+}
+
+/// A command that runs in the machine.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pending {
+    id: u64,
+    command: String,
+}
+
+impl VirtualMachine {
+    /// Boots a machine from a fresh copy of the image, with more on the kernel's command line.
+    ///
+    /// # Panics
+    /// When it is not there in time.
+    pub(crate) fn boot(image: &Image, kernel_arguments: &str) -> Self {
+        let overlay = image.work.join("disk.qcow2");
+        let _ = std::fs::remove_file(&overlay); // of the machine before
+        let made = Command::new("qemu-img")
+            .args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"])
+            .arg(image.base.join("root.ext4"))
+            .arg(&overlay)
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "qemu-img makes the disk");
+        Self::power_on(image, kernel_arguments)
+    }
+
+    /// Switches a machine on with the disk that is there.
+    fn power_on(image: &Image, kernel_arguments: &str) -> Self {
+        let socket = image.work.join("agent.sock");
+        let _ = std::fs::remove_file(&socket); // as above
+        let mut qemu = qemu(image, &socket, kernel_arguments)
+            .spawn()
+            .expect("qemu-system-x86_64 starts");
+        let start = now();
+        let stream = loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => break stream,
+                Err(error) => {
+                    let ended = qemu.try_wait().expect("QEMU can be asked");
+                    assert!(ended.is_none(), "QEMU ended: {ended:?}; see {}", image.work.display());
+                    assert!(start.elapsed() < BOOT, "no channel to the machine: {error}");
+                }
+            }
+            pause();
+        };
+        let machine = Self {
+            image: image.clone(),
+            qemu,
+            channel: RefCell::new(Channel::new(stream)),
+            last: Cell::new(0),
+        };
+        machine.wait_boot();
+        machine
+    }
+
+    /// Takes the power away, as a failing power supply does: what was not written to the disk is gone. Then boots again,
+    /// with more on the kernel's command line.
+    pub(crate) fn power_cut(&mut self, kernel_arguments: &str) {
+        self.off();
+        let again = Self::power_on(&self.image, kernel_arguments);
+        *self = again;
+    }
+
+    /// Reboots by the machine's own means, services stopped in order.
+    pub(crate) fn reboot(&self) {
+        self.channel.borrow_mut().boots.clear();
+        // It may be gone before it has answered.
+        let _ = self.start("systemctl reboot");
+        self.wait_boot();
+    }
+
+    /// Runs a command with bash as root.
+    #[track_caller]
+    pub(crate) fn run(&self, command: &str) -> Run {
+        self.run_with(command, "")
+    }
+
+    /// Runs a command with `input` on its standard input.
+    #[track_caller]
+    pub(crate) fn run_with(&self, command: &str, input: &str) -> Run {
+        let pending = self.start_with(command, input);
+        self.wait(&pending, COMMAND)
+    }
+
+    /// Returns what a command prints, which has to succeed.
+    #[track_caller]
+    pub(crate) fn ok(&self, command: &str) -> String {
+        let run = self.run(command);
+        assert_eq!(run.code, 0, "`{command}`: {run}");
+        run.out().trim_end().to_owned()
+    }
+
+    /// Starts a command and doesn't wait for its end.
+    pub(crate) fn start(&self, command: &str) -> Pending {
+        self.start_with(command, "")
+    }
+
+    fn start_with(&self, command: &str, input: &str) -> Pending {
+        let id = self.last.get() + 1;
+        self.last.set(id);
+        let request = serde_json::json!({ "id": id, "command": command, "input": input });
+        let mut stream = self
+            .channel
+            .borrow()
+            .reader
+            .get_ref()
+            .try_clone()
+            .expect("a socket can be duplicated");
+        writeln!(stream, "{request}").expect("the machine takes a command");
+        Pending {
+            id,
+            command: command.to_owned(),
+        }
+    }
+
+    /// Waits for the end of a command.
+    ///
+    /// # Panics
+    /// When it comes not in time, or the machine is gone.
+    #[track_caller]
+    pub(crate) fn wait(&self, pending: &Pending, limit: Duration) -> Run {
+        let start = now();
+        let mut channel = self.channel.borrow_mut();
+        loop {
+            if let Some(run) = channel.answers.remove(&pending.id) {
+                return run;
+            }
+            let left = limit.saturating_sub(start.elapsed());
+            assert!(!left.is_zero(), "`{}` took longer than {limit:?}", pending.command);
+            channel.receive(left);
+        }
+    }
+
+    /// Returns what `command` prints once it succeeds; tried until `limit`.
+    #[track_caller]
+    pub(crate) fn wait_until(&self, what: &str, limit: Duration, command: &str) -> String {
+        let start = now();
+        loop {
+            let run = self.run(command);
+            if run.code == 0 {
+                return run.out().trim_end().to_owned();
+            }
+            assert!(
+                start.elapsed() < limit,
+                "waited {limit:?} for {what}: `{command}`: {run}"
+            );
+        }
+    }
+
+    fn wait_boot(&self) {
+        let start = now();
+        let mut channel = self.channel.borrow_mut();
+        while channel.boots.is_empty() {
+            let left = BOOT.saturating_sub(start.elapsed());
+            assert!(
+                !left.is_zero(),
+                "not booted after {BOOT:?}; see {}",
+                self.console().display()
+            );
+            channel.receive(left);
+        }
+    }
+
+    /// Returns where the machine's console is written.
+    pub(crate) fn console(&self) -> PathBuf {
+        self.image.work.join("console")
+    }
+
+    fn off(&mut self) {
+        // Gone already is as good.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+impl Drop for VirtualMachine {
+    fn drop(&mut self) {
+        self.off();
+    }
+}
+
+fn qemu(image: &Image, socket: &Path, kernel_arguments: &str) -> Command {
+    let kvm = std::env::var("FND_VM_KVM").is_ok_and(|value| value == "1");
+    let mut qemu = Command::new("qemu-system-x86_64");
+    qemu.args(["-accel", if kvm { "kvm" } else { "tcg,thread=multi,tb-size=512" }])
+        .args(["-cpu", "max", "-smp", "2", "-m", "1536"])
+        .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
+        .arg("-kernel")
+        .arg(image.base.join("vmlinuz"))
+        .arg("-initrd")
+        .arg(image.base.join("initrd"))
+        .args([
+            "-append",
+            &format!("root=LABEL=root rw console=ttyS0 quiet panic=10 {kernel_arguments}"),
+        ])
+        // Writes that the machine did not flush are lost with its power; those it did are in the host's hands.
+        .args([
+            "-drive",
+            &format!(
+                "file={},if=virtio,cache=writeback",
+                image.work.join("disk.qcow2").display()
+            ),
+        ])
+        .args([
+            "-drive",
+            &format!("file={},format=raw,if=virtio,readonly=on", image.payload.display()),
+        ])
+        .args(["-serial", &format!("file:{}", image.work.join("console").display())])
+        .args([
+            "-device",
+            "virtio-serial",
+            "-device",
+            "virtserialport,chardev=agent,name=fnd",
+        ])
+        .args([
+            "-chardev",
+            &format!("socket,id=agent,path={},server=on,wait=off", socket.display()),
+        ])
+        .args(["-device", "virtio-rng-pci"]);
+    let log = File::create(image.work.join("qemu")).expect("a file for what QEMU says");
+    qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    qemu
+}

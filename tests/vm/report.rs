@@ -1,0 +1,105 @@
+//! A line for each scenario, and what is kept of one that failed.
+
+use crate::machine::VirtualMachine;
+use crate::scenarios::Scenario;
+use fnd_tests::wait::now;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// What is asked of the machine after a failure, in the words of a shell.
+const EVIDENCE: [(&str, &str); 4] = [
+    (
+        "units",
+        "systemctl status --no-pager --full fnd.socket fnd.service fnd-spawner.service",
+    ),
+    ("status", "timeout 20 fndctl status; timeout 20 fndctl history -o wide"),
+    (
+        "cgroups",
+        "systemd-cgls --no-pager --full --all; ps -eo pid,ppid,user,stat,etime,args --forest",
+    ),
+    (
+        "journal",
+        "journalctl --no-pager --all --output short-precise --since @$(cat /var/fnd-vm-scenario)",
+    ),
+];
+
+/// Lines of the journal that are printed with a failure; all of them are in the file.
+const JOURNAL_LINES: usize = 60;
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    results: PathBuf,
+    fine: usize,
+    failed: Vec<&'static str>,
+}
+
+impl Report {
+    /// Keeps what it keeps in `results` below the directory of a run.
+    pub(crate) fn new(work: &Path) -> Self {
+        let results = work.join("results");
+        let _ = fs::remove_dir_all(&results); // of the run before
+        fs::create_dir_all(&results).expect("a directory for the results");
+        Self {
+            results,
+            fine: 0,
+            failed: Vec::new(),
+        }
+    }
+
+    /// Runs a scenario and says how it went; returns whether it went well.
+    pub(crate) fn run(&mut self, scenario: &Scenario, machine: &mut VirtualMachine) -> bool {
+        let start = now();
+        let went = catch_unwind(AssertUnwindSafe(|| {
+            machine.ok("date +%s >/var/fnd-vm-scenario");
+            if !scenario.always {
+                machine.clean_fnd();
+            }
+            (scenario.run)(machine);
+        }));
+        let seconds = start.elapsed().as_secs_f64();
+        if went.is_ok() {
+            self.fine += 1;
+            eprintln!("{:<42} fine   {seconds:6.1} s", scenario.name);
+            return true;
+        }
+        self.failed.push(scenario.name);
+        eprintln!("{:<42} FAILED {seconds:6.1} s", scenario.name);
+        if catch_unwind(AssertUnwindSafe(|| self.collect(scenario.name, machine))).is_err() {
+            eprintln!(
+                "the machine does not answer; its console: {}",
+                machine.console().display()
+            );
+        }
+        false
+    }
+
+    fn collect(&self, name: &str, machine: &VirtualMachine) {
+        for (kind, command) in EVIDENCE {
+            let run = machine.run(command);
+            let text = format!("{}{}", run.out(), run.stderr);
+            let file = self.results.join(format!("{}.{kind}", name.replace(' ', "-")));
+            fs::write(&file, &text).expect("the results are written");
+            if kind == "journal" {
+                let lines: Vec<&str> = text.lines().collect();
+                let last = &lines[lines.len().saturating_sub(JOURNAL_LINES)..];
+                eprintln!("{}\nall of it, and more: {}", last.join("\n"), self.results.display());
+            }
+        }
+    }
+
+    /// Returns the result in a line.
+    pub(crate) fn summary(&self) -> String {
+        let failed = if self.failed.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", self.failed.join(", "))
+        };
+        format!("{} scenarios fine, {} failed{failed}", self.fine, self.failed.len())
+    }
+
+    /// Says whether any scenario failed.
+    pub(crate) fn failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+}

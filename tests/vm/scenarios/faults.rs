@@ -1,0 +1,98 @@
+//! A full disk, a clock that jumps, and cgroup version 1.
+
+use crate::guest::{PATIENCE, text};
+use crate::machine::VirtualMachine;
+use std::time::Duration;
+
+/// Without room for the history nothing is accepted that would have to be kept; all else goes on, and it recovers by itself.
+pub(crate) fn disk_full(machine: &mut VirtualMachine) {
+    machine.drop_bash("working", "", "echo fine\n");
+    machine.ok("systemctl stop fnd.service && mount -t tmpfs -o size=6m,mode=0700,uid=fnd,gid=fnd none /var/lib/fnd/state && systemctl start fnd.service");
+    machine.wait_ready("working");
+    machine.ok("dd if=/dev/zero of=/var/lib/fnd/state/filling bs=64K status=none 2>/dev/null; true");
+    let code = "curl -sS -o /tmp/answer -w '%{http_code}' -X POST --unix-socket /run/fnd/control.sock http://fnd/v1/functions/working/invocations; cat /tmp/answer >&2";
+    let refused = machine.run(code);
+    assert_eq!(refused.out(), "503", "{refused}");
+    let run = machine.invoke("working");
+    assert_eq!(
+        (run.code, run.out().trim()),
+        (0, "fine"),
+        "synchronous runs go on: {run}"
+    );
+    let problems = machine.get("/v1/status")["problems"].to_string();
+    assert!(problems.contains("history"), "{problems}");
+    machine.ok("rm /var/lib/fnd/state/filling");
+    machine.wait_until("it to accept again", PATIENCE, &format!("test $({code}) = 202"));
+    machine.wait_until(
+        "the problem to be gone",
+        PATIENCE,
+        "fndctl status -o json | jq -e '[.problems[] | select(contains(\"cannot be written\"))] | length == 0'",
+    );
+    machine.ok("systemctl stop fnd.service && umount /var/lib/fnd/state && systemctl start fnd.service");
+}
+
+/// Timeouts count what passes, not what the clock says.
+pub(crate) fn clock(machine: &mut VirtualMachine) {
+    machine.drop_bash("sleeper", "[limits]\ntimeout = \"60s\"", "sleep 3\n");
+    machine.drop_bash("stuck", "[limits]\ntimeout = \"4s\"\ngrace = \"100ms\"", "sleep 1000\n");
+    for step in ["1 day", "-2 days", "1 day"] {
+        let (sleeper, stuck) = (machine.queue("sleeper"), machine.queue("stuck"));
+        machine.wait_invocation(&stuck, ".state == \"running\"");
+        machine.ok(&format!("date -s '{step}'"));
+        let run = machine.wait_invocation(&sleeper, ".ended_at != null");
+        assert_eq!(text(&run, "state"), "succeeded", "{step}: {run}");
+        let took = run["attempt_records"][0]["duration_ms"].as_f64().expect("a duration");
+        assert!((2900.0..30_000.0).contains(&took), "{step}: {took} ms");
+        let run = machine.wait_invocation(&stuck, ".ended_at != null");
+        assert_eq!(text(&run, "reason"), "timeout", "{step}: {run}");
+        let took = run["attempt_records"][0]["duration_ms"].as_f64().expect("a duration");
+        assert!((3900.0..30_000.0).contains(&took), "{step}: {took} ms");
+    }
+}
+
+/// The same package on a machine that boots with cgroup version 1 controllers: contained and killed by cgroup2, limited by
+/// version 1.
+pub(crate) fn hybrid(machine: &mut VirtualMachine) {
+    machine.power_cut("systemd.unified_cgroup_hierarchy=0");
+    machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
+    let status = machine.get("/v1/status");
+    assert_eq!(text(&status, "cgroups"), "hybrid", "{status}");
+    machine.drop_python(
+        "greedy",
+        "[limits]\nmemory = \"64M\"\npids = 20",
+        "data = b'x' * (400 << 20)\n",
+    );
+    assert_eq!(machine.invoke("greedy").code, 1);
+    assert_eq!(text(&machine.last_run("greedy"), "reason"), "oom");
+    let v1 = machine.ok("find /sys/fs/cgroup/memory /sys/fs/cgroup/pids -path '*fnd-spawner.service*' -path '*f.greedy/*' '(' -name memory.limit_in_bytes -o -name pids.max ')' -exec cat {} + | sort -n");
+    assert_eq!(
+        v1.split_whitespace().collect::<Vec<_>>(),
+        ["21", "67108864"],
+        "limits of version 1"
+    );
+    machine.drop_bash(
+        "escapee",
+        "[limits]\ntimeout = \"2s\"\ngrace = \"1s\"",
+        "trap '' TERM\nsetsid -f sleep 86007\nwhile :; do sleep 86008; done\n",
+    );
+    assert_eq!(machine.invoke("escapee").code, 6);
+    // The caller is answered at the timeout, the record is final when nothing is left.
+    assert_eq!(text(&machine.last_run("escapee"), "reason"), "timeout");
+    assert_eq!(
+        machine.run("ps -eo args | grep -c '^sleep 8600[78]$'").out().trim(),
+        "0",
+        "left after the timeout"
+    );
+    let spawner = machine.main_pid("fnd-spawner.service");
+    machine.ok(&format!("kill -KILL {spawner}"));
+    machine.wait_restarted("fnd-spawner.service", &spawner);
+    machine.wait_ready("greedy");
+    let stopped = machine.start("systemctl stop fnd.service");
+    assert_eq!(machine.wait(&stopped, Duration::from_secs(60)).code, 0);
+    assert_eq!(
+        machine.ok("ls -d /sys/fs/cgroup/*/system.slice/fnd-spawner.service 2>/dev/null; true"),
+        "",
+        "groups left"
+    );
+    machine.power_cut("");
+}

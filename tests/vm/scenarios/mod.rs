@@ -1,0 +1,66 @@
+//! The scenarios, in the order they run: what destroys more comes later.
+
+mod faults;
+mod first_minutes;
+mod install;
+mod killing;
+mod limits;
+mod power;
+mod service;
+mod takeover;
+
+use crate::machine::VirtualMachine;
+
+/// One scenario.
+pub(crate) struct Scenario {
+    /// What it shows.
+    pub(crate) name: &'static str,
+    /// It is run whatever was chosen, and nothing works without it.
+    pub(crate) always: bool,
+    /// Panics when it isn't so.
+    pub(crate) run: fn(&mut VirtualMachine),
+}
+
+/// All of them.
+pub(crate) const ALL: &[Scenario] = &[
+    Scenario {
+        name: "install",
+        always: true,
+        run: install::package,
+    },
+    then("units: status line", install::status_line),
+    then("units: hardening", install::hardening),
+    then("first minutes: four languages", first_minutes::languages),
+    then("first minutes: once by being there", first_minutes::once_by_being_there),
+    then("first minutes: who may", first_minutes::who_may),
+    then("limits: read back", limits::read_back),
+    then("limits: memory", limits::memory),
+    then("limits: swap", limits::swap),
+    then("limits: cpu", limits::cpu),
+    then("limits: pids", limits::pids),
+    then("limits: fork bomb", limits::fork_bomb),
+    then("limits: io", limits::io),
+    then("killing: timeout", killing::timeout),
+    then("killing: spawner killed", killing::spawner_killed),
+    then("killing: stop", killing::stop),
+    then("service: reload", service::reload),
+    then("service: journal", service::journal),
+    then("service: socket", service::socket),
+    then("takeover: restarts and kills", takeover::restarts_and_kills),
+    then("takeover: upgrade", takeover::upgrade),
+    then("service: watchdog", service::watchdog),
+    then("service: journal stopped", service::journal_stopped),
+    then("faults: disk full", faults::disk_full),
+    then("faults: clock", faults::clock),
+    then("power: reboot", power::reboot),
+    then("power: cut", power::cut),
+    then("faults: cgroup version 1", faults::hybrid),
+];
+
+const fn then(name: &'static str, run: fn(&mut VirtualMachine)) -> Scenario {
+    Scenario {
+        name,
+        always: false,
+        run,
+    }
+}

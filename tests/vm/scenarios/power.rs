@@ -1,0 +1,88 @@
+//! Reboots and power cuts: what was acknowledged is there afterwards, and nothing is said to run that doesn't.
+
+use crate::guest::{PATIENCE, text};
+use crate::machine::VirtualMachine;
+use std::time::Duration;
+
+/// Runs that were acknowledged before the power goes.
+const UNDER_LOAD: usize = 24;
+
+/// Stays until it is told to go.
+const WAITING: &str = "echo \"$FND_INVOCATION\" >>\"$STATE_DIRECTORY/starts\"\nwhile [[ ! -e $STATE_DIRECTORY/go ]]; do sleep 0.5; done\n";
+
+/// What ran is interrupted, what waited runs afterwards.
+pub(crate) fn reboot(machine: &mut VirtualMachine) {
+    machine.drop_bash(
+        "waiting",
+        "[limits]\ntimeout = \"10m\"\ngrace = \"1s\"\n[pool]\nmax = 1",
+        WAITING,
+    );
+    let ids: Vec<String> = (0..4).map(|_| machine.queue("waiting")).collect();
+    machine.wait_invocation(&ids[0], ".state == \"running\"");
+    machine.reboot();
+    machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
+    let first = machine.wait_invocation(&ids[0], ".ended_at != null");
+    assert_eq!(text(&first, "state"), "interrupted", "{first}");
+    machine.ok("touch /var/lib/fnd/home/waiting/go");
+    for id in &ids[1..] {
+        let run = machine.wait_invocation(id, ".ended_at != null");
+        assert_eq!(text(&run, "state"), "succeeded", "{run}");
+    }
+    assert_eq!(
+        machine.ok("sort /var/lib/fnd/home/waiting/starts | uniq -d"),
+        "",
+        "run twice"
+    );
+}
+
+/// The power goes while work is accepted and done.
+pub(crate) fn cut(machine: &mut VirtualMachine) {
+    machine.drop_bash(
+        "quick",
+        "[queue]\nmax = 1000",
+        "echo \"$FND_INVOCATION\" >>\"$STATE_DIRECTORY/starts\"\n",
+    );
+    let more: Vec<_> = (0..UNDER_LOAD)
+        .map(|_| machine.start("fndctl invoke quick --async -o json | jq -er .id"))
+        .collect();
+    // The first half is acknowledged; the rest is anywhere when the power goes.
+    let acknowledged: Vec<String> = more
+        .into_iter()
+        .take(UNDER_LOAD / 2)
+        .map(|pending| {
+            machine
+                .wait(&pending, Duration::from_secs(120))
+                .expect_code(0)
+                .out()
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    machine.power_cut("");
+    machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
+    for id in &acknowledged {
+        let run = machine.wait_invocation(id, ".ended_at != null");
+        let state = text(&run, "state");
+        assert!(state == "succeeded" || state == "interrupted", "{run}");
+    }
+    machine.wait_until(
+        "nothing to run or wait",
+        PATIENCE,
+        "fndctl status -o json | jq -e '.running == 0 and .queued == 0'",
+    );
+    for state in ["running", "queued"] {
+        let left = machine.ok(&format!(
+            "fndctl history --state {state} -o json | jq '.invocations | length'"
+        ));
+        assert_eq!(left, "0", "`{state}` in the history");
+    }
+    assert_eq!(
+        machine.ok("sqlite3 /var/lib/fnd/state/ledger.db 'PRAGMA integrity_check'"),
+        "ok"
+    );
+    assert_eq!(
+        machine.ok("sort /var/lib/fnd/home/quick/starts | uniq -d"),
+        "",
+        "run twice"
+    );
+}

@@ -1,0 +1,73 @@
+//! fnd as a service of systemd: reload, socket, journal, watchdog.
+
+use crate::guest::PATIENCE;
+use crate::machine::VirtualMachine;
+use std::time::Duration;
+
+/// It waits for its end, and fails where a manifest is bad; what serves goes on.
+pub(crate) fn reload(machine: &mut VirtualMachine) {
+    machine.drop_bash("good", "", "echo fine\n");
+    machine.ok("systemctl reload fnd.service");
+    machine.drop_file("good.toml", "on_load = false\n[limits]\nmemmory = \"1G\"\n");
+    let run = machine.run("systemctl reload fnd.service");
+    assert_ne!(run.code, 0, "a reload with a bad manifest: {run}");
+    machine.ok("systemctl is-active fnd.service");
+    let journal = machine.ok("journalctl --no-pager -u fnd.service -o cat --since @$(cat /var/fnd-vm-scenario)");
+    assert!(journal.contains("memmory") && journal.contains("`memory`"), "{journal}");
+    assert_eq!(machine.invoke("good").code, 0, "the last good version serves");
+}
+
+/// The lines of a function are found by its name, with the id of the run; nobody else's are.
+pub(crate) fn journal(machine: &mut VirtualMachine) {
+    machine.drop_bash("talker", "", "echo to standard output\necho to standard error >&2\n");
+    machine.drop_bash("other", "", "echo of another\n");
+    assert_eq!((machine.invoke("talker").code, machine.invoke("other").code), (0, 0));
+    let lines = machine.wait_until(
+        "the lines to be in the journal",
+        PATIENCE,
+        "j=$(journalctl --no-pager -o cat FND_FUNCTION=talker _SYSTEMD_UNIT=fnd.service) && grep -q 'standard output' <<<\"$j\" && grep -q 'standard error' <<<\"$j\" && echo \"$j\"",
+    );
+    assert!(!lines.contains("of another"), "{lines}");
+    let id = machine.last_run("talker")["id"].as_str().expect("an id").to_owned();
+    let lines = machine.ok(&format!("journalctl --no-pager -o cat FND_INVOCATION={id}"));
+    assert!(lines.contains("standard output"), "{lines}");
+}
+
+/// Whoever asks while fnd restarts waits in the socket and is answered.
+pub(crate) fn socket(machine: &mut VirtualMachine) {
+    let asking = machine.start("for n in $(seq 30); do fndctl version >/dev/null || exit 1; done");
+    for _ in 0..2 {
+        machine.ok("systemctl restart fnd.service");
+    }
+    let asked = machine.wait(&asking, Duration::from_secs(180));
+    assert_eq!(asked.code, 0, "{asked}");
+    // And a fnd that is not there is started by being asked.
+    machine.ok("systemctl stop fnd.service");
+    machine.ok("fndctl status && systemctl is-active fnd.service fnd-spawner.service");
+}
+
+/// One that hangs is noticed and replaced.
+pub(crate) fn watchdog(machine: &mut VirtualMachine) {
+    machine.ok("mkdir -p /etc/systemd/system/fnd.service.d && printf '[Service]\\nWatchdogSec=4s\\nTimeoutAbortSec=2s\\n' >/etc/systemd/system/fnd.service.d/watchdog.conf && systemctl daemon-reload && systemctl restart fnd.service");
+    let before = machine.main_pid("fnd.service");
+    machine.ok(&format!("kill -STOP {before}"));
+    machine.wait_restarted("fnd.service", &before);
+    let journal = machine.ok("journalctl --no-pager -u fnd.service -o cat --since @$(cat /var/fnd-vm-scenario)");
+    assert!(journal.contains("Watchdog timeout"), "{journal}");
+    machine.ok("fndctl status");
+}
+
+/// A journal that takes nothing holds up neither fnd nor a function.
+pub(crate) fn journal_stopped(machine: &mut VirtualMachine) {
+    machine.drop_bash("chatty", "", "for n in $(seq 500); do echo \"line $n\"; done\n");
+    machine.ok("systemctl kill --signal STOP --kill-whom main systemd-journald.service");
+    let answers = machine.run("for n in 1 2 3 4 5; do timeout 60 fndctl invoke chatty | tail -n 1 || exit 1; done");
+    machine.ok("systemctl kill --signal CONT --kill-whom main systemd-journald.service");
+    assert_eq!(answers.code, 0, "{answers}");
+    assert_eq!(
+        answers.out().lines().filter(|line| *line == "line 500").count(),
+        5,
+        "{answers}"
+    );
+    machine.ok("fndctl status && systemctl is-active fnd.service");
+}

@@ -1,0 +1,90 @@
+//! Functions outlive fnd: its restart, its crash, its upgrade.
+
+use crate::guest::{PATIENCE, text};
+use crate::machine::VirtualMachine;
+use std::time::Duration;
+
+/// Writes a journal of its own: a line at the beginning and one at the end of each attempt.
+const COUNTED: &str = "echo \"begin $FND_INVOCATION\" >>\"$STATE_DIRECTORY/journal\"\necho said\nsleep 0.$((RANDOM % 10))\necho \"end $FND_INVOCATION\" >>\"$STATE_DIRECTORY/journal\"\n";
+
+/// Goes on until it is told.
+const STAYING: &str = "echo begun\nuntil [[ -e $STATE_DIRECTORY/go ]]; do sleep 0.2; done\necho done\nexit 3\n";
+
+/// Compares what the function wrote with the history; prints what is wrong, then how many there were.
+const COMPARE: &str = r#"python3 - <<'EOF'
+import collections, json, subprocess
+journal = [line.split() for line in open("/var/lib/fnd/home/counted/journal")]
+begun = collections.Counter(id for word, id in journal if word == "begin")
+ended = collections.Counter(id for word, id in journal if word == "end")
+accepted = [json.loads(line)["id"] for line in open("/run/accepted") if line.strip()]
+history = json.loads(subprocess.check_output(["fndctl", "history", "counted", "--limit", "1000", "-o", "json"]))
+states = {row["id"]: (row["state"], row["attempts"]) for row in history["invocations"]}
+wrong = [f"{id} ran {n} times" for id, n in begun.items() if n != 1]
+wrong += [f"{id} did not end" for id in begun if ended[id] != 1]
+wrong += [f"{id} ran and is {states.get(id)}" for id in begun if states.get(id) != ("succeeded", 1)]
+# Killed between the claim and the order to start, an fnd leaves what never began.
+wrong += [f"{id} was accepted and is {states.get(id)}" for id in accepted if id not in begun and states.get(id, [0])[0] != "interrupted"]
+print("\n".join(wrong) or f"fine: {len(accepted)} accepted, {len(begun)} run")
+EOF"#;
+
+/// 20 restarts and 20 kills under load: what runs goes on, nothing is lost, doubled or stuck.
+pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
+    machine.drop_bash("counted", "[pool]\nmax = 4\n[queue]\nmax = 1000", COUNTED);
+    machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
+    let staying = machine.queue("staying");
+    machine.wait_invocation(&staying, ".state == \"running\"");
+    machine.ok("rm -f /run/accepted /run/enough");
+    // What is refused, or has no answer because fnd was killed, is not accepted; all else is written down.
+    let load = machine.start(
+        "until [[ -e /run/enough ]]; do fndctl invoke --async -o json counted 2>/dev/null | jq -c . >>/run/accepted; done",
+    );
+    machine.wait_until("something to be accepted", PATIENCE, "test -s /run/accepted");
+    for _ in 0..20 {
+        machine.ok("systemctl restart fnd.service");
+    }
+    for _ in 0..20 {
+        let fnd = machine.main_pid("fnd.service");
+        machine.ok(&format!("kill -KILL {fnd}"));
+        machine.wait_restarted("fnd.service", &fnd);
+        machine.ok("fndctl status");
+    }
+    machine.ok("touch /run/enough");
+    assert_eq!(machine.wait(&load, Duration::from_secs(60)).code, 0);
+    machine.wait_until(
+        "all of it to end",
+        Duration::from_secs(180),
+        "fndctl status -o json | jq -e '.running == 1 and .queued == 0'",
+    );
+    let compared = machine.ok(COMPARE);
+    assert!(compared.starts_with("fine: "), "{compared}");
+    machine.ok("touch /var/lib/fnd/home/staying/go");
+    let run = machine.wait_invocation(&staying, ".ended_at != null");
+    assert_eq!(
+        (text(&run, "reason"), run["attempts"].as_u64()),
+        ("exit-3", Some(1)),
+        "{run}"
+    );
+    let logs = machine.ok("fndctl logs staying");
+    assert!(logs.contains("begun") && logs.contains("done"), "{logs}");
+    machine.nothing_left();
+}
+
+/// An upgrade restarts fnd and touches neither the spawner nor what runs.
+pub(crate) fn upgrade(machine: &mut VirtualMachine) {
+    machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
+    machine.ok("rm -f /var/lib/fnd/home/staying/go");
+    let staying = machine.queue("staying");
+    machine.wait_invocation(&staying, ".state == \"running\"");
+    let (spawner, fnd) = (machine.main_pid("fnd-spawner.service"), machine.main_pid("fnd.service"));
+    machine.ok("dpkg --install /payload/fnd.deb");
+    machine.wait_restarted("fnd.service", &fnd);
+    assert_eq!(machine.main_pid("fnd-spawner.service"), spawner);
+    machine.ok("touch /var/lib/fnd/home/staying/go");
+    let run = machine.wait_invocation(&staying, ".ended_at != null");
+    assert_eq!(
+        (text(&run, "reason"), run["attempts"].as_u64()),
+        ("exit-3", Some(1)),
+        "{run}"
+    );
+    machine.nothing_left();
+}
