@@ -189,6 +189,23 @@ fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
     fnd.finish();
 }
 
+#[test]
+fn damaged_ends_are_set_aside_and_the_runs_are_interrupted() {
+    require!(root, cgroup);
+    let (mut fnd, _) = start(&[("gated.sh", GATED)]);
+    let id = running(&fnd, "gated");
+    fnd.leave(Signal::SIGTERM);
+    fnd.stop_spawner();
+    let exits = fnd.path("state/spawner/exits");
+    let bytes = std::fs::read(&exits).unwrap();
+    std::fs::write(&exits, &bytes[..bytes.len() - 1]).unwrap();
+    fnd.launch();
+    assert_eq!(fnd.wait_end(id).state, State::Interrupted);
+    assert!(fnd.log().contains("exits.corrupt"), "{}", fnd.log());
+    assert!(fnd.path("state/spawner/exits.corrupt").exists());
+    fnd.finish();
+}
+
 /// A function that writes a journal of its own: a line at the beginning and one at the end of each attempt.
 const JOURNAL: &str = "# /// fnd
 # on_load = false

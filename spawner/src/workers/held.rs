@@ -131,7 +131,12 @@ impl Workers {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             bytes => bytes.failed("read the kept ends")?,
         };
-        for Kept { held, exited, at_ms, rest } in Vec::<Kept>::from_wire(&bytes).failed("read the kept ends")? {
+        let kept = Vec::<Kept>::from_wire(&bytes).or_else(|error| {
+            // Without them the ledger calls what ran interrupted, which is not wrong; for people to look at it stays.
+            crate::log!("`{}` is damaged ({error}), it is moved to `exits.corrupt`", path.display());
+            fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
+        });
+        for Kept { held, exited, at_ms, rest } in kept.failed("set the kept ends aside")? {
             let id = held.spawned.worker.0;
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));

@@ -1,6 +1,7 @@
 //! Starting: a launcher where the version has none, then an order to it.
 
 use super::*;
+use fnd_core::frame::NOTE_MAX;
 
 impl Workers {
     /// Starts a worker.
@@ -20,6 +21,9 @@ impl Workers {
             return Err(format!("worker number {id} was used before, or is too large"));
         }
         self.next = id + 1;
+        if spawn.note.0.len() > NOTE_MAX {
+            return Err("its note is too long".to_owned());
+        }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
         let mut given = spawn.environment;
         if let Some((name, _)) =
