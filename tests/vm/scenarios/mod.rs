@@ -48,6 +48,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("service: socket", service::socket),
     then("takeover: restarts and kills", takeover::restarts_and_kills),
     then("takeover: upgrade", takeover::upgrade),
+    then("takeover: newer state", takeover::newer_state),
     then("service: watchdog", service::watchdog),
     then("service: journal stopped", service::journal_stopped),
     then("faults: disk full", faults::disk_full),

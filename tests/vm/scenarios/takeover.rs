@@ -69,17 +69,23 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// An upgrade restarts fnd and touches neither the spawner nor what runs.
+/// An upgrade, and the way back, restart fnd and touch neither the spawner nor what runs.
 pub(crate) fn upgrade(machine: &mut VirtualMachine) {
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
     machine.ok("rm -f /var/lib/fnd/home/staying/go");
     let staying = machine.queue("staying");
     machine.wait_invocation(&staying, ".state == \"running\"");
-    let (spawner, fnd) = (machine.main_pid("fnd-spawner.service"), machine.main_pid("fnd.service"));
-    machine.ok("dpkg --install /payload/fnd.deb");
-    machine.wait_restarted("fnd.service", &fnd);
-    assert_eq!(machine.main_pid("fnd-spawner.service"), spawner);
-    machine.ok("touch /var/lib/fnd/home/staying/go");
+    // The next version: packed anew, not compressed, since the CPUs are emulated.
+    machine.ok("rm -rf /var/next && dpkg-deb -R /payload/fnd.deb /var/next && sed -i 's/^Version: .*/&+next/' /var/next/DEBIAN/control && dpkg-deb -Znone -b /var/next /var/next.deb >/dev/null");
+    let spawner = machine.main_pid("fnd-spawner.service");
+    for package in ["/var/next.deb", "/payload/fnd.deb"] {
+        let fnd = machine.main_pid("fnd.service");
+        machine.ok(&format!("dpkg --install {package}"));
+        machine.wait_restarted("fnd.service", &fnd);
+        assert_eq!(machine.main_pid("fnd-spawner.service"), spawner, "{package}");
+        machine.wait_invocation(&staying, ".state == \"running\"");
+    }
+    machine.ok("rm -rf /var/next /var/next.deb; touch /var/lib/fnd/home/staying/go");
     let run = machine.wait_invocation(&staying, ".ended_at != null");
     assert_eq!(
         (text(&run, "reason"), run["attempts"].as_u64()),
@@ -87,4 +93,22 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
         "{run}"
     );
     machine.nothing_left();
+}
+
+/// State of a newer fnd is refused and not touched; what runs is not either.
+pub(crate) fn newer_state(machine: &mut VirtualMachine) {
+    const SCHEMA: &str = "python3 -c 'import sqlite3, sys; db = sqlite3.connect(\"/var/lib/fnd/state/ledger.db\"); db.execute(\"UPDATE meta SET value = ? WHERE key = ?\", (sys.argv[1], \"schema\")); db.commit(); db.execute(\"PRAGMA wal_checkpoint(truncate)\")' ";
+    let version = machine.ok("systemctl stop fnd.socket fnd.service; python3 -c 'import sqlite3; print(sqlite3.connect(\"/var/lib/fnd/state/ledger.db\").execute(\"SELECT value FROM meta WHERE key = ?\", (\"schema\",)).fetchone()[0])'");
+    machine.ok(&format!("{SCHEMA} 999; chown fnd: /var/lib/fnd/state/*"));
+    let before = machine.ok("sha256sum </var/lib/fnd/state/ledger.db");
+    machine.run("systemctl start --no-block fnd.socket fnd.service");
+    machine.wait_until(
+        "fnd to refuse it",
+        PATIENCE,
+        "journalctl --no-pager -u fnd.service -o cat --since @$(cat /var/fnd-vm-scenario) | grep 'written by a newer fnd'",
+    );
+    machine.ok("systemctl stop fnd.socket fnd.service");
+    assert_eq!(machine.ok("sha256sum </var/lib/fnd/state/ledger.db"), before);
+    machine.ok(&format!("{SCHEMA} {version}; chown fnd: /var/lib/fnd/state/*"));
+    machine.ok("systemctl start fnd.socket fnd.service && fndctl status");
 }
