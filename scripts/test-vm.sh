@@ -10,7 +10,7 @@ cd "$root"
 for tool in qemu-system-x86_64 qemu-img mke2fs; do
     command -v "$tool" >/dev/null || die "no $tool: scripts/setup.sh --ci brings it"
 done
-package=${FND_VM_PACKAGE:-$(scripts/deb.sh)}
+package=${FND_VM_PACKAGE:-$(scripts/deb.sh | tail -n 1)}
 FND_VM_IMAGE=$(scripts/vm-image.sh)
 cargo build --locked -p fnd-tests --bin vm
 
