@@ -106,7 +106,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let logs = places.state.join("logs");
     let output = workers::output::Output::start(
         logs.clone(),
-        places.state.join("spool"),
+        own.join("spool"),
         logs::Bounds::default(),
         line_sink(current.settings.logs.journal),
     )?;
