@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Harness, Options, Outcome, is_root};
+use common::{Harness, Options, Outcome, is_root, root};
 use fnd_core::frame::{Prune, Reply, Request};
 use fnd_core::ids::FunctionName;
 use std::fs::{self, Permissions};
@@ -189,8 +189,7 @@ fn interpreters_are_real_and_safe() {
 
 #[test]
 fn other_users_need_leave() {
-    if !is_root() {
-        eprintln!("skipped: needs root");
+    if !root() {
         return;
     }
     let mut harness = Harness::start();

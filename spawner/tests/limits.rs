@@ -204,7 +204,7 @@ fn a_second_hello_is_told_of_what_runs_and_of_exits_nobody_acknowledged() {
 
 #[test]
 fn without_root_a_namespace_holds_the_tree() {
-    if !common::is_root() {
+    if !common::root() {
         return;
     }
     let mut harness = Harness::with(&Options { uid: Some(12_345), best_effort: true, ..Options::default() });
@@ -246,7 +246,7 @@ fn without_root_a_namespace_holds_the_tree() {
 
 #[test]
 fn without_best_effort_a_limit_that_was_asked_for_refuses() {
-    if !common::is_root() {
+    if !common::root() {
         return;
     }
     let mut harness = Harness::with(&Options { uid: Some(12_346), ..Options::default() });

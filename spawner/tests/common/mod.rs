@@ -41,23 +41,40 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says why a privileged test is left out; `FND_REQUIRE=root,cgroup` makes that a failure.
+/// Says whether the tests run as root.
+pub fn root() -> bool {
+    met("root", is_root())
+}
+
+/// Says whether the tests run as root and can make cgroups.
 pub fn privileged() -> bool {
-    let missing = if !is_root() {
-        "root"
-    } else if fs::create_dir("/sys/fs/cgroup/unified/fnd-probe")
-        .or_else(|_| fs::create_dir("/sys/fs/cgroup/fnd-probe"))
-        .is_err()
-    {
-        "cgroup"
-    } else {
-        let _ = fs::remove_dir("/sys/fs/cgroup/unified/fnd-probe");
-        let _ = fs::remove_dir("/sys/fs/cgroup/fnd-probe");
+    root() && met("cgroup", can_make_cgroups())
+}
+
+fn can_make_cgroups() -> bool {
+    // A name of its own: other tests look at the same moment.
+    let probe = format!("fnd-probe-{}", std::process::id());
+    ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].into_iter().any(|tree| {
+        let dir = Path::new(tree).join(&probe);
+        fs::create_dir(&dir).is_ok_and(|()| fs::remove_dir(&dir).is_ok())
+    })
+}
+
+/// Says that a test is left out where its need is not met; `FND_REQUIRE=root,cgroup` makes that a failure, and the list of
+/// skips (`FND_SKIP_LOG`) has it.
+fn met(need: &str, there: bool) -> bool {
+    if there {
         return true;
-    };
+    }
     let required = std::env::var("FND_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|word| word == missing), "FND_REQUIRE asks for {missing}");
-    eprintln!("skipped: needs {missing}");
+    assert!(!required.split(',').any(|word| word == need), "FND_REQUIRE asks for {need}");
+    let skip = format!("{}: needs {need}", std::thread::current().name().unwrap_or("a test"));
+    eprintln!("skipped: {skip}");
+    if let Some(path) = std::env::var_os("FND_SKIP_LOG") {
+        let list = fs::OpenOptions::new().append(true).create(true).open(path);
+        // In one write, since others add to it at the same time. For people; it was printed already.
+        let _ = list.and_then(|mut list| list.write_all(format!("{skip}\n").as_bytes()));
+    }
     false
 }
 
