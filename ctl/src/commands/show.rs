@@ -33,6 +33,12 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     let status = &detail.status;
     let now = Timestamp::now();
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    // Empty where no version was ever installed; an entry that is executed itself has no interpreter.
+    let with = |what: &str, more: &str| match (what, more) {
+        ("", _) => "-".to_owned(),
+        (what, "") => what.to_owned(),
+        (what, more) => format!("{what} ({more})"),
+    };
     let last = match (&status.started_at, status.reason) {
         (Some(_), Some(_)) => {
             let (when, why) = (
@@ -46,14 +52,17 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     let lines = [
         ("function", status.function.to_string()),
         ("state", status.state.as_str().to_owned()),
-        ("mode", format!("{} ({})", detail.more.mode, detail.more.mode_reason)),
-        ("runtime", format!("{} ({})", status.runtime, detail.more.interpreter)),
+        ("mode", with(&detail.more.mode, &detail.more.mode_reason)),
+        ("runtime", with(&status.runtime, &detail.more.interpreter)),
         ("source", detail.more.source.clone()),
         (
             "version",
             or_dash(status.version.map(|version| version.to_string()).unwrap_or_default()),
         ),
-        ("uid", detail.more.uid.to_string()),
+        (
+            "uid",
+            or_dash(status.version.map(|_| detail.more.uid.to_string()).unwrap_or_default()),
+        ),
         (
             "runs",
             format!(
