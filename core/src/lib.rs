@@ -37,6 +37,8 @@ pub mod outcome;
 #[cfg(feature = "full")]
 pub mod problem;
 #[cfg(feature = "full")]
+pub mod protocol;
+#[cfg(feature = "full")]
 pub mod record;
 #[cfg(feature = "full")]
 pub mod supervisor;

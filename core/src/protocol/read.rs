@@ -1,0 +1,231 @@
+//! What a worker says: frames put together to messages.
+
+use super::{FRAME_MAX, HEAD_MAX, HEADER, Kind, MORE, OPTIONAL, ResultHead, Said};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// Why a worker is not understood; it is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// A header that is none.
+    #[error("it sent a frame that is none ({0})")]
+    Frame(&'static str),
+    /// A message of a type a worker does not send.
+    #[error("it sent a message of type {0}, which a worker does not send")]
+    Type(u8),
+    /// More than a message may have.
+    #[error("its answer is larger than {limit} bytes (limits.result)")]
+    TooLarge {
+        /// The call it is about.
+        call: u64,
+        /// What it may have.
+        limit: u64,
+    },
+    /// Parts of messages of more calls than can be in flight.
+    #[error("it began more messages than it may have calls")]
+    TooMany,
+    /// A message that does not hold what it should.
+    #[error("its message cannot be read: {0}")]
+    Message(String),
+}
+
+/// Puts a worker's bytes together. Holds at most one message per call in flight, each within its bounds.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// How much of the buffer was used up.
+    used: usize,
+    partial: BTreeMap<u64, (Kind, Vec<u8>)>,
+    result_max: u64,
+    calls_max: usize,
+}
+
+struct Header {
+    length: usize,
+    kind: u8,
+    flags: u8,
+    call: u64,
+}
+
+impl Decoder {
+    /// Returns a decoder for a worker with at most `calls_max` calls in flight, whose results have at most `result_max`
+    /// bytes.
+    #[must_use]
+    pub fn new(result_max: u64, calls_max: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            used: 0,
+            partial: BTreeMap::new(),
+            result_max,
+            calls_max,
+        }
+    }
+
+    /// Says whether nothing has come of a message that is not whole.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.used == self.buffer.len() && self.partial.is_empty()
+    }
+
+    /// Adds bytes; [`Decoder::next`] has to be called until it returns nothing before more are added.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Returns the next whole message.
+    ///
+    /// # Errors
+    /// Any [`ProtocolError`]; the worker is of no more use.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "fallible, and nothing is the end only for now"
+    )]
+    pub fn next(&mut self) -> Result<Option<Said>, ProtocolError> {
+        loop {
+            let Some(header) = self.header()? else { return Ok(None) };
+            let from = self.used + HEADER;
+            let Some(content) = self.buffer.get(from..from + header.length) else {
+                return Ok(None);
+            };
+            let known = kind(header.kind);
+            if known.is_none() && header.flags & OPTIONAL != 0 {
+                self.used = from + header.length;
+                continue;
+            }
+            let more = header.flags & MORE != 0;
+            let call = header.call;
+            let begun = self.partial.remove(&call);
+            let (kind, message) = match (known, begun) {
+                (Some(Kind::Body), Some((kind, mut message))) => {
+                    message.extend_from_slice(content);
+                    (kind, message)
+                }
+                (Some(Kind::Body), None) => return Err(ProtocolError::Frame("a body without a beginning")),
+                (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages of one call at once")),
+                (Some(kind), None) => (kind, content.to_vec()),
+                (None, _) => return Err(ProtocolError::Type(header.kind)),
+            };
+            self.used = from + header.length;
+            self.within_bounds(call, kind, message.len())?;
+            if more {
+                if self.partial.len() >= self.calls_max.saturating_add(1) {
+                    return Err(ProtocolError::TooMany);
+                }
+                self.partial.insert(call, (kind, message));
+                continue;
+            }
+            return said(kind, call, &message, self.result_max).map(Some);
+        }
+    }
+
+    fn header(&self) -> Result<Option<Header>, ProtocolError> {
+        let Some(bytes) = self
+            .buffer
+            .get(self.used..)
+            .and_then(|rest| rest.first_chunk::<HEADER>())
+        else {
+            return Ok(None);
+        };
+        let [l0, l1, l2, l3, kind, flags, r0, r1, call @ ..] = *bytes;
+        let length = usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
+        if length > FRAME_MAX {
+            return Err(ProtocolError::Frame("too long"));
+        }
+        if [r0, r1] != [0, 0] || flags & !(MORE | OPTIONAL) != 0 {
+            return Err(ProtocolError::Frame("unknown flags"));
+        }
+        Ok(Some(Header {
+            length,
+            kind,
+            flags,
+            call: u64::from_le_bytes(call),
+        }))
+    }
+
+    fn within_bounds(&self, call: u64, kind: Kind, size: usize) -> Result<(), ProtocolError> {
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
+        let head = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX);
+        let limit = self.result_max.saturating_add(head);
+        match kind {
+            // What execute-again leaves is a result as well.
+            Kind::Result | Kind::Error if size > limit => Err(ProtocolError::TooLarge {
+                call,
+                limit: self.result_max,
+            }),
+            Kind::Ready | Kind::Log if size > head => Err(ProtocolError::Message("it is too long".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn kind(number: u8) -> Option<Kind> {
+    [
+        Kind::Ready,
+        Kind::Invoke,
+        Kind::Body,
+        Kind::Result,
+        Kind::Error,
+        Kind::Log,
+        Kind::Stop,
+    ]
+    .into_iter()
+    .find(|kind| *kind as u8 == number)
+}
+
+fn said(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<Said, ProtocolError> {
+    match kind {
+        Kind::Ready if call == 0 => {
+            let ready: super::Ready = json(message)?;
+            if ready.concurrency == 0 || ready.protocol == 0 {
+                return Err(ProtocolError::Message("a Ready with 0 in it".to_owned()));
+            }
+            Ok(Said::Ready(ready))
+        }
+        Kind::Result if call > 0 => {
+            let (head, data) = result(message)?;
+            if u64::try_from(data.as_ref().map_or(0, Vec::len)).unwrap_or(u64::MAX) > result_max {
+                return Err(ProtocolError::TooLarge {
+                    call,
+                    limit: result_max,
+                });
+            }
+            Ok(Said::Result { call, head, data })
+        }
+        Kind::Error => Ok(Said::Error {
+            call,
+            failure: json(message)?,
+        }),
+        Kind::Log => Ok(Said::Log {
+            call,
+            record: json(message)?,
+        }),
+        Kind::Ready | Kind::Result => Err(ProtocolError::Message(
+            "it is about no call, or about one it cannot be about".to_owned(),
+        )),
+        Kind::Invoke | Kind::Body | Kind::Stop => Err(ProtocolError::Type(kind as u8)),
+    }
+}
+
+fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError> {
+    let short = || ProtocolError::Message("a result ends before its head does".to_owned());
+    let (size, rest) = message.split_first_chunk::<4>().ok_or_else(short)?;
+    let size = usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX);
+    let (head, body) = rest.split_at_checked(size).ok_or_else(short)?;
+    let head: ResultHead = json(head)?;
+    if head.data.unwrap_or(0) != u64::try_from(body.len()).unwrap_or(u64::MAX) {
+        return Err(ProtocolError::Message(
+            "a result has another length than it says".to_owned(),
+        ));
+    }
+    if head.status.is_some_and(|status| !(200..600).contains(&status)) {
+        return Err(ProtocolError::Message("a result has a status that is none".to_owned()));
+    }
+    let data = head.data.map(|_| body.to_vec());
+    Ok((head, data))
+}
+
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ProtocolError> {
+    serde_json::from_slice(bytes).map_err(|error| ProtocolError::Message(error.to_string()))
+}

@@ -1,0 +1,203 @@
+use super::*;
+use proptest::prelude::*;
+
+fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).unwrap();
+    let mut out = length.to_le_bytes().to_vec();
+    out.extend_from_slice(&[kind, flags, 0, 0]);
+    out.extend_from_slice(&call.to_le_bytes());
+    out.extend_from_slice(content);
+    out
+}
+
+fn result(head: &str, body: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(head.len()).unwrap().to_le_bytes();
+    [&size[..], head.as_bytes(), body].concat()
+}
+
+/// Everything a decoder makes of some bytes.
+fn read(bytes: &[u8]) -> (Vec<Said>, Option<ProtocolError>) {
+    let mut decoder = Decoder::new(100, 4);
+    decoder.push(bytes);
+    let mut all = Vec::new();
+    loop {
+        match decoder.next() {
+            Ok(Some(said)) => all.push(said),
+            Ok(None) => return (all, None),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+}
+
+#[test]
+fn a_worker_says_that_it_is_ready() {
+    let (said, error) = read(&frame(1, 0, 0, br#"{"protocol":1,"concurrency":8,"new":true}"#));
+    let ready = Ready {
+        protocol: 1,
+        concurrency: 8,
+    };
+    assert_eq!((said, error), (vec![Said::Ready(ready)], None));
+}
+
+#[test]
+fn an_answer_has_a_head_and_a_body_of_any_bytes() {
+    let bytes = frame(4, 0, 7, &result(r#"{"data":3,"status":201}"#, b"\0\xff\n"));
+    let Said::Result { call, head, data } = &read(&bytes).0[0] else {
+        panic!("{:?}", read(&bytes));
+    };
+    assert_eq!(
+        (*call, head.status, data.as_deref()),
+        (7, Some(201), Some(&b"\0\xff\n"[..]))
+    );
+    let nothing = frame(4, 0, 7, &result("{}", b""));
+    assert!(matches!(&read(&nothing).0[..], [Said::Result { data: None, .. }]));
+}
+
+#[test]
+fn messages_of_several_calls_come_in_pieces_between_each_other() {
+    let (one, two) = (result(r#"{"data":4}"#, b"1111"), result(r#"{"data":4}"#, b"2222"));
+    let bytes = [
+        frame(4, 1, 1, &one[..5]),
+        frame(4, 1, 2, &two[..9]),
+        frame(3, 1, 1, &one[5..7]),
+        frame(3, 0, 2, &two[9..]),
+        frame(3, 0, 1, &one[7..]),
+    ];
+    let (said, error) = read(&bytes.concat());
+    let bodies: Vec<_> = said
+        .iter()
+        .map(|said| match said {
+            Said::Result { call, data, .. } => (*call, data.clone().unwrap()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        (bodies, error),
+        (vec![(2, b"2222".to_vec()), (1, b"1111".to_vec())], None)
+    );
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    let refused = |bytes: &[u8]| read(bytes).1.unwrap_or_else(|| panic!("{bytes:?} was taken"));
+    let mut long = frame(1, 0, 0, b"");
+    long[3] = 1;
+    assert_eq!(refused(&long), ProtocolError::Frame("too long"));
+    assert_eq!(refused(&frame(1, 4, 0, b"{}")), ProtocolError::Frame("unknown flags"));
+    assert_eq!(refused(&frame(2, 0, 1, b"")), ProtocolError::Type(2));
+    assert_eq!(refused(&frame(99, 0, 1, b"")), ProtocolError::Type(99));
+    assert!(matches!(refused(&frame(3, 0, 1, b"")), ProtocolError::Frame(_)));
+    assert!(matches!(refused(&frame(1, 0, 0, b"{")), ProtocolError::Message(_)));
+    assert!(matches!(
+        refused(&frame(1, 0, 1, br#"{"protocol":1,"concurrency":1}"#)),
+        ProtocolError::Message(_)
+    ));
+    assert!(matches!(
+        refused(&frame(4, 0, 1, b"\xff\xff\xff\xff{}")),
+        ProtocolError::Message(_)
+    ));
+    assert!(matches!(
+        refused(&frame(4, 0, 1, &result(r#"{"data":9}"#, b"x"))),
+        ProtocolError::Message(_)
+    ));
+    assert!(matches!(
+        refused(&frame(4, 0, 1, &result(r#"{"status":101}"#, b""))),
+        ProtocolError::Message(_)
+    ));
+    let twice = [frame(4, 1, 1, b"x"), frame(4, 0, 1, b"x")].concat();
+    assert!(matches!(refused(&twice), ProtocolError::Frame(_)));
+}
+
+#[test]
+fn an_unknown_type_that_is_optional_is_skipped() {
+    let bytes = [
+        frame(99, 2, 5, b"whatever"),
+        frame(6, 0, 5, br#"{"time_ms":1,"level":"info","message":"m"}"#),
+    ];
+    assert!(matches!(&read(&bytes.concat()).0[..], [Said::Log { call: 5, .. }]));
+}
+
+#[test]
+fn an_answer_is_not_larger_than_a_result_may_be() {
+    let large = result(r#"{"data":101}"#, &[b'x'; 101]);
+    assert_eq!(
+        read(&frame(4, 0, 3, &large)).1,
+        Some(ProtocolError::TooLarge { call: 3, limit: 100 })
+    );
+    let piece = vec![b'x'; FRAME_MAX];
+    let bytes = [frame(4, 1, 3, &piece), frame(3, 1, 3, &piece)].concat();
+    assert_eq!(read(&bytes).1, Some(ProtocolError::TooLarge { call: 3, limit: 100 }));
+}
+
+#[test]
+fn messages_begun_are_not_more_than_calls() {
+    let bytes: Vec<u8> = (1..20).flat_map(|call| frame(4, 1, call, b"x")).collect();
+    assert_eq!(read(&bytes).1, Some(ProtocolError::TooMany));
+}
+
+#[test]
+fn a_large_payload_goes_in_several_frames() {
+    let head = InvokeHead {
+        invocation: "i".into(),
+        attempt: 1,
+        poll: 0,
+        trigger: "manual".into(),
+        deadline_ms: None,
+        traceparent: "t".into(),
+        content_type: None,
+        data: None,
+        previous: None,
+        context: None,
+        request: None,
+    };
+    let data = vec![7; 2 * FRAME_MAX];
+    let bytes = invoke(9, head, Some(&data), Some(b"[1]"));
+    let mut rest = &bytes[..];
+    let mut content = Vec::new();
+    let mut kinds = Vec::new();
+    while !rest.is_empty() {
+        let length = usize::try_from(u32::from_le_bytes(rest[..4].try_into().unwrap())).unwrap();
+        assert!(length <= FRAME_MAX);
+        kinds.push((rest[4], rest[5]));
+        assert_eq!(rest[8..16], 9_u64.to_le_bytes());
+        content.extend_from_slice(&rest[HEADER..HEADER + length]);
+        rest = &rest[HEADER + length..];
+    }
+    assert_eq!(kinds, [(2, 1), (3, 1), (3, 0)]);
+    let size = usize::try_from(u32::from_le_bytes(content[..4].try_into().unwrap())).unwrap();
+    let head: InvokeHead<'_> = serde_json::from_slice(&content[4..4 + size]).unwrap();
+    assert_eq!((head.data, head.previous), (Some(data.len() as u64), Some(3)));
+    assert_eq!(content[4 + size..], [&data[..], b"[1]"].concat());
+}
+
+#[test]
+fn a_stop_is_one_empty_frame() {
+    assert_eq!(stop(), frame(7, 0, 0, b""));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused_however_they_are_cut(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        frames in proptest::collection::vec((0..9u8, 0..4u8, 0..3u64, proptest::collection::vec(any::<u8>(), 0..40)), 0..9),
+        cut in 1..50_usize,
+    ) {
+        let mut all: Vec<u8> = frames.iter().flat_map(|(kind, flags, call, content)| frame(*kind, *flags, *call, content)).collect();
+        all.extend(bytes);
+        let whole = read(&all);
+        let mut decoder = Decoder::new(100, 4);
+        let mut said = Vec::new();
+        let mut error = None;
+        'all: for piece in all.chunks(cut) {
+            decoder.push(piece);
+            loop {
+                match decoder.next() {
+                    Ok(Some(one)) => said.push(one),
+                    Ok(None) => break,
+                    Err(why) => { error = Some(why); break 'all; }
+                }
+            }
+        }
+        prop_assert_eq!((said, error), whole);
+    }
+}
