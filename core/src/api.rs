@@ -254,6 +254,22 @@ pub struct NodeStatus {
     pub problems: Vec<String>,
     /// Functions.
     pub functions: Vec<FunctionStatus>,
+    /// Where it has its things; absent in the answer of an fnd that does not say.
+    #[serde(default)]
+    pub places: Option<NodePlaces>,
+}
+
+/// Where an fnd has its things: absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePlaces {
+    /// `fnd.toml`; it need not be there.
+    pub config: String,
+    /// Functions directories, the first wins.
+    pub functions: Vec<String>,
+    /// Directories of runtimes, a later one wins.
+    pub runtimes: Vec<String>,
+    /// State directory.
+    pub state: String,
 }
 
 /// `GET /v1/functions`.

@@ -41,6 +41,10 @@ pub struct Checked {
     pub verdicts: Vec<Verdict>,
     /// What is wrong beside that: names, clashes, files that cannot be read.
     pub diagnostics: Vec<Diagnostic>,
+    /// Files that belong to functions, code and manifests, whether they could be read or not.
+    pub files: Vec<String>,
+    /// Files that no rule makes part of a function.
+    pub unclaimed: Vec<String>,
 }
 
 impl Checked {
@@ -238,6 +242,8 @@ impl Check<'_> {
             return;
         };
         self.result.diagnostics.extend(listing.problems);
+        let unclaimed = listing.unclaimed.iter().map(|name| format!("{path}/{name}"));
+        self.result.unclaimed.extend(unclaimed);
         for found in &listing.functions {
             self.function(path, found);
         }
@@ -326,6 +332,7 @@ impl Check<'_> {
     }
 
     fn read(&mut self, path: &str, max: usize, mode: u32) -> Option<JudgedFile> {
+        self.result.files.push(path.to_owned());
         match self.files.read(path, max) {
             Ok(bytes) => Some(judged(path, bytes, mode)),
             Err(error) => {

@@ -2,7 +2,7 @@
 //!
 //! No I/O, no clock, no randomness, no logging, no locks, no async: the time and the seeded generator are arguments.
 //! Built with the feature `full` for `fnd` and `fndctl`; `fnd-spawner`, which runs as root, takes only [`ids`],
-//! [`wire`], [`plan`] and [`frame`], so that no TOML or JSON parser is part of the root program.
+//! [`wire`], [`plan`], [`frame`] and [`trust`], so that no TOML or JSON parser is part of the root program.
 
 #[cfg(feature = "full")]
 pub mod check;
@@ -25,6 +25,7 @@ pub mod runtime;
 pub mod schema;
 #[cfg(feature = "full")]
 pub mod settings;
+pub mod trust;
 pub mod units;
 pub mod wire;
 

@@ -13,6 +13,7 @@ use crate::telemetry;
 use crate::watchers::Watchers;
 use crate::workers::output::{Captured, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
+use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::frame::{Exited as ExitFrame, Welcome};
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -95,6 +96,8 @@ pub(crate) struct State {
     /// Who waits for the end of a drain; nothing once it is over.
     pub(crate) drained: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) started_ms: u64,
+    /// Configuration, runtimes and state as it was started with; functions directories are the spawner's to say.
+    pub(crate) places: NodePlaces,
     /// The spawner's process, where it is fnd's child.
     pub(crate) spawner_pid: Option<i32>,
     /// What performing an action led to at once; handled before anything else.

@@ -32,6 +32,7 @@ pub mod workers;
 
 use cli::{Cli, Places};
 use driver::{Asked, Daemon, Message, State};
+use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Colour;
 use fnd_core::frame::Request;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
@@ -144,6 +145,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         watchers: watchers::Watchers::default(),
         drained: Some(Vec::new()),
         started_ms: now.unix_ms,
+        places: named(&places),
         spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
         follow_up: VecDeque::new(),
         clock,
@@ -228,6 +230,17 @@ async fn supervise(
 /// directories that nobody else can change.
 fn own_state(places: &Places) -> PathBuf {
     places.state.join("state")
+}
+
+/// Returns the places as `status` names them.
+fn named(places: &Places) -> NodePlaces {
+    let (config, runtimes) = places.judged();
+    NodePlaces {
+        config,
+        functions: Vec::new(),
+        runtimes,
+        state: places.state.display().to_string(),
+    }
 }
 
 /// Makes the directories fnd writes to.

@@ -2,7 +2,7 @@
 
 use crate::driver::State;
 use crate::workers::usage;
-use fnd_core::api::{FunctionDetail, FunctionMore, FunctionStatus, NodeStatus, milliseconds};
+use fnd_core::api::{FunctionDetail, FunctionMore, FunctionStatus, NodePlaces, NodeStatus, milliseconds};
 use fnd_core::frame::Containment;
 use fnd_core::ids::FunctionName;
 use fnd_core::instant;
@@ -132,6 +132,10 @@ impl State {
             functions_by_state: by_state,
             problems: self.problems(),
             functions,
+            places: Some(NodePlaces {
+                functions: self.welcome.functions_dirs.clone(),
+                ..self.places.clone()
+            }),
         }
     }
 

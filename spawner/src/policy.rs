@@ -5,6 +5,7 @@ use crate::sandbox::identity::Identity;
 use fnd_core::frame::Problem;
 use fnd_core::ids::FunctionName;
 use fnd_core::plan::{Plan, Policy, User};
+use fnd_core::trust;
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
 use std::fs::{self, Metadata};
@@ -43,7 +44,7 @@ pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) 
 
 /// Says whether a file or directory can be changed by its owner alone, or is a sticky directory of root's.
 pub fn secure(meta: &Metadata) -> bool {
-    meta.mode() & 0o022 == 0 || (meta.is_dir() && meta.mode() & 0o1000 != 0 && meta.uid() == 0)
+    trust::secure(meta.mode(), meta.is_dir(), meta.uid())
 }
 
 /// Returns the first of a file or directory (a real path) and those above that somebody besides these owners can write.

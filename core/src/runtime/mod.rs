@@ -44,6 +44,8 @@ pub struct Runtime {
     pub names: Vec<String>,
     /// Command line of an attempt; the first item is `{interpreter}` or `{entry}`.
     pub run: Vec<String>,
+    /// Command that tells the version, `{interpreter}` in it; empty where there is none.
+    pub probe: Vec<String>,
     /// Environment of an attempt, templates allowed.
     pub environment: Vec<(String, String)>,
     /// What it always grants, where it knows permissions: word behind `--allow-`, then templates.

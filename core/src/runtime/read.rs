@@ -219,6 +219,7 @@ fn build(tree: &Tree) -> Runtime {
         interpreters,
         names: pick.texts("names"),
         run: pick.texts("phases.run.command"),
+        probe: pick.texts("probe"),
         environment: pick.text_map("phases.run.env").into_iter().collect(),
         permissions: find(tree, "permissions").map(|_| {
             let lists = tables("permissions").into_iter().map(|(name, node)| {

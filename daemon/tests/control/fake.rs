@@ -221,6 +221,7 @@ impl Backend for Fake {
             functions_by_state: [("ready".to_owned(), 13), ("invalid".to_owned(), 1)].into(),
             problems: Vec::new(),
             functions: self.functions(),
+            places: None,
         }
     }
 
