@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    cancel, completion, config, drain, enable, explain, history, invoke, list, logs, reload, result, runtimes, show,
-    sizes, status, validate, version,
+    cancel, completion, config, doctor, drain, enable, explain, history, invoke, list, logs, reload, result, runtimes,
+    show, sizes, status, validate, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ Examples:
   fndctl history hello                       its runs, newest first
   fndctl explain oom                         what a reason, code or key means
 
-Exit codes: 0 fine, 1 the function failed, 2 usage, 3 no such thing, 4 fnd not reachable, 5 not allowed,
+Exit codes: 0 fine, 1 the function failed (`doctor`: it found an error), 2 usage, 3 no such thing, 4 fnd not reachable, 5 not allowed,
 6 timeout, 7 busy, 8 invalid manifest.";
 
 /// The verbs.
@@ -91,6 +91,8 @@ pub(crate) enum Verb {
     Sizes(sizes::Args),
     /// Finish what runs and accept nothing new.
     Drain(drain::Args),
+    /// Look at the machine for what fnd needs, and say what to do.
+    Doctor(doctor::Args),
     /// Explain a reason, an error code or a key.
     Explain(explain::Args),
     /// Show the effective configuration.

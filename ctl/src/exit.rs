@@ -11,7 +11,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Fine = 0,
-    /// The function failed, was cancelled or skipped; also where fnd itself failed at what it was asked.
+    /// The function failed, was cancelled or skipped; also where fnd itself failed at what it was asked, and
+    /// where `doctor` found an error.
     FunctionFailed = 1,
     /// The command line, a file named on it, or a value in it is wrong. What clap says ends with this, too.
     Usage = 2,

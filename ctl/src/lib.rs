@@ -4,6 +4,7 @@ mod cli;
 mod client;
 mod commands;
 mod exit;
+mod local;
 mod output;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -71,6 +72,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
+        Verb::Doctor(args) => c::doctor::run(context, args).await,
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,
         Verb::Completion(args) => c::completion::run(context, &args),

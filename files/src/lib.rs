@@ -1,6 +1,6 @@
 //! The file system as a process without privileges sees it, for [`fnd_core::check`].
 //!
-//! core opens nothing; `fnd --check` and `fndctl validate` judge by the same code and read by this.
+//! core opens nothing; `fnd --check`, `fndctl validate` and `fndctl doctor` judge by the same code and read by this.
 
 use fnd_core::check::Files;
 use fnd_core::manifest::listing::{Entry, EntryKind};

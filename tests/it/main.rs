@@ -7,6 +7,7 @@ mod api;
 mod badinput;
 mod corpus;
 mod ctl;
+mod doctor;
 mod documents;
 mod drop;
 mod examples;

@@ -3,6 +3,7 @@
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod enable;
 pub(crate) mod explain;

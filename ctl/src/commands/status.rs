@@ -1,5 +1,6 @@
 //! `fndctl status`: the functions and how each last ran; below them what is wrong with the node.
 
+use super::doctor::outdated;
 use super::text::{brief, distance, size, why};
 use super::{Context, function_path};
 use crate::cli::Format;
@@ -182,6 +183,9 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     let mut lines = Vec::new();
     if node.state != "running" {
         lines.push(format!("fnd is {}", node.state));
+    }
+    if let Some(outdated) = outdated(node) {
+        lines.push(format!("{outdated} (`fndctl doctor` says how)"));
     }
     if out.format == Format::Wide {
         let each = node.not_enforced.iter();

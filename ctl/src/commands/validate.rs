@@ -3,14 +3,12 @@
 use super::Context;
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
+use crate::local::{self, Places};
 use fnd_core::api::ValidateReport;
-use fnd_core::check::{check, settings};
+use fnd_core::check::check;
 use fnd_core::diagnostic::{Diagnostic, Severity};
-use fnd_core::judge::Judge;
-use fnd_core::plan::JudgedFile;
-use fnd_core::wire::Bytes;
 use fnd_files::Disk;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -29,51 +27,14 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 }
 
-/// Where things lie (contract, section 1).
-struct Places {
-    /// Directory of `fnd.toml` and of functions.
-    configuration: PathBuf,
-    /// Where runtimes are described beside those that are built in; later ones replace earlier ones of the same id.
-    runtimes: [PathBuf; 2],
-}
-
-impl Places {
-    fn of(user: bool) -> Result<Self, Failure> {
-        let shipped = PathBuf::from("/usr/lib/fnd/runtimes");
-        if !user {
-            return Ok(Self {
-                configuration: "/etc/fnd".into(),
-                runtimes: [shipped, "/etc/fnd/runtimes".into()],
-            });
-        }
-        let home = std::env::home_dir().ok_or_else(|| Failure::usage("--user needs HOME in the environment"))?;
-        let xdg = |name: &str, default: &str| std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
-        Ok(Self {
-            configuration: xdg("XDG_CONFIG_HOME", ".config").join("fnd"),
-            runtimes: [shipped, xdg("XDG_DATA_HOME", ".local/share").join("fnd/runtimes")],
-        })
-    }
-}
-
-/// The runtimes that are shipped, so that nothing needs to be installed.
-const SHIPPED: [(&str, &str); 5] = [
-    ("bash", include_str!("../../../runtimes/bash/runtime.toml")),
-    ("deno", include_str!("../../../runtimes/deno/runtime.toml")),
-    ("exec", include_str!("../../../runtimes/exec/runtime.toml")),
-    ("node", include_str!("../../../runtimes/node/runtime.toml")),
-    ("python", include_str!("../../../runtimes/python/runtime.toml")),
-];
-
 /// Judges it.
 ///
 /// # Errors
 /// A path that cannot be read.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let places = Places::of(context.user)?;
-    let path = args
-        .path
-        .clone()
-        .unwrap_or_else(|| places.configuration.join("functions"));
+    let functions = || places.functions.first().cloned().unwrap_or_default();
+    let path = args.path.clone().unwrap_or_else(functions);
     if let Err(error) = std::fs::metadata(&path) {
         return Err(Failure::usage(format!("failed to read `{}`: {error}", path.display())));
     }
@@ -81,27 +42,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let configuration = if is_configuration {
         path.clone()
     } else {
-        args.config
-            .clone()
-            .unwrap_or_else(|| places.configuration.join("fnd.toml"))
+        args.config.clone().unwrap_or(places.config)
     };
-    let text = |path: &Path| path.display().to_string();
-    let mut judge = Judge::new();
-    let (valid, mut diagnostics) = match settings(
-        &Disk,
-        &text(&configuration),
-        &places.runtimes.each_ref().map(|dir| text(dir)),
-    ) {
-        Err(problems) => (false, problems),
-        Ok(mut files) => {
-            files.runtimes.splice(0..0, shipped());
-            let (policy, document) = judge.settings(&files);
-            (policy.is_some(), document.diagnostics)
-        }
-    };
+    let (judge, mut diagnostics) = local::judge(&configuration, &places.runtimes);
     let mut judged = 0;
-    if valid && !is_configuration {
-        let checked = check(&judge, &Disk, &text(&path));
+    if let Some(judge) = judge.filter(|_| !is_configuration) {
+        let checked = check(&judge, &Disk, &path.display().to_string());
         judged = checked.verdicts.len();
         diagnostics.extend(checked.all().cloned());
     }
@@ -131,13 +77,4 @@ fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Res
         ))?;
     }
     Ok(if errors == 0 { Exit::Fine } else { Exit::InvalidManifest })
-}
-
-fn shipped() -> impl Iterator<Item = JudgedFile> {
-    SHIPPED.iter().map(|(id, text)| JudgedFile {
-        path: format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"),
-        bytes: Bytes(text.as_bytes().to_vec()),
-        mode: 0o644,
-        trusted: true,
-    })
 }

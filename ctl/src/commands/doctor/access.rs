@@ -1,0 +1,91 @@
+//! Whether the person who asks may use the control socket: members of the group `fnd` may, as `[[access]]` says.
+
+use super::finding::Finding;
+use nix::unistd::{Group, User};
+
+const CHECK: &str = "access";
+/// The group of the control socket (`fnd.socket`).
+const GROUP: &str = "fnd";
+
+/// Who asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    root: bool,
+    name: String,
+    /// Whether there is the group.
+    exists: bool,
+    /// This process is in it.
+    in_force: bool,
+    /// The database of groups has the person in it.
+    entered: bool,
+}
+
+/// Returns who asks.
+pub(super) fn look() -> Facts {
+    let uid = nix::unistd::geteuid();
+    let user = User::from_uid(uid).ok().flatten();
+    let name = user.as_ref().map_or_else(|| uid.to_string(), |user| user.name.clone());
+    let group = Group::from_name(GROUP).ok().flatten();
+    let gid = group.as_ref().map(|group| group.gid);
+    let own = nix::unistd::getgroups().unwrap_or_default();
+    Facts {
+        root: uid.is_root(),
+        exists: group.is_some(),
+        in_force: gid.is_some_and(|gid| gid == nix::unistd::getegid() || own.contains(&gid)),
+        entered: group.is_some_and(|group| group.mem.contains(&name)) || user.is_some_and(|user| Some(user.gid) == gid),
+        name,
+    }
+}
+
+/// Judges it.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let name = &facts.name;
+    vec![if !facts.exists {
+        Finding::error(CHECK, format!("there is no group `{GROUP}`")).fix("sudo systemd-sysusers fnd.conf")
+    } else if facts.root {
+        Finding::ok(CHECK, "root may do everything")
+    } else if facts.in_force {
+        Finding::ok(CHECK, format!("`{name}` is a member of the group `{GROUP}`"))
+    } else if facts.entered {
+        let what = format!("`{name}` is a member of the group `{GROUP}`, but was not at the last login");
+        Finding::warning(CHECK, what).fix("log in again")
+    } else {
+        let what = format!("`{name}` is no member of the group `{GROUP}`, and so may not use the control socket");
+        Finding::warning(CHECK, what).fix(format!("sudo adduser {name} {GROUP}, then log in again"))
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brief;
+    use super::*;
+
+    #[test]
+    fn who_may() {
+        let facts = |root, exists, in_force, entered| Facts {
+            root,
+            name: "ada".into(),
+            exists,
+            in_force,
+            entered,
+        };
+        for (facts, expected) in [
+            (facts(true, true, false, false), "ok root may do everything"),
+            (facts(true, false, false, false), "error there is no group `fnd`"),
+            (
+                facts(false, true, true, true),
+                "ok `ada` is a member of the group `fnd`",
+            ),
+            (
+                facts(false, true, false, true),
+                "warning `ada` is a member of the group `fnd`, but was not at the last login",
+            ),
+            (
+                facts(false, true, false, false),
+                "warning `ada` is no member of the group `fnd`, and so may not use the control socket",
+            ),
+        ] {
+            assert_eq!(brief(&judge(&facts)), [expected]);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether fnd answers, and what it says of itself.
+
+use super::finding::Finding;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::NodeStatus;
+
+const CHECK: &str = "daemon";
+
+/// Returns what the daemon says of its node, or why it says nothing.
+pub(super) async fn look(client: &Client) -> Result<Box<NodeStatus>, Failure> {
+    let reply = client.get("/v1/status").await?;
+    serde_json::from_slice(&reply.body).map_err(|error| {
+        Failure::new(Exit::NotReachable, format!("fnd's answer is not understood: {error}"))
+            .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+    })
+}
+
+/// Judges the answer. `own` is the version of this program.
+pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec<Finding> {
+    let node = match answer {
+        Ok(node) => node,
+        Err(failure) => {
+            let found = if failure.exit == Exit::NotAllowed {
+                Finding::unknown(CHECK, &failure.message)
+            } else {
+                Finding::error(CHECK, &failure.message)
+            };
+            return vec![match &failure.help {
+                Some(help) => found.fix(help),
+                None => found,
+            }];
+        }
+    };
+    let mut findings = vec![match node.state.as_str() {
+        "no-spawner" => Finding::error(CHECK, "fnd has lost its spawner: nothing can be started")
+            .fix("sudo systemctl restart fnd; why: journalctl -u fnd-spawner"),
+        "draining" => {
+            Finding::warning(CHECK, "fnd is draining: it accepts nothing new").fix("sudo systemctl restart fnd")
+        }
+        state => Finding::ok(CHECK, format!("fnd is {state}, version {}", node.version)),
+    }];
+    if let Some(what) = outdated(node) {
+        findings.push(
+            Finding::warning("versions", what)
+                .fix("when running functions may be ended: sudo systemctl stop fnd && sudo systemctl start fnd"),
+        );
+    }
+    if node.version != own {
+        let what = format!("fnd is of version {}, fndctl of {own}", node.version);
+        findings.push(Finding::warning("versions", what).fix("sudo systemctl restart fnd: running functions go on"));
+    }
+    findings
+}
+
+/// Says that the spawner is of another version than fnd, where it is: an upgrade leaves it running, with the functions.
+pub(in crate::commands) fn outdated(node: &NodeStatus) -> Option<String> {
+    let (fnd, spawner) = (&node.version, &node.spawner_version);
+    (fnd != spawner).then(|| {
+        format!("fnd-spawner is of version {spawner}, fnd of {fnd}: the new one is used from its next start on")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{brief, node};
+    use super::*;
+
+    fn says(version: &str, spawner: &str, state: &str) -> Result<Box<NodeStatus>, Failure> {
+        let json = serde_json::json!({"version": version, "spawner_version": spawner, "state": state});
+        Ok(Box::new(node(&json)))
+    }
+
+    #[test]
+    fn what_it_says_of_itself() {
+        for (answer, expected) in [
+            (says("1", "1", "running"), vec!["ok fnd is running, version 1"]),
+            (
+                says("1", "1", "draining"),
+                vec!["warning fnd is draining: it accepts nothing new"],
+            ),
+            (
+                says("1", "1", "no-spawner"),
+                vec!["error fnd has lost its spawner: nothing can be started"],
+            ),
+            (
+                says("2", "1", "running"),
+                vec![
+                    "ok fnd is running, version 2",
+                    "warning fnd-spawner is of version 1, fnd of 2: the new one is used from its next start on",
+                    "warning fnd is of version 2, fndctl of 1",
+                ],
+            ),
+            (Err(Failure::new(Exit::NotReachable, "nobody")), vec!["error nobody"]),
+            (Err(Failure::new(Exit::NotAllowed, "not you")), vec!["unknown not you"]),
+        ] {
+            assert_eq!(brief(&judge(&answer, "1")), expected);
+        }
+    }
+
+    #[test]
+    fn advice_is_kept() {
+        let answer = Err(Failure::new(Exit::NotReachable, "nobody").help("start it"));
+        assert_eq!(judge(&answer, "1")[0].fix.as_deref(), Some("start it"));
+    }
+}

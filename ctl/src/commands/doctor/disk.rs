@@ -1,0 +1,138 @@
+//! Room for history, output and versions.
+
+use super::finding::Finding;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::path::Path;
+
+const CHECK: &str = "disk";
+
+/// Below that many bytes a page of the history may not fit soon: asynchronous work is refused then.
+const BYTES_ERROR: u64 = 64 << 20;
+/// Below that one burst of output can fill it.
+const BYTES_WARNING: u64 = 1 << 30;
+/// Fewer files than a deployment of a function or two brings.
+const FILES_ERROR: u64 = 1_000;
+const FILES_WARNING: u64 = 20_000;
+
+/// The file system of the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    place: String,
+    room: Result<Room, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Room {
+    /// Bytes an unprivileged program may still write.
+    bytes: u64,
+    /// Files it may still make; absent where the file system does not count them.
+    files: Option<u64>,
+    read_only: bool,
+}
+
+/// Returns how much room there is, of the nearest directory above where there is no such directory.
+pub(super) fn look(state: &Path) -> Facts {
+    let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
+    let room = statvfs(there).map(|stat| Room {
+        bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        files: (stat.f_files > 0).then_some(stat.f_favail),
+        read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY),
+    });
+    Facts {
+        place: state.display().to_string(),
+        room: room.map_err(|error| error.to_string()),
+    }
+}
+
+/// Judges it.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let place = &facts.place;
+    let room = match &facts.room {
+        Ok(room) => room,
+        Err(error) => return vec![Finding::unknown(CHECK, format!("it cannot be looked at: {error}")).at(place)],
+    };
+    let mebibytes = room.bytes >> 20;
+    let lower = format!(
+        "sudo du -xh --max-depth 2 {place} says what takes it; `keep_bytes` of `[history]` and `[logs]` in fnd.toml bounds it"
+    );
+    let mut findings = Vec::new();
+    if room.read_only {
+        findings.push(Finding::error(CHECK, "it is on a read-only file system").fix(format!(
+            "dmesg | tail says whether the disk failed; else: sudo mount -o remount,rw $(findmnt -no TARGET -T {place})"
+        )));
+    }
+    match room.bytes {
+        0..BYTES_ERROR => {
+            let what = format!("{mebibytes} MiB are left: asynchronous work is about to be refused");
+            findings.push(Finding::error(CHECK, what).fix(&lower));
+        }
+        BYTES_ERROR..BYTES_WARNING => {
+            findings.push(Finding::warning(CHECK, format!("only {mebibytes} MiB are left")).fix(&lower));
+        }
+        _ => {}
+    }
+    let inodes = format!("sudo du --inodes -x --max-depth 3 {place} says who has so many files");
+    match room.files {
+        Some(files @ 0..FILES_ERROR) => {
+            findings.push(Finding::error(CHECK, format!("only {files} more files can be made")).fix(inodes));
+        }
+        Some(files @ FILES_ERROR..FILES_WARNING) => {
+            findings.push(Finding::warning(CHECK, format!("only {files} more files can be made")).fix(inodes));
+        }
+        _ => {}
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(CHECK, format!("{mebibytes} MiB are free")));
+    }
+    findings.into_iter().map(|finding| finding.at(place)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brief;
+    use super::*;
+
+    #[test]
+    fn room_and_what_follows() {
+        let room = |bytes, files, read_only| {
+            Ok(Room {
+                bytes,
+                files,
+                read_only,
+            })
+        };
+        for (room, expected) in [
+            (room(5 << 30, Some(1 << 20), false), vec!["ok 5120 MiB are free"]),
+            (room(5 << 30, None, false), vec!["ok 5120 MiB are free"]),
+            (room(500 << 20, None, false), vec!["warning only 500 MiB are left"]),
+            (
+                room(0, Some(0), false),
+                vec![
+                    "error 0 MiB are left: asynchronous work is about to be refused",
+                    "error only 0 more files can be made",
+                ],
+            ),
+            (
+                room(5 << 30, Some(5_000), false),
+                vec!["warning only 5000 more files can be made"],
+            ),
+            (
+                room(5 << 30, None, true),
+                vec!["error it is on a read-only file system"],
+            ),
+            (Err("why".into()), vec!["unknown it cannot be looked at: why"]),
+        ] {
+            let facts = Facts {
+                place: "/s".into(),
+                room,
+            };
+            assert_eq!(brief(&judge(&facts)), expected);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_has_the_room_above() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(look(&directory.path().join("not/yet")).room.is_ok());
+    }
+}

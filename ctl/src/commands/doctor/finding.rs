@@ -1,0 +1,169 @@
+//! What was found, and how it is printed.
+
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone, escape};
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// As it should be.
+    Ok,
+    /// It could not be looked at.
+    Unknown,
+    /// fnd works; something does not work as it might.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+impl Level {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// The area, a stable word.
+    pub(super) check: &'static str,
+    /// What it is: lower case, no final period.
+    pub(super) what: String,
+    /// A path, a unit, a function.
+    #[serde(rename = "where")]
+    pub(super) place: Option<String>,
+    /// What to do: a command where one does it.
+    pub(super) fix: Option<String>,
+}
+
+impl Finding {
+    fn new(level: Level, check: &'static str, what: impl Into<String>) -> Self {
+        Self {
+            level,
+            check,
+            what: what.into(),
+            place: None,
+            fix: None,
+        }
+    }
+
+    pub(super) fn ok(check: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Level::Ok, check, what)
+    }
+
+    pub(super) fn unknown(check: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Level::Unknown, check, what)
+    }
+
+    pub(super) fn warning(check: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Level::Warning, check, what)
+    }
+
+    pub(super) fn error(check: &'static str, what: impl Into<String>) -> Self {
+        Self::new(Level::Error, check, what)
+    }
+
+    /// Returns it with the place it is at.
+    pub(super) fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Returns it with what to do about it.
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+struct Report {
+    findings: Vec<Finding>,
+    errors: usize,
+    warnings: usize,
+    unknown: usize,
+}
+
+/// Prints findings and returns how the command ends.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub(super) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failure> {
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let report = Report {
+        errors: count(Level::Error),
+        warnings: count(Level::Warning),
+        unknown: count(Level::Unknown),
+        findings,
+    };
+    match out.format {
+        Format::Json | Format::Yaml => {
+            let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers: JSON can say it
+            out.document(&body, |_: &serde_json::Value, _| Ok(()))?;
+        }
+        Format::Wide => out.table(&table(&report.findings))?,
+        Format::Table => {
+            for line in report.findings.iter().flat_map(lines) {
+                out.line(&escape(&line, false))?;
+            }
+            out.line("")?;
+            out.line(&format!(
+                "{} errors, {} warnings, {} could not be looked at",
+                report.errors, report.warnings, report.unknown
+            ))?;
+        }
+    }
+    Ok(if report.errors == 0 {
+        Exit::Fine
+    } else {
+        Exit::FunctionFailed
+    })
+}
+
+fn table(findings: &[Finding]) -> Table {
+    let mut table = Table::new(&["LEVEL", "CHECK", "WHERE", "WHAT", "FIX"]);
+    for finding in findings {
+        let tone = if finding.level == Level::Error {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        let cell = |text: &Option<String>| text.clone().unwrap_or_default();
+        let cells = [
+            finding.level.word().to_owned(),
+            finding.check.to_owned(),
+            cell(&finding.place),
+            finding.what.clone(),
+            cell(&finding.fix),
+        ];
+        table.row(tone, cells);
+    }
+    table
+}
+
+/// Returns a finding as people read it: what it is on one line, what to do below. Nothing is cut off: a fix has to be whole.
+fn lines(finding: &Finding) -> Vec<String> {
+    let place = finding
+        .place
+        .iter()
+        .map(|place| format!("{place}: "))
+        .collect::<String>();
+    let first = format!(
+        "{:8} {:13} {place}{}",
+        finding.level.word(),
+        finding.check,
+        finding.what
+    );
+    let fix = finding.fix.iter().map(|fix| format!("{:22} fix: {fix}", ""));
+    std::iter::once(first).chain(fix).collect()
+}

@@ -1,0 +1,197 @@
+//! What is in the functions directories: what is invalid, and what is no function. Judged by the daemon where it answers,
+//! since what it says is so; else here, by the same code.
+
+use super::finding::Finding;
+use fnd_core::api::NodeStatus;
+use fnd_core::check::Checked;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::supervisor::FunctionState;
+
+const CHECK: &str = "functions";
+const CONFIGURATION: &str = "configuration";
+
+/// What is known of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    /// What the daemon says, where it answers.
+    pub(super) node: Option<&'a NodeStatus>,
+    /// What is wrong with the configuration and the runtimes, judged here.
+    pub(super) configuration: &'a [Diagnostic],
+    /// What was found, judged here; nothing where the configuration is refused.
+    pub(super) checked: Option<&'a Checked>,
+    /// Whether root looked: else what cannot be read may be fine.
+    pub(super) root: bool,
+}
+
+/// Judges them.
+pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings = match facts.node {
+        Some(node) => told(node),
+        None => seen(facts),
+    };
+    let unclaimed = facts.checked.into_iter().flat_map(|checked| &checked.unclaimed);
+    findings.extend(unclaimed.map(|file| {
+        let what = "no rule makes it a function";
+        let fix =
+            "give it a known suffix (fndctl runtimes), or a `#!` line and chmod +x; what is no function goes elsewhere";
+        Finding::warning(CHECK, what).at(file).fix(fix)
+    }));
+    findings
+}
+
+/// Judges what the daemon says of its functions and of the rest.
+fn told(node: &NodeStatus) -> Vec<Finding> {
+    let problem = |problem: &String| match problem.strip_prefix("warning: ") {
+        Some(what) => Finding::warning(CONFIGURATION, what),
+        None => Finding::error(CONFIGURATION, problem.strip_prefix("error: ").unwrap_or(problem)),
+    };
+    let mut findings: Vec<Finding> = node.problems.iter().map(problem).collect();
+    for function in &node.functions {
+        let name = &function.function;
+        let fix = format!("fndctl show {name} shows the place; it is looked at again when the file changes");
+        let found = match (&function.error, function.state) {
+            (Some(error), FunctionState::Invalid) => Finding::error(CHECK, error.clone()).fix(fix),
+            (Some(error), _) => Finding::error(CHECK, format!("an older version serves: {error}")).fix(fix),
+            (None, FunctionState::Invalid) => Finding::error(CHECK, "it is invalid").fix(fix),
+            (None, FunctionState::CrashLooping) => {
+                Finding::error(CHECK, "it dies before it is ready").fix(format!("fndctl logs {name} says why"))
+            }
+            (
+                None,
+                FunctionState::Building | FunctionState::Ready | FunctionState::Running | FunctionState::Disabled,
+            ) => {
+                continue;
+            }
+        };
+        findings.push(found.at(name.to_string()));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(
+            CHECK,
+            format!("{} functions, all valid", node.functions.len()),
+        ));
+    }
+    findings
+}
+
+/// Judges what was seen here.
+fn seen(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = facts
+        .configuration
+        .iter()
+        .map(|problem| finding(problem, CONFIGURATION, facts))
+        .collect();
+    if let Some(checked) = facts.checked {
+        let problems: Vec<Finding> = checked.all().map(|problem| finding(problem, CHECK, facts)).collect();
+        if problems.is_empty() {
+            findings.push(Finding::ok(
+                CHECK,
+                format!("{} functions, all valid", checked.verdicts.len()),
+            ));
+        }
+        findings.extend(problems);
+    }
+    findings
+}
+
+fn finding(problem: &Diagnostic, check: &'static str, facts: &Facts<'_>) -> Finding {
+    let mut found = if problem.code == "unreadable" && !facts.root {
+        return Finding::unknown(check, &problem.message)
+            .at(problem.file.clone().unwrap_or_default())
+            .fix("look as root");
+    } else if problem.is_error() {
+        Finding::error(check, &problem.message)
+    } else {
+        Finding::warning(check, &problem.message)
+    };
+    if let Some(file) = &problem.file {
+        let place = problem.place.as_ref();
+        found = found.at(place.map_or_else(
+            || file.clone(),
+            |place| format!("{file}:{}:{}", place.line, place.column),
+        ));
+    }
+    match &problem.help {
+        Some(help) => found.fix(help),
+        None => found.fix("fndctl validate shows the place"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{brief, node};
+    use super::*;
+    use serde_json::json;
+
+    fn function(state: &str, error: Option<&str>) -> serde_json::Value {
+        json!({
+            "status": "pending", "message": "", "timestamp": "", "function": "hello", "state": state, "runs": 0,
+            "failures": 0, "error": error,
+        })
+    }
+
+    #[test]
+    fn what_the_daemon_says() {
+        for (said, expected) in [
+            (
+                json!({"functions": [function("ready", None)]}),
+                vec!["ok 1 functions, all valid"],
+            ),
+            (
+                json!({"functions": [function("invalid", Some("bad"))]}),
+                vec!["error bad"],
+            ),
+            (
+                json!({"functions": [function("ready", Some("bad"))]}),
+                vec!["error an older version serves: bad"],
+            ),
+            (
+                json!({"problems": ["warning: odd", "error: bad", "the history cannot be written"]}),
+                vec!["warning odd", "error bad", "error the history cannot be written"],
+            ),
+        ] {
+            let facts = Facts {
+                node: Some(&node(&said)),
+                configuration: &[Diagnostic::error("x", "not asked for")],
+                checked: None,
+                root: true,
+            };
+            assert_eq!(brief(&judge(&facts)), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_seen_without_it() {
+        let checked = Checked {
+            diagnostics: vec![
+                Diagnostic::error("unreadable", "it cannot be read").in_file("/f/a.sh"),
+                Diagnostic::warning("odd", "odd").in_file("/f/b.sh"),
+            ],
+            unclaimed: vec!["/f/README.md".into()],
+            ..Checked::default()
+        };
+        for (root, first) in [(true, "error"), (false, "unknown")] {
+            let facts = Facts {
+                node: None,
+                configuration: &[],
+                checked: Some(&checked),
+                root,
+            };
+            assert_eq!(
+                brief(&judge(&facts)),
+                [
+                    &format!("{first} it cannot be read"),
+                    "warning odd",
+                    "warning no rule makes it a function"
+                ]
+            );
+        }
+        let facts = Facts {
+            node: None,
+            configuration: &[Diagnostic::error("x", "refused")],
+            checked: None,
+            root: true,
+        };
+        assert_eq!(brief(&judge(&facts)), ["error refused"]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Whether the journal listens: fnd's log and the lines of functions go there. fnd serves without it.
+
+use super::finding::Finding;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+const CHECK: &str = "journal";
+
+/// Where the journal takes records (systemd-journald.service(8)).
+pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Returns whether somebody listens on the socket, and why not.
+pub(super) fn look(socket: &Path) -> Result<(), ErrorKind> {
+    let connected = UnixDatagram::unbound().and_then(|datagram| datagram.connect(socket));
+    connected.map_err(|error| error.kind())
+}
+
+/// Judges it.
+pub(super) fn judge(reached: &Result<(), ErrorKind>) -> Vec<Finding> {
+    let start = "sudo systemctl start systemd-journald.socket systemd-journald.service";
+    let found = match reached {
+        Ok(()) => Finding::ok(CHECK, "it listens"),
+        Err(ErrorKind::NotFound) => Finding::warning(CHECK, "there is none: nobody keeps fnd's log").fix(start),
+        Err(ErrorKind::PermissionDenied) => Finding::unknown(CHECK, "its socket may not be used").fix("look as root"),
+        Err(_) => Finding::warning(CHECK, "nobody listens: fnd's log is lost").fix(start),
+    };
+    vec![found.at(SOCKET)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brief;
+    use super::*;
+
+    #[test]
+    fn whether_somebody_listens() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        assert_eq!(look(&path), Err(ErrorKind::NotFound));
+        let listening = UnixDatagram::bind(&path).unwrap();
+        assert_eq!(look(&path), Ok(()));
+        drop(listening);
+        assert_eq!(look(&path), Err(ErrorKind::ConnectionRefused));
+        for (reached, expected) in [
+            (Ok(()), "ok"),
+            (Err(ErrorKind::NotFound), "warning"),
+            (Err(ErrorKind::ConnectionRefused), "warning"),
+            (Err(ErrorKind::PermissionDenied), "unknown"),
+        ] {
+            assert!(brief(&judge(&reached))[0].starts_with(expected));
+        }
+    }
+}

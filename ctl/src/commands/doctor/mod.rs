@@ -1,0 +1,161 @@
+//! `fndctl doctor`: looks at a machine for what fnd needs, and says what to do about each thing it finds.
+//!
+//! Each file beside this one is an area: its `look` gathers facts and concludes nothing, its `judge` makes findings of facts
+//! and looks at nothing. It needs no daemon; with one it knows the daemon's places and what the daemon says of itself.
+
+mod access;
+mod cgroups;
+mod clock;
+mod daemon;
+mod disk;
+mod finding;
+mod functions;
+mod journal;
+mod kernel;
+mod permissions;
+mod program;
+mod runtimes;
+mod units;
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use crate::local::{self, Places};
+use fnd_core::api::NodeStatus;
+use fnd_core::check::Checked;
+use fnd_files::Disk;
+use std::path::{Path, PathBuf};
+
+pub(super) use daemon::outdated;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It ends with 1 where it found an error; what it could not look at is `unknown`: as root it sees more. The
+places are the daemon's own where it answers, else those of an installation.\n\nExamples:
+  sudo fndctl doctor
+  fndctl doctor -o wide
+  fndctl doctor -o json | jq '.findings[] | select(.level != \"ok\")'"
+)]
+pub(crate) struct Args {
+    /// Look at this functions directory; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    functions: Vec<PathBuf>,
+
+    /// Judge under this configuration.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Look at the disk of this state directory.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+/// Examines the machine.
+///
+/// # Errors
+/// Where standard output cannot be written, and a person without a home.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let answer = daemon::look(&context.client).await;
+    let node = answer.as_deref().ok();
+    let places = places(context.user, args, node)?;
+    // Units, group and journal are those of the installation; somebody's own fnd has none.
+    let installed = !context.user && context.client.path() == Path::new(crate::SYSTEM_SOCKET);
+    let root = rustix::process::geteuid().is_root();
+
+    let units = if installed { units::look().await } else { None };
+    let mut findings = daemon::judge(&answer, env!("CARGO_PKG_VERSION"));
+    findings.extend(units.iter().flat_map(|units| units::judge(units)));
+    if installed {
+        findings.extend(access::judge(&access::look()));
+    }
+    findings.extend(kernel::judge(&kernel::look()));
+    let unit = units.iter().flatten().find(|unit| unit.name == units::SPAWNER);
+    findings.extend(cgroups::judge(&cgroups::look(unit), node, installed));
+
+    let (judge, configuration) = local::judge(&places.config, &places.runtimes);
+    let checked = judge.as_ref().map(|judge| check(judge, &places.functions));
+    findings.extend(functions::judge(&functions::Facts {
+        node,
+        configuration: &configuration,
+        checked: checked.as_ref(),
+        root,
+    }));
+    let files = checked.map(|checked| checked.files).unwrap_or_default();
+    // Functions are installed by root, but for somebody's own fnd.
+    let owner = if installed {
+        0
+    } else {
+        rustix::process::geteuid().as_raw()
+    };
+    findings.extend(permissions::judge(&permissions::look(&places, &files), owner));
+    for runtime in judge.iter().flat_map(|judge| judge.runtimes()) {
+        let settings = judge.as_ref().and_then(|judge| {
+            let runtimes = &judge.configuration().settings.runtimes;
+            runtimes.get(&runtime.summary.id)
+        });
+        findings.extend(runtimes::judge(&runtimes::look(runtime, settings, owner).await));
+    }
+    findings.extend(disk::judge(&disk::look(&places.state)));
+    findings.extend(clock::judge(clock::look()));
+    if installed {
+        findings.extend(journal::judge(&journal::look(Path::new(journal::SOCKET))));
+    }
+    finding::report(&context.out, findings)
+}
+
+/// Returns where to look: as asked, else as the daemon says, else where an installation has it.
+fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, Failure> {
+    let told = node.and_then(|node| node.places.as_ref());
+    let paths = |texts: &[String]| texts.iter().map(PathBuf::from).collect();
+    let mut places = match told {
+        Some(told) => Places {
+            config: PathBuf::from(&told.config),
+            functions: paths(&told.functions),
+            runtimes: paths(&told.runtimes),
+            state: PathBuf::from(&told.state),
+        },
+        None => Places::of(user)?,
+    };
+    if !args.functions.is_empty() {
+        places.functions = args.functions;
+    }
+    places.config = args.config.unwrap_or(places.config);
+    places.state = args.state.unwrap_or(places.state);
+    Ok(places)
+}
+
+/// Judges what lies in the functions directories; one that is not there is the business of [`permissions`].
+fn check(judge: &fnd_core::judge::Judge, directories: &[PathBuf]) -> Checked {
+    let mut all = Checked::default();
+    for directory in directories.iter().filter(|directory| directory.is_dir()) {
+        let checked = fnd_core::check::check(judge, &Disk, &directory.display().to_string());
+        all.verdicts.extend(checked.verdicts);
+        all.diagnostics.extend(checked.diagnostics);
+        all.files.extend(checked.files);
+        all.unclaimed.extend(checked.unclaimed);
+    }
+    all
+}
+
+/// Returns findings with what they are about, for tables of tests.
+#[cfg(test)]
+fn brief(findings: &[finding::Finding]) -> Vec<String> {
+    findings
+        .iter()
+        .map(|finding| format!("{} {}", finding.level.word(), finding.what))
+        .collect()
+}
+
+/// Returns the answer of a daemon with nothing wrong, but for the fields of `other`.
+#[cfg(test)]
+fn node(other: &serde_json::Value) -> NodeStatus {
+    let mut json = serde_json::json!({
+        "version": "1", "spawner_version": "1", "state": "running", "started_at": "", "node": "", "cgroups": "v2",
+        "containment": "cgroup", "not_enforced": {}, "memory_bytes": 0, "running": 0, "queued": 0,
+        "functions_by_state": {}, "problems": [], "functions": [],
+    });
+    for (key, value) in other.as_object().expect("an object of fields") {
+        json[key] = value.clone();
+    }
+    serde_json::from_value(json).expect("a status of a node")
+}

@@ -1,0 +1,206 @@
+//! Who could change what fnd runs: the modes and owners of functions, of the directories above them, and of the
+//! configuration. The rule is the spawner's, which refuses what breaks it (`INSECURE MODE`).
+
+use super::finding::Finding;
+use crate::local::Places;
+use fnd_core::trust::secure;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "permissions";
+
+/// Mode and owner of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    mode: u32,
+    owner: u32,
+    directory: bool,
+}
+
+/// What is there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Functions directories that are not there.
+    absent: Vec<PathBuf>,
+    /// What cannot be looked at.
+    hidden: BTreeMap<PathBuf, String>,
+    /// Files that are read, real paths.
+    files: BTreeMap<PathBuf, Seen>,
+    /// Directories above them, up to the root.
+    above: BTreeMap<PathBuf, Seen>,
+}
+
+/// Returns modes and owners of files of functions, of the configuration, and of everything above.
+pub(super) fn look(places: &Places, files: &[String]) -> Facts {
+    let mut facts = Facts::default();
+    for directory in &places.functions {
+        match fs::canonicalize(directory) {
+            Ok(real) => facts.add_above(&real),
+            Err(error) if error.kind() == ErrorKind::NotFound => facts.absent.push(directory.clone()),
+            Err(error) => {
+                facts.hidden.insert(directory.clone(), error.to_string());
+            }
+        }
+    }
+    let files = files.iter().map(Path::new);
+    for file in files.chain(places.config.exists().then_some(places.config.as_path())) {
+        match fs::canonicalize(file).and_then(|real| Ok((seen(&real)?, real))) {
+            Ok((seen, real)) => {
+                real.parent().into_iter().for_each(|parent| facts.add_above(parent));
+                facts.files.insert(real, seen);
+            }
+            // Gone since the directory was listed.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                facts.hidden.insert(file.to_owned(), error.to_string());
+            }
+        }
+    }
+    facts
+}
+
+impl Facts {
+    fn add_above(&mut self, directory: &Path) {
+        for above in directory.ancestors() {
+            if !self.above.contains_key(above)
+                && let Ok(seen) = seen(above)
+            {
+                self.above.insert(above.to_owned(), seen);
+            }
+        }
+    }
+}
+
+fn seen(path: &Path) -> std::io::Result<Seen> {
+    let meta = fs::metadata(path)?;
+    Ok(Seen {
+        mode: meta.mode() & 0o7777,
+        owner: meta.uid(),
+        directory: meta.is_dir(),
+    })
+}
+
+/// Returns the first of a path (a real one) and those above it that somebody besides these owners can write.
+pub(super) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
+    let fine = |seen: Seen| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
+    path.ancestors()
+        .find(|above| !seen(above).is_ok_and(fine))
+        .map(Path::to_owned)
+}
+
+/// Judges it. `spawner` is the uid that installs functions.
+pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for directory in &facts.absent {
+        let shown = directory.display();
+        let found = Finding::warning(CHECK, "this functions directory is not there").at(shown.to_string());
+        findings.push(found.fix(format!("sudo install -d -m 0755 {shown}")));
+    }
+    for (path, error) in &facts.hidden {
+        let found = Finding::unknown(CHECK, format!("it cannot be looked at: {error}"));
+        findings.push(found.at(path.display().to_string()).fix("look as root"));
+    }
+    for (path, seen) in &facts.files {
+        // What is read itself has no sticky directory's excuse.
+        if seen.mode & 0o022 != 0 {
+            findings.push(insecure(path, *seen));
+        }
+    }
+    for (path, seen) in &facts.above {
+        if !secure(seen.mode, seen.directory, seen.owner) {
+            findings.push(insecure(path, *seen));
+            continue;
+        }
+        let others = |file: &(&PathBuf, &Seen)| file.0.starts_with(path) && file.1.owner != seen.owner;
+        if ![0, spawner].contains(&seen.owner) && facts.files.iter().any(|file| others(&file)) {
+            let what = format!(
+                "the user {} owns it, and can exchange files of others below",
+                seen.owner
+            );
+            let fix = format!("sudo chown {spawner} {}", path.display());
+            findings.push(Finding::error(CHECK, what).at(path.display().to_string()).fix(fix));
+        }
+    }
+    if findings.is_empty() {
+        let what = format!("nobody else can change the {} files that are read", facts.files.len());
+        findings.push(Finding::ok(CHECK, what));
+    }
+    findings
+}
+
+fn insecure(path: &Path, seen: Seen) -> Finding {
+    let shown = path.display().to_string();
+    let what = format!(
+        "INSECURE MODE {:04o}: others than root and the owner can write it, so it is not read",
+        seen.mode
+    );
+    let fix = format!("sudo chmod go-w {shown}");
+    Finding::error(CHECK, what).at(shown).fix(fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brief;
+    use super::*;
+
+    fn facts(files: &[(&str, u32, u32)], above: &[(&str, u32, u32)]) -> Facts {
+        let all = |all: &[(&str, u32, u32)], directory| {
+            let one = |(path, mode, owner): &(&str, u32, u32)| {
+                let (mode, owner) = (*mode, *owner);
+                (PathBuf::from(path), Seen { mode, owner, directory })
+            };
+            all.iter().map(one).collect()
+        };
+        Facts {
+            files: all(files, false),
+            above: all(above, true),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn modes_and_owners() {
+        const INSECURE: &str = "others than root and the owner can write it, so it is not read";
+        let exchange = "error the user 1000 owns it, and can exchange files of others below".to_owned();
+        let insecure = |mode: &str| format!("error INSECURE MODE {mode}: {INSECURE}");
+        let file = |mode, owner| ("/f/a.sh", mode, owner);
+        let fine = || vec!["ok nobody else can change the 1 files that are read".to_owned()];
+        for (files, above, expected) in [
+            (file(0o644, 0), ("/f", 0o755, 0), fine()),
+            (file(0o664, 0), ("/f", 0o755, 0), vec![insecure("0664")]),
+            (file(0o644, 0), ("/f", 0o775, 0), vec![insecure("0775")]),
+            (file(0o644, 0), ("/f", 0o1777, 0), fine()),
+            (file(0o644, 0), ("/f", 0o1777, 1000), vec![insecure("1777")]),
+            (file(0o644, 0), ("/f", 0o755, 1000), vec![exchange.clone()]),
+            (file(0o644, 1000), ("/f", 0o755, 1000), fine()),
+            (file(0o644, 0), ("/elsewhere", 0o755, 1000), fine()),
+        ] {
+            assert_eq!(
+                brief(&judge(&facts(&[files], &[above]), 0)),
+                expected,
+                "{files:?} {above:?}"
+            );
+        }
+        let own = facts(&[file(0o644, 0)], &[("/f", 0o755, 1000)]);
+        assert_eq!(brief(&judge(&own, 1000)), fine(), "the spawner's own user");
+    }
+
+    #[test]
+    fn what_is_not_there_or_hidden() {
+        let mut facts = facts(&[], &[]);
+        facts.absent.push("/f".into());
+        facts.hidden.insert("/g".into(), "why".into());
+        let findings = judge(&facts, 0);
+        assert_eq!(
+            brief(&findings),
+            [
+                "warning this functions directory is not there",
+                "unknown it cannot be looked at: why"
+            ]
+        );
+        assert_eq!(findings[0].fix.as_deref(), Some("sudo install -d -m 0755 /f"));
+    }
+}

@@ -1,0 +1,48 @@
+//! Running a program for what it prints.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// Longest a program may take that only says something about itself, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Returns what a program prints on standard output; it sees no variable but PATH.
+///
+/// # Errors
+/// Why it does not: it cannot be started, takes too long, or fails.
+pub(super) async fn output(program: &str, arguments: &[impl AsRef<OsStr>]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(LIMIT, command.output()).await;
+    let output = ended
+        .map_err(|_| format!("it did not answer within {} s", LIMIT.as_secs()))?
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().last().unwrap_or_default();
+    Err(format!("it failed ({}): {said}", output.status))
+}
+
+#[cfg(test)]
+mod tests {
+    #[tokio::test]
+    async fn it_is_what_the_program_prints() {
+        let said = super::output("/bin/sh", &["-c", "echo hello; exit $1", "sh", "0"]).await;
+        assert_eq!(said.as_deref(), Ok("hello\n"));
+        let failed = super::output("/bin/sh", &["-c", "echo why >&2; exit 3"])
+            .await
+            .unwrap_err();
+        assert!(failed.contains("why") && failed.contains('3'), "{failed}");
+        let absent = super::output("/nonexistent", &[""; 0]).await.unwrap_err();
+        assert!(absent.contains("cannot be started"), "{absent}");
+    }
+}

@@ -1,0 +1,280 @@
+//! The interpreters of a runtime: which of those it names are there, what they really are, and which functions get.
+
+use super::finding::Finding;
+use super::permissions::insecure_above;
+use super::program;
+use fnd_core::runtime::Runtime;
+use fnd_core::runtime::shebang::PATH;
+use fnd_core::settings::RuntimeSettings;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+const CHECK: &str = "runtimes";
+
+/// A runtime and the interpreters it may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    id: String,
+    enabled: bool,
+    /// Those that are tried, in order.
+    candidates: Vec<Candidate>,
+    /// What `#!/usr/bin/env NAME` finds for each of its names.
+    on_path: Vec<Candidate>,
+}
+
+/// A path where an interpreter may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Candidate {
+    path: String,
+    /// `[runtimes]` of fnd.toml names it.
+    configured: bool,
+    is: Is,
+}
+
+/// What is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Is {
+    Absent,
+    /// A program of a version manager, which looks for the interpreter whenever it is started.
+    Shim,
+    /// Somebody else can change it, or this one above it.
+    Insecure(PathBuf),
+    /// Its real path, and the version it tells or why not.
+    Interpreter {
+        real: PathBuf,
+        version: Result<String, String>,
+    },
+}
+
+/// Returns what there is of a runtime. `owner` is the uid of the spawner: only what it would run is run here for its version.
+pub(super) async fn look(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> Facts {
+    let mut candidates = Vec::new();
+    for path in runtime.candidates(None) {
+        let configured = settings.is_some_and(|settings| settings.interpreters.values().any(|named| *named == path));
+        candidates.push(Candidate {
+            is: examine(&path, &runtime.probe, owner).await,
+            path,
+            configured,
+        });
+    }
+    let found = |name: &String| {
+        let places = PATH.iter().map(|directory| format!("{directory}/{name}"));
+        places.into_iter().find(|path| Path::new(path).exists())
+    };
+    let mut on_path = Vec::new();
+    for path in runtime.names.iter().filter_map(found) {
+        if candidates.iter().all(|known| known.path != path) {
+            let is = examine(&path, &[], owner).await;
+            on_path.push(Candidate {
+                path,
+                configured: false,
+                is,
+            });
+        }
+    }
+    Facts {
+        id: runtime.summary.id.clone(),
+        enabled: runtime.summary.enabled,
+        candidates,
+        on_path,
+    }
+}
+
+/// Returns what is at a path. It is asked for its version by `probe` where that is not empty and it can be trusted.
+async fn examine(path: &str, probe: &[String], owner: u32) -> Is {
+    let given = Path::new(path);
+    let Ok(real) = fs::canonicalize(given) else {
+        return Is::Absent;
+    };
+    let executable = fs::metadata(&real).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    if !executable {
+        return Is::Absent;
+    }
+    if is_shim(given) || is_shim(&real) || is_script(&real) {
+        return Is::Shim;
+    }
+    let given_in = given.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let both = [Some(real.clone()), given_in];
+    if let Some(insecure) = both.iter().flatten().find_map(|path| insecure_above(path, &[0, owner])) {
+        return Is::Insecure(insecure);
+    }
+    let command: Vec<String> = probe.iter().map(|word| word.replace("{interpreter}", path)).collect();
+    let version = match command.split_first() {
+        Some((program, arguments)) => program::output(program, arguments).await,
+        None => Ok(String::new()),
+    };
+    let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    Is::Interpreter {
+        real,
+        version: version.map(first),
+    }
+}
+
+/// Version managers keep theirs in a directory of that name.
+fn is_shim(path: &Path) -> bool {
+    path.components()
+        .any(|part| part == Component::Normal("shims".as_ref()))
+}
+
+/// An interpreter is no script; what is one starts the interpreter.
+fn is_script(path: &Path) -> bool {
+    let mut head = [0; 2];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
+}
+
+/// Judges it.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    if !facts.enabled || facts.candidates.is_empty() {
+        return Vec::new();
+    }
+    let id = &facts.id;
+    let mut findings = Vec::new();
+    let usable = facts.candidates.iter().find_map(|candidate| match &candidate.is {
+        Is::Interpreter { real, version } => Some((candidate, real, version)),
+        Is::Absent | Is::Shim | Is::Insecure(_) => None,
+    });
+    findings.push(match usable {
+        Some((_, real, Ok(version))) => {
+            let version = if version.is_empty() { "there" } else { version };
+            Finding::ok(CHECK, format!("{id}: {version}")).at(real.display().to_string())
+        }
+        Some((candidate, _, Err(why))) => {
+            let what = format!("{id}: its interpreter does not tell its version: {why}");
+            Finding::warning(CHECK, what)
+                .at(&candidate.path)
+                .fix(format!("install {id} again"))
+        }
+        None => {
+            let what = format!("{id}: there is no interpreter, so its functions are refused");
+            let path = facts.candidates.first().map_or("", |candidate| candidate.path.as_str());
+            Finding::warning(CHECK, what).fix(format!(
+                "install it as {path}, or switch the runtime off in fnd.toml: [runtimes] {id} = {{ enabled = false }}"
+            ))
+        }
+    });
+    for candidate in facts.candidates.iter().chain(&facts.on_path) {
+        findings.extend(wrong(candidate, id).map(|finding| finding.at(&candidate.path)));
+    }
+    findings
+}
+
+/// Returns what is wrong with a candidate, be it used or not.
+fn wrong(candidate: &Candidate, id: &str) -> Option<Finding> {
+    match &candidate.is {
+        Is::Absent if candidate.configured => {
+            let what = format!("{id}: fnd.toml names this interpreter, and there is none");
+            Some(Finding::warning(CHECK, what).fix("correct it in `[runtimes]` of fnd.toml, or install it"))
+        }
+        Is::Shim => {
+            let what = format!("{id}: this is a version manager's shim or another script, not an interpreter");
+            let fix = format!(
+                "name the real one in fnd.toml: [runtimes] {id} = {{ interpreters = {{ \"default\" = \"/PATH/TO/IT\" }} }}"
+            );
+            Some(Finding::warning(CHECK, what).fix(fix))
+        }
+        Is::Insecure(path) => {
+            let shown = path.display();
+            let what = format!("{id}: it is not used: others than root can change {shown}");
+            Some(Finding::warning(CHECK, what).fix(format!("sudo chown root {shown} && sudo chmod go-w {shown}")))
+        }
+        Is::Absent | Is::Interpreter { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::brief;
+    use super::*;
+
+    fn at(path: &str, is: Is) -> Candidate {
+        Candidate {
+            path: path.into(),
+            configured: false,
+            is,
+        }
+    }
+
+    fn there(version: Result<&str, &str>) -> Is {
+        Is::Interpreter {
+            real: "/usr/bin/x3.11".into(),
+            version: version.map(str::to_owned).map_err(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn interpreters_and_what_follows() {
+        let missing = "warning x: there is no interpreter, so its functions are refused";
+        let shim = "warning x: this is a version manager's shim or another script, not an interpreter";
+        let mut configured = at("/opt/x", Is::Absent);
+        configured.configured = true;
+        for (candidates, expected) in [
+            (vec![], vec![]),
+            (vec![at("/usr/bin/x", there(Ok("X 3.11")))], vec!["ok x: X 3.11"]),
+            (
+                vec![at("/usr/bin/x", Is::Absent), at("/bin/x", there(Ok("X 3")))],
+                vec!["ok x: X 3"],
+            ),
+            (vec![at("/usr/bin/x", Is::Absent)], vec![missing]),
+            (
+                vec![at("/usr/bin/x", there(Err("why")))],
+                vec!["warning x: its interpreter does not tell its version: why"],
+            ),
+            (vec![at("/root/.pyenv/shims/x", Is::Shim)], vec![missing, shim]),
+            (
+                vec![at("/usr/bin/x", Is::Insecure("/usr".into()))],
+                vec![missing, "warning x: it is not used: others than root can change /usr"],
+            ),
+            (
+                vec![configured, at("/usr/bin/x", there(Ok("X 3")))],
+                vec![
+                    "ok x: X 3",
+                    "warning x: fnd.toml names this interpreter, and there is none",
+                ],
+            ),
+        ] {
+            let facts = Facts {
+                id: "x".into(),
+                enabled: true,
+                candidates,
+                on_path: vec![],
+            };
+            assert_eq!(brief(&judge(&facts)), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_missed() {
+        let mut facts = Facts {
+            id: "x".into(),
+            enabled: false,
+            candidates: vec![at("/usr/bin/x", Is::Absent)],
+            on_path: vec![],
+        };
+        assert_eq!(judge(&facts), []);
+        facts.enabled = true;
+        facts.on_path = vec![at("/usr/local/bin/x", Is::Shim)];
+        assert_eq!(judge(&facts)[1].place.as_deref(), Some("/usr/local/bin/x"));
+    }
+
+    #[tokio::test]
+    async fn scripts_and_shims_are_told_from_interpreters() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("python3");
+        fs::write(&script, "#!/bin/sh\nexec python3.11 \"$@\"\n").unwrap();
+        let path = script.display().to_string();
+        assert_eq!(examine(&path, &[], 0).await, Is::Absent, "it is not executable");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(examine(&path, &[], 0).await, Is::Shim);
+        let shims = directory.path().join("shims");
+        fs::create_dir(&shims).unwrap();
+        std::os::unix::fs::symlink("/bin/sh", shims.join("sh")).unwrap();
+        assert_eq!(examine(&shims.join("sh").display().to_string(), &[], 0).await, Is::Shim);
+        let probe = ["{interpreter}", "-c", "echo 'version 1'; echo more"].map(str::to_owned);
+        let Is::Interpreter { version, .. } = examine("/bin/sh", &probe, 0).await else {
+            panic!("/bin/sh is an interpreter");
+        };
+        assert_eq!(version.as_deref(), Ok("version 1"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What is known without a daemon: where things lie (contract, section 1), and the judge of what lies there.
+
+use crate::exit::Failure;
+use fnd_core::check::settings;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::judge::Judge;
+use fnd_core::plan::JudgedFile;
+use fnd_core::wire::Bytes;
+use fnd_files::Disk;
+use std::path::{Path, PathBuf};
+
+/// Where things lie.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// Configuration.
+    pub(crate) config: PathBuf,
+    /// Functions directories, the first wins.
+    pub(crate) functions: Vec<PathBuf>,
+    /// Where runtimes are described beside those that are built in; later ones replace earlier ones of the same id.
+    pub(crate) runtimes: Vec<PathBuf>,
+    /// State.
+    pub(crate) state: PathBuf,
+}
+
+impl Places {
+    /// Returns the places of the system, or the user's own.
+    ///
+    /// # Errors
+    /// The user has no home.
+    pub(crate) fn of(user: bool) -> Result<Self, Failure> {
+        let shipped = PathBuf::from("/usr/lib/fnd/runtimes");
+        if !user {
+            return Ok(Self {
+                config: "/etc/fnd/fnd.toml".into(),
+                functions: vec!["/etc/fnd/functions".into(), "/var/lib/fnd/functions".into()],
+                runtimes: vec![shipped, "/etc/fnd/runtimes".into()],
+                state: "/var/lib/fnd".into(),
+            });
+        }
+        let home = std::env::home_dir().ok_or_else(|| Failure::usage("--user needs HOME in the environment"))?;
+        let xdg = |name: &str, default: &str| {
+            let base = std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
+            base.join("fnd")
+        };
+        let configuration = xdg("XDG_CONFIG_HOME", ".config");
+        Ok(Self {
+            config: configuration.join("fnd.toml"),
+            functions: vec![configuration.join("functions")],
+            runtimes: vec![shipped, xdg("XDG_DATA_HOME", ".local/share").join("runtimes")],
+            state: xdg("XDG_STATE_HOME", ".local/state"),
+        })
+    }
+}
+
+/// The runtimes that are shipped, so that nothing needs to be installed.
+const SHIPPED: [(&str, &str); 5] = [
+    ("bash", include_str!("../../runtimes/bash/runtime.toml")),
+    ("deno", include_str!("../../runtimes/deno/runtime.toml")),
+    ("exec", include_str!("../../runtimes/exec/runtime.toml")),
+    ("node", include_str!("../../runtimes/node/runtime.toml")),
+    ("python", include_str!("../../runtimes/python/runtime.toml")),
+];
+
+/// Returns a judge under a configuration and the runtimes of directories beside the shipped ones, and what is wrong with
+/// them; none where the configuration is refused.
+pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<Diagnostic>) {
+    let text = |path: &Path| path.display().to_string();
+    let directories: Vec<String> = runtimes.iter().map(|directory| text(directory)).collect();
+    let mut files = match settings(&Disk, &text(config), &directories) {
+        Ok(files) => files,
+        Err(problems) => return (None, problems),
+    };
+    files.runtimes.splice(0..0, shipped());
+    let mut judge = Judge::new();
+    let (policy, document) = judge.settings(&files);
+    (policy.map(|_| judge), document.diagnostics)
+}
+
+fn shipped() -> impl Iterator<Item = JudgedFile> {
+    SHIPPED.iter().map(|(id, text)| JudgedFile {
+        path: format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"),
+        bytes: Bytes(text.as_bytes().to_vec()),
+        mode: 0o644,
+        trusted: true,
+    })
+}

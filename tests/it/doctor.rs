@@ -1,0 +1,206 @@
+//! `fndctl doctor` on a real machine: what is wrong is found, with its place and its fix; what is right is not complained of.
+
+use fnd_tests::ctl::fndctl;
+use fnd_tests::{Fnd, Run, Setup, require};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// Returns the findings of an area.
+fn findings(run: &Run, check: &str) -> Vec<Value> {
+    let report = run.json();
+    let all = report["findings"].as_array().expect("a list of findings").clone();
+    all.into_iter().filter(|finding| finding["check"] == check).collect()
+}
+
+/// Returns the finding of an area at a place.
+#[track_caller]
+fn at(run: &Run, check: &str, place: &Path) -> Value {
+    let place = fs::canonicalize(place).unwrap();
+    let found = findings(run, check)
+        .into_iter()
+        .find(|finding| finding["where"] == place.display().to_string());
+    found.unwrap_or_else(|| panic!("no finding of {check} at {}: {run}", place.display()))
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn doctor(fnd: &Fnd) -> Run {
+    fnd.ctl(&["doctor", "-o", "json"])
+}
+
+#[test]
+fn a_machine_that_is_fine_has_no_error() {
+    let fnd = Fnd::start_with(&Setup::default().file("hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
+    let run = doctor(&fnd).expect_code(0);
+    let report = run.json();
+    assert_eq!(report["errors"], 0, "{run}");
+    for check in ["daemon", "kernel", "cgroups", "functions", "permissions", "disk"] {
+        let levels: Vec<Value> = findings(&run, check)
+            .iter()
+            .map(|finding| finding["level"].clone())
+            .collect();
+        assert!(levels.contains(&"ok".into()), "{check}: {run}");
+    }
+    let runtimes = findings(&run, "runtimes");
+    let bash = runtimes
+        .iter()
+        .find(|finding| finding["what"].as_str().unwrap().starts_with("bash: "));
+    let bash = bash.expect("bash is looked at");
+    assert!(
+        bash["level"] == "ok" && bash["what"].as_str().unwrap().contains("version"),
+        "{bash}"
+    );
+    // What concerns an installation only is not asked of an fnd in a directory of its own.
+    for check in ["units", "access", "journal"] {
+        assert_eq!(findings(&run, check), Vec::<Value>::new(), "{check}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn insecure_modes_are_named_with_their_fix() {
+    let fnd = Fnd::start_with(&Setup::default().file("ops/hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
+    let (file, group) = (fnd.function_path("ops/hello.sh"), fnd.function_path("ops"));
+    for path in [&file, &group] {
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        chmod(path, mode | 0o020);
+        let run = doctor(&fnd).expect_code(1);
+        let found = at(&run, "permissions", path);
+        assert_eq!(found["level"], "error", "{run}");
+        assert!(found["what"].as_str().unwrap().contains("INSECURE MODE"), "{found}");
+        let fix = found["fix"].as_str().unwrap().strip_prefix("sudo ").unwrap();
+        assert!(fix.starts_with("chmod go-w "), "{fix}");
+        // The fix is one.
+        let fixed = std::process::Command::new("/bin/sh")
+            .args(["-c", fix])
+            .status()
+            .unwrap();
+        assert!(fixed.success(), "{fix}");
+        let levels: Vec<Value> = findings(&doctor(&fnd), "permissions")
+            .iter()
+            .map(|found| found["level"].clone())
+            .collect();
+        assert_eq!(levels, ["ok"]);
+    }
+    fnd.finish();
+}
+
+/// A directory of somebody else's above a function of root's.
+#[test]
+fn a_foreign_owner_above_is_named() {
+    require!(root);
+    let fnd = Fnd::start_with(&Setup::default().file("ops/hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
+    let group = fnd.function_path("ops");
+    std::os::unix::fs::chown(&group, Some(12345), None).unwrap();
+    let run = doctor(&fnd).expect_code(1);
+    let found = at(&run, "permissions", &group);
+    assert!(found["what"].as_str().unwrap().contains("12345"), "{found}");
+    fnd.finish();
+}
+
+#[test]
+fn invalid_functions_and_files_of_nobody_are_listed() {
+    let fnd = Fnd::start();
+    fnd.drop_file("README.md", "# Not a function\n");
+    fnd.drop_file("ops/lib.txt", "nor this\n");
+    fnd.drop_file("bad.toml", "on_load = false\nretires = 3\n");
+    fnd.drop_file("bad.sh", "echo hi\n");
+    let run = fnd_tests::wait_until("the bad one to be known", fnd_tests::wait::PATIENCE, || {
+        Some(doctor(&fnd)).filter(|run| run.code == 1)
+    });
+    for file in ["README.md", "ops/lib.txt"] {
+        let found = at(&run, "functions", &fnd.function_path(file));
+        assert_eq!(found["level"], "warning", "{found}");
+    }
+    let bad = findings(&run, "functions")
+        .into_iter()
+        .find(|found| found["where"] == "bad")
+        .expect("bad");
+    assert!(
+        bad["level"] == "error" && bad["what"].as_str().unwrap().contains("retires"),
+        "{bad}"
+    );
+    fnd.finish();
+}
+
+/// Without a daemon the same is found, by the code it judges by; that none answers is an error of its own.
+#[test]
+fn it_needs_no_daemon() {
+    let directory = tempfile::tempdir().unwrap();
+    let functions = directory.path().join("functions");
+    fs::create_dir(&functions).unwrap();
+    fs::write(functions.join("bad.sh"), "# /// fnd\n# retires = 3\n# ///\n").unwrap();
+    fs::write(functions.join("notes.txt"), "").unwrap();
+    let config = directory.path().join("fnd.toml");
+    fs::write(
+        &config,
+        "[runtimes.python]\ninterpreters = { \"3.99\" = \"/nonexistent/python3.99\" }\n",
+    )
+    .unwrap();
+    let text = |path: &Path| path.display().to_string();
+    let arguments = [
+        "doctor".to_owned(),
+        "--functions".to_owned(),
+        text(&functions),
+        "--functions".to_owned(),
+        text(&directory.path().join("absent")),
+        "--config".to_owned(),
+        text(&config),
+        "--state".to_owned(),
+        text(directory.path()),
+    ];
+    let nobody = directory.path().join("control.sock");
+    let run = fndctl(
+        &[&arguments[..], &["-o".to_owned(), "json".to_owned()]].concat(),
+        b"",
+        &[("FND_SOCKET", &nobody)],
+    );
+    assert_eq!(run.code, 1, "{run}");
+    assert_eq!(findings(&run, "daemon")[0]["level"], "error", "{run}");
+    let what = |check: &str, needle: &str| {
+        let all = findings(&run, check);
+        let found = all.iter().any(|found| found["what"].as_str().unwrap().contains(needle));
+        assert!(found, "no {needle:?} of {check}: {run}");
+    };
+    what("functions", "retires");
+    what("functions", "no rule makes it a function");
+    what("permissions", "is not there");
+    what("runtimes", "fnd.toml names this interpreter");
+    // People see the fix below what it is for, whole.
+    let run = fndctl(&arguments, b"", &[("FND_SOCKET", &nobody)]);
+    assert!(run.out().contains("fix: sudo install -d -m 0755 "), "{run}");
+    assert!(run.out().lines().last().unwrap().contains(" errors, "), "{run}");
+    let wide = fndctl(
+        &[&arguments[..], &["-o".to_owned(), "wide".to_owned()]].concat(),
+        b"",
+        &[("FND_SOCKET", &nobody)],
+    );
+    assert!(wide.out().starts_with("LEVEL"), "{wide}");
+}
+
+/// A configuration that is refused is an error with its place.
+#[test]
+fn a_wrong_configuration_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("fnd.toml");
+    fs::write(&config, "keep_version = 5\n").unwrap();
+    let nobody = directory.path().join("control.sock");
+    let run = fndctl(
+        &[
+            Path::new("doctor"),
+            Path::new("-o"),
+            Path::new("json"),
+            Path::new("--config"),
+            &config,
+        ],
+        b"",
+        &[("FND_SOCKET", &nobody)],
+    );
+    let found = findings(&run, "configuration");
+    assert_eq!(found[0]["level"], "error", "{run}");
+    assert!(found[0]["where"].as_str().unwrap().ends_with("fnd.toml:1:1"), "{run}");
+}
