@@ -100,3 +100,28 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+/// Each row of "what happens when" names tests, and those are there: `module::test`, of the machine `vm/module::scenario`.
+#[test]
+fn every_row_of_what_happens_names_its_tests() {
+    let text = fs::read_to_string(repository().join("docs/restarts.md")).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).skip(2).collect();
+    assert!(rows.len() >= 15, "only {} rows were found", rows.len());
+    for row in rows {
+        let shown_by = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        let tests: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "nothing shows: {row}");
+        for test in tests {
+            let (module, function) = test.rsplit_once("::").unwrap();
+            let file = match module.strip_prefix("vm/") {
+                Some(scenarios) => format!("tests/vm/scenarios/{scenarios}.rs"),
+                None => format!("tests/it/{module}.rs"),
+            };
+            let source = fs::read_to_string(repository().join(&file)).unwrap_or_default();
+            assert!(
+                source.contains(&format!("fn {function}(")),
+                "{file} has no {function}: {row}"
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Invocations: payload and result over the API, queues, concurrency, cancel, enable and disable.
 
 use fnd_core::ids::InvocationId;
-use fnd_core::outcome::State;
+use fnd_core::outcome::{Reason, State};
 use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -210,6 +210,24 @@ fn a_disabled_function_does_not_run_until_enabled() {
     let _ = fnd.ctl(&["enable", "switch"]).expect_code(0);
     fnd.wait_ready("switch");
     assert_eq!(fnd.invoke("switch", "").text().trim(), "on");
+    fnd.finish();
+}
+
+/// What the program did to itself is the invocation's end, with the signal's name; the function serves on.
+#[test]
+fn a_crash_is_an_end_like_another() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "crashes.sh",
+        "# /// fnd\n# on_load = false\n# ///\nif [[ $(cat) == *crash* ]]; then kill -SEGV $$; fi\necho fine\n",
+    );
+    fnd.wait_ready("crashes");
+    let (answer, view) = fnd.run("crashes", "\"crash\"");
+    assert_eq!(answer.status, 500);
+    assert_eq!(view.reason, Some(Reason::Signal(11)));
+    let (answer, _) = fnd.run("crashes", "");
+    assert_eq!(answer.text().trim(), "fine");
+    assert_eq!(word(&fnd.function("crashes").unwrap().state), "ready");
     fnd.finish();
 }
 
