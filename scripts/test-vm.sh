@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the package on a real Debian with systemd and cgroup v2, in a virtual machine with emulated CPUs. Arguments are parts of
 # scenarios' names; without, all of them run. `VM=debian13` boots Debian 13, `FND_VM_PACKAGE` names a package that is there
-# already, `FND_VM_KVM=1` uses the CPUs of the host.
+# already, `FND_VM_OLDER` one of an older version to upgrade from (else the same one, packed anew), `FND_VM_KVM=1` uses the
+# CPUs of the host.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -23,6 +24,9 @@ export FND_VM_IMAGE FND_VM_WORK FND_VM_PAYLOAD
 stage=$(mktemp -d)
 trap 'rm -rf -- "$stage"' EXIT
 cp "$package" "$stage/fnd.deb"
+if [[ -n ${FND_VM_OLDER:-} ]]; then
+    cp "$FND_VM_OLDER" "$stage/older.deb"
+fi
 cp tests/vm/guest/agent.py "$stage/"
 install -m 0755 "$(find_deno)" "$stage/deno"
 rm -f "$FND_VM_PAYLOAD"

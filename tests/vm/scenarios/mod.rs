@@ -1,5 +1,6 @@
 //! The scenarios, in the order they run: what destroys more comes later.
 
+mod doctor;
 mod faults;
 mod first_minutes;
 mod install;
@@ -30,6 +31,8 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     then("units: status line", install::status_line),
     then("units: hardening", install::hardening),
+    then("doctor: fresh", doctor::fresh),
+    then("doctor: broken", doctor::broken),
     then("first minutes: four languages", first_minutes::languages),
     then("first minutes: once by being there", first_minutes::once_by_being_there),
     then("first minutes: who may", first_minutes::who_may),

@@ -69,30 +69,48 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// An upgrade, and the way back, restart fnd and touch neither the spawner nor what runs.
+/// An upgrade, and the way back, restart fnd and touch neither the spawner nor what runs. The other version is the older
+/// package that was brought (`FND_VM_OLDER`), else the same one packed anew.
 pub(crate) fn upgrade(machine: &mut VirtualMachine) {
+    const OTHER: &str = "/var/other.deb";
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
     machine.ok("rm -f /var/lib/fnd/home/staying/go");
-    let staying = machine.queue("staying");
-    machine.wait_invocation(&staying, ".state == \"running\"");
-    // The next version: packed anew, not compressed, since the CPUs are emulated.
-    machine.ok("rm -rf /var/next && dpkg-deb -R /payload/fnd.deb /var/next && sed -i 's/^Version: .*/&+next/' /var/next/DEBIAN/control && dpkg-deb -Znone -b /var/next /var/next.deb >/dev/null");
-    let spawner = machine.main_pid("fnd-spawner.service");
-    for package in ["/var/next.deb", "/payload/fnd.deb"] {
-        let fnd = machine.main_pid("fnd.service");
-        machine.ok(&format!("dpkg --install {package}"));
-        machine.wait_restarted("fnd.service", &fnd);
-        assert_eq!(machine.main_pid("fnd-spawner.service"), spawner, "{package}");
-        machine.wait_invocation(&staying, ".state == \"running\"");
+    if machine.run(&format!("cp /payload/older.deb {OTHER}")).code != 0 {
+        // Not compressed, since the CPUs are emulated.
+        machine.ok(&format!("rm -rf /var/next && dpkg-deb -R /payload/fnd.deb /var/next && sed -i 's/^Version: .*/&+next/' /var/next/DEBIAN/control && dpkg-deb -Znone -b /var/next {OTHER} >/dev/null && rm -rf /var/next"));
     }
-    machine.ok("rm -rf /var/next /var/next.deb; touch /var/lib/fnd/home/staying/go");
-    let run = machine.wait_invocation(&staying, ".ended_at != null");
-    assert_eq!(
-        (text(&run, "reason"), run["attempts"].as_u64()),
-        ("exit-3", Some(1)),
-        "{run}"
-    );
-    machine.nothing_left();
+    // Both ways, whichever is the newer one; each time with a function that began under the version before.
+    for (from, to) in [(OTHER, "/payload/fnd.deb"), ("/payload/fnd.deb", OTHER)] {
+        // With the spawner of the version it goes on from: an upgrade leaves that running.
+        machine.ok(&format!(
+            "systemctl stop fnd.service && dpkg --install {from} && systemctl start fnd.service"
+        ));
+        machine.wait_ready("staying");
+        let staying = machine.queue("staying");
+        machine.wait_invocation(&staying, ".state == \"running\"");
+        let (fnd, spawner) = (machine.main_pid("fnd.service"), machine.main_pid("fnd-spawner.service"));
+        machine.ok(&format!("dpkg --install {to}"));
+        machine.wait_restarted("fnd.service", &fnd);
+        assert_eq!(machine.main_pid("fnd-spawner.service"), spawner, "{from} to {to}");
+        machine.wait_invocation(&staying, ".state == \"running\"");
+        machine.ok("touch /var/lib/fnd/home/staying/go");
+        let run = machine.wait_invocation(&staying, ".ended_at != null");
+        assert_eq!(
+            (text(&run, "reason"), run["attempts"].as_u64()),
+            ("exit-3", Some(1)),
+            "{from} to {to}: {run}"
+        );
+        let logs = machine.ok(&format!("fndctl logs --id {staying}"));
+        assert!(
+            logs.contains("begun") && logs.contains("done"),
+            "{from} to {to}: {logs}"
+        );
+        machine.ok("rm /var/lib/fnd/home/staying/go");
+        machine.nothing_left();
+    }
+    machine.ok(&format!(
+        "systemctl stop fnd.service && dpkg --install /payload/fnd.deb && rm {OTHER}"
+    ));
 }
 
 /// State of a newer fnd is refused and not touched; what runs is not either.
