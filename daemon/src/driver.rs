@@ -29,7 +29,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 /// Frames taken from the spawner before other sources get a turn.
 const FRAMES_PER_TURN: u32 = 256;
 
-/// How long the spawner's last answers are waited for: it has to remove directories, and fnd is to end within two seconds.
+/// How long the last answers of a spawner that ends with fnd are waited for: it has to remove directories.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What other threads tell the driver. Unbounded: each message answers something the driver asked for, so there are never
@@ -169,8 +169,8 @@ impl Daemon {
         }
     }
 
-    /// Waits until the spawner has answered everything: otherwise it would answer into a closed connection, and what it was
-    /// asked to remove last would stay.
+    /// Waits until the spawner, which ends when the connection does, has answered everything: otherwise what it was asked to
+    /// remove last would stay.
     pub(crate) async fn last_answers(&self) {
         // A connection that breaks now breaks a moment before it is closed.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.answers()).await;

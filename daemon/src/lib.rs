@@ -37,7 +37,7 @@ use fnd_core::diagnostic::Colour;
 use fnd_core::frame::Request;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use greeting::GreetingError;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,8 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         places: Arc::new(places.judged()),
     };
     let ended = supervise(cli, &places, &daemon, messages, control).await;
-    if ended.is_ok() {
+    // A spawner that stays reads what it was sent, and is told the rest by the next fnd.
+    if ended.is_ok() && child.is_some() {
         daemon.last_answers().await;
     }
     daemon.state.borrow_mut().close();
@@ -198,6 +199,7 @@ async fn supervise(
     };
     let (server, stop) = control::Server::new(listener, Rc::new(control), access);
     let scanned = daemon.scan();
+    let begun = Cell::new(false);
     let serving = async {
         // Calls made meanwhile wait in the socket: every function is known before the first is answered.
         let _ = scanned.await;
@@ -208,6 +210,7 @@ async fn supervise(
         let functions = daemon.state.borrow().functions.iter().count();
         let socket = places.run_dir.join("control.sock");
         tracing::info!("ready: {functions} functions, control socket {}", socket.display());
+        begun.set(true);
         server.run().await;
     };
     let mut serving = std::pin::pin!(serving);
@@ -219,8 +222,8 @@ async fn supervise(
     };
     systemd::stopping();
     stop.now();
-    if !served {
-        // Answers that are on their way arrive; while the first scan is not over there are none.
+    if begun.get() && !served {
+        // Answers that are on their way arrive.
         let _ = tokio::time::timeout(control::limits::STOP_TIME, serving).await;
     }
     result

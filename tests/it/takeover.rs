@@ -8,6 +8,7 @@ use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Waits for `GATE/go`, saying something before and after.
 const GATED: &str = "# /// fnd
@@ -161,6 +162,35 @@ fn a_caller_at_a_restart_is_told_where_the_answer_will_be() {
     std::fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(id).state, State::Succeeded);
     assert_eq!(fnd.result(id).json::<serde_json::Value>()["answer"], 42);
+    fnd.finish();
+}
+
+/// Contract, section 7: fnd is gone within 2 s of SIGTERM. So it waits for its ledger and its callers only: not for the end
+/// of a first scan, nor for answers of a spawner that stays.
+#[test]
+fn a_spawner_that_hangs_does_not_hold_up_a_restart() {
+    require!(root, cgroup);
+    let (mut fnd, _) = start(&[]);
+    fnd.leave(Signal::SIGTERM);
+    for n in 0..300 {
+        fnd.drop_file(&format!("f{n}.sh"), "# /// fnd\n# on_load = false\n# ///\n");
+    }
+    let mut scanning = fnd.command().spawn().expect("fnd starts");
+    wait_until("a function to be installed", PATIENCE, || {
+        let mut installed = std::fs::read_dir(fnd.path("state/versions")).unwrap();
+        installed.next().map(drop)
+    });
+    fnd.signal_spawner(Signal::SIGSTOP);
+    let start = fnd_tests::now();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(scanning.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let status = wait_until("fnd to end", PATIENCE, || scanning.try_wait().unwrap());
+    let took = start.elapsed();
+    fnd.signal_spawner(Signal::SIGCONT);
+    assert!(status.success(), "{status}");
+    // A second is what each of these waits took.
+    assert!(took < Duration::from_millis(900), "it took {took:?}");
+    fnd.launch();
+    fnd.wait_ready("f299");
     fnd.finish();
 }
 

@@ -416,15 +416,24 @@ impl Fnd {
         }
     }
 
+    /// Sends the detached spawner a signal.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn signal_spawner(&self, signal: Signal) {
+        let spawner = self.spawner.as_ref().expect("a detached spawner");
+        let pid = i32::try_from(spawner.id()).expect("a pid is a positive i32");
+        kill(Pid::from_raw(pid), signal).expect("an own child can be signalled");
+    }
+
     /// Stops the detached spawner with SIGTERM: it ends what runs.
     ///
     /// # Panics
     /// When it does not end well, or leaves something.
     #[track_caller]
     pub fn stop_spawner(&mut self) {
+        self.signal_spawner(Signal::SIGTERM);
         let mut spawner = self.spawner.take().expect("a detached spawner");
-        let pid = i32::try_from(spawner.id()).expect("a pid is a positive i32");
-        kill(Pid::from_raw(pid), Signal::SIGTERM).expect("an own child can be signalled");
         let status = wait_until("fnd-spawner to end", PATIENCE, || {
             spawner.try_wait().expect("an own child can be asked")
         });
