@@ -79,12 +79,11 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
         // Not compressed, since the CPUs are emulated.
         machine.ok(&format!("rm -rf /var/next && dpkg-deb -R /payload/fnd.deb /var/next && sed -i 's/^Version: .*/&+next/' /var/next/DEBIAN/control && dpkg-deb -Znone -b /var/next {OTHER} >/dev/null && rm -rf /var/next"));
     }
-    // Both ways, whichever is the newer one; each time with a function that began under the version before.
+    machine.ok(&format!("dpkg --install {OTHER}"));
+    // There and back, whichever is the newer one: each time with a function that began under the version before.
     for (from, to) in [(OTHER, "/payload/fnd.deb"), ("/payload/fnd.deb", OTHER)] {
         // With the spawner of the version it goes on from: an upgrade leaves that running.
-        machine.ok(&format!(
-            "systemctl stop fnd.service && dpkg --install {from} && systemctl start fnd.service"
-        ));
+        machine.ok("systemctl stop fnd.service && systemctl start fnd.service");
         machine.wait_ready("staying");
         let staying = machine.queue("staying");
         machine.wait_invocation(&staying, ".state == \"running\"");
