@@ -232,6 +232,7 @@ impl State {
         self.functions.remove(name);
         self.step(Event::Removed(name.clone()));
         self.request(&Request::Remove(name.clone()), Vec::new());
+        self.prune(name);
     }
 
     /// The directories are quiet and all of it is installed: what runs by being there may run.

@@ -1,4 +1,5 @@
-//! Keeps the number of installed versions of a function within `keep_versions`: fnd says what stays, the spawner deletes.
+//! Keeps the number of installed versions of a function within `keep_versions`, and none of one that was deleted: fnd says
+//! what stays, the spawner deletes.
 
 use crate::driver::{Asked, State};
 use crate::ledger::Command;
@@ -21,7 +22,7 @@ impl State {
             return; // the end of that looks again
         }
         let in_use = self.supervisor.versions_in_use(function);
-        let Some(stay) = self.versions.to_keep(function, self.keep_versions(), &in_use) else {
+        let Some(stay) = self.versions.to_keep(function, self.keep_versions(function), &in_use) else {
             return;
         };
         let request = Request::Prune(Prune {
@@ -37,7 +38,8 @@ impl State {
 
     /// Lets it do so for every function that has too much: at start, and when fewer are to be kept.
     pub(crate) fn prune_all(&mut self) {
-        for function in self.versions.crowded(self.keep_versions()) {
+        let functions: Vec<_> = self.versions.functions().cloned().collect();
+        for function in functions {
             self.prune(&function);
         }
     }
@@ -50,7 +52,11 @@ impl State {
         }
     }
 
-    fn keep_versions(&self) -> usize {
+    fn keep_versions(&self, function: &FunctionName) -> usize {
+        // Its file is gone: nobody asks for any version again.
+        if self.supervisor.is_scanned() && self.functions.get(function).is_none() {
+            return 0;
+        }
         usize::try_from(self.settings.settings.keep_versions).unwrap_or(usize::MAX)
     }
 }

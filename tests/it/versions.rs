@@ -54,6 +54,25 @@ fn seven_changes_leave_five_versions() {
     fnd.finish();
 }
 
+/// Nobody asks for them any more: whether the file went while fnd ran or while it did not.
+#[test]
+fn a_deleted_function_leaves_no_version() {
+    let mut fnd = Fnd::start();
+    for n in 0..2 {
+        change(&fnd, n);
+    }
+    fnd.remove("f.sh");
+    wait_installed(&fnd, &[]);
+    let versions = [change(&fnd, 0), change(&fnd, 1)];
+    wait_installed(&fnd, &versions);
+    assert_eq!(fnd.invoke("f", "").text(), "version 1\n");
+    fnd.stop();
+    fnd.remove("f.sh");
+    fnd.launch();
+    wait_installed(&fnd, &[]);
+    fnd.finish();
+}
+
 #[test]
 fn what_runs_keeps_its_version_until_it_ends() {
     let fnd = Fnd::start_with(&Setup::default().config("keep_versions = 1\n"));

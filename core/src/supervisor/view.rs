@@ -100,6 +100,12 @@ impl Supervisor {
         self.invocations.len().saturating_sub(self.workers.len())
     }
 
+    /// Says whether the first scan is over: what is not known then is not there.
+    #[must_use]
+    pub fn is_scanned(&self) -> bool {
+        self.scanned
+    }
+
     /// Says whether nothing new is accepted any more.
     #[must_use]
     pub fn is_draining(&self) -> bool {

@@ -47,11 +47,10 @@ impl Versions {
         Some(installed)
     }
 
-    /// Returns the functions that have more than `keep` versions.
-    #[must_use]
-    pub fn crowded(&self, keep: usize) -> Vec<FunctionName> {
-        let crowded = self.installed.iter().filter(|(_, installed)| installed.len() > keep);
-        crowded.map(|(function, _)| function.clone()).collect()
+    /// Returns the functions that have any version.
+    pub fn functions(&self) -> impl Iterator<Item = &FunctionName> {
+        let some = self.installed.iter().filter(|(_, installed)| !installed.is_empty());
+        some.map(|(function, _)| function)
     }
 
     /// Returns the versions of a function that stay, where others can go: the newest `keep` and those in use.
@@ -118,7 +117,9 @@ mod tests {
         assert_eq!(keep(2, &[]), Some(vec![1, 4]));
         assert_eq!(keep(2, &[version(2)]), Some(vec![2, 1, 4]));
         assert_eq!(keep(2, &[version(2), version(3)]), None);
-        assert_eq!(versions.crowded(3), std::slice::from_ref(&f));
+        assert_eq!(keep(0, &[]), Some(vec![]));
+        assert_eq!(keep(0, &[version(2)]), Some(vec![2]));
+        assert_eq!(versions.functions().collect::<Vec<_>>(), [&f]);
     }
 
     #[test]
