@@ -119,8 +119,8 @@ pub struct FunctionMore {
     pub manifest: serde_json::Value,
     /// Interpreter, real path.
     pub interpreter: String,
-    /// Uid it runs as.
-    pub uid: u32,
+    /// Uid it runs as; null where no version was ever installed.
+    pub uid: Option<u32>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<serde_json::Value>,
 }

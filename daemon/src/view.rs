@@ -82,7 +82,7 @@ impl State {
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
             manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
             interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
-            uid: serving.map_or(0, |serving| serving.uid),
+            uid: serving.map(|serving| serving.uid),
             diagnostics: function
                 .diagnostics
                 .iter()

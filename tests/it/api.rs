@@ -218,6 +218,28 @@ fn reload_waits_and_says_what_is_wrong() {
     fnd.finish();
 }
 
+/// One that was never installed runs as nobody yet, not as root.
+#[test]
+fn a_function_without_a_version_has_no_user() {
+    let fnd = Fnd::start();
+    fnd.drop_file("bad.sh", "# /// fnd\n# retires = 3\n# ///\n");
+    fnd.drop_file("good.sh", "# /// fnd\n# on_load = false\n# ///\n");
+    fnd.wait_ready("good");
+    let _ = fnd.wait_function("bad", "to be known", |function| function.error.is_some());
+    let uid = |name: &str| {
+        let answer = fnd.client().get(&format!("/v1/functions/{name}"));
+        answer.json::<serde_json::Value>()["uid"].clone()
+    };
+    assert_eq!(uid("bad"), serde_json::Value::Null);
+    assert!(uid("good").is_u64());
+    let shown = fnd.ctl(&["show", "bad"]).expect_code(0).out();
+    assert!(
+        shown.lines().any(|line| line.split_whitespace().eq(["uid", "-"])),
+        "{shown}"
+    );
+    fnd.finish();
+}
+
 #[test]
 fn drain_finishes_and_accepts_nothing_new() {
     let mut fnd = Fnd::start();

@@ -61,7 +61,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         ),
         (
             "uid",
-            or_dash(status.version.map(|_| detail.more.uid.to_string()).unwrap_or_default()),
+            or_dash(detail.more.uid.map(|uid| uid.to_string()).unwrap_or_default()),
         ),
         (
             "runs",

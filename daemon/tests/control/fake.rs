@@ -238,7 +238,7 @@ impl Backend for Fake {
                 source: format!("/etc/fnd/functions/{function}.py"),
                 manifest: serde_json::json!({"limits": {"memory": "256M"}}),
                 interpreter: "/usr/bin/python3.11".to_owned(),
-                uid: 70_001,
+                uid: Some(70_001),
                 diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
             },
         })
