@@ -42,16 +42,10 @@ pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) 
     Problem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
-/// Says whether a file or directory can be changed by its owner alone, or is a sticky directory of root's.
-pub fn secure(meta: &Metadata) -> bool {
-    trust::secure(meta.mode(), meta.is_dir(), meta.uid())
-}
-
 /// Returns the first of a file or directory (a real path) and those above that somebody besides these owners can write.
 pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
-    dir.ancestors()
-        .find(|above| !fs::metadata(above).is_ok_and(|meta| secure(&meta) && owners.contains(&meta.uid())))
-        .map(Path::to_owned)
+    let fine = |meta: Metadata| trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid());
+    dir.ancestors().find(|above| !fs::metadata(above).is_ok_and(fine)).map(Path::to_owned)
 }
 
 /// Returns as whom a plan runs (absent: as the spawner itself, which is not root) and the user name to tell it.

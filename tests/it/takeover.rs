@@ -53,6 +53,7 @@ fn what_runs_goes_on_over_restart_and_crash_with_all_its_output() {
             (lines(&fnd, id).len() == 2).then_some(())
         });
         fnd.replace(signal);
+        assert!(!fnd.log().contains("connection with fnd ended"), "{}", fnd.log());
         assert_eq!(fnd.invocation(id).state, State::Running, "{signal}");
         assert_eq!(fnd.function("gated").unwrap().state.as_str(), "running");
         std::fs::write(gate.join("go"), "").unwrap();

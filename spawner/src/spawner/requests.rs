@@ -27,7 +27,10 @@ impl Spawner {
 
     pub(super) fn disconnect(&mut self, why: &io::Error) {
         if let Some(connection) = self.connection.take() {
-            crate::log!("the connection with fnd ended: {why}");
+            // Closed: fnd has ended, and has said so itself.
+            if why.kind() != io::ErrorKind::UnexpectedEof {
+                crate::log!("the connection with fnd ended: {why}");
+            }
             self.poller.remove(&connection);
             self.hello = None;
             self.disown();
