@@ -17,7 +17,7 @@ code_lines() {
 }
 lines=$(code_lines)
 # A ceiling that only comes down; ARCHITECTURE.md says why it is not 3,000.
-ceiling=3679
+ceiling=3678
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')
