@@ -14,8 +14,11 @@ pub const PACKET_MAX: usize = 32 * 1024;
 pub const FRAME_MAX: usize = 16 << 20;
 /// Oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
-/// Newest protocol this build speaks.
-pub const PROTOCOL_MAX: u16 = 1;
+/// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and says of their workers
+/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; all else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_HANDLERS;
+/// The protocol from which on functions of mode `handler` can be started.
+pub const PROTOCOL_HANDLERS: u16 = 2;
 /// Largest [`Spawn::note`], bytes.
 pub const NOTE_MAX: usize = 4 * 1024;
 /// Most descriptors beside one frame.
@@ -78,8 +81,8 @@ wire_structs! {
 wire_enum! {
     /// What fnd asks of the spawner.
     pub enum Request {
-        /// Answered by [`Reply::Welcome`], then one [`Reply::Held`] for each worker of an earlier connection whose exit was not
-        /// acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. It waits until no start is
+        /// Answered by [`Reply::Welcome`], then one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier
+        /// connection whose exit was not acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. It waits until no start is
         /// under way.
         1 = Hello(Hello),
         /// Reads configuration and runtimes again: [`Reply::Settings`].
@@ -88,7 +91,7 @@ wire_enum! {
         3 = Install(Install),
         /// Forgets a function and ends its launcher when nothing of it runs: [`Reply::Done`].
         4 = Remove(FunctionName),
-        /// Answered by [`Reply::Spawned`] or [`Reply::SpawnFailed`], later [`Reply::Exited`].
+        /// Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`] or [`Reply::SpawnFailed`], later [`Reply::Exited`].
         5 = Spawn(Spawn),
         /// SIGTERM to every process of the worker: [`Reply::Done`]. One that is gone is no error.
         6 = Term(WorkerId),
@@ -327,6 +330,11 @@ wire_enum! {
         7 = Exited(Exited),
         /// A worker of an earlier connection.
         10 = Held(Held),
+        /// To Spawn, for a function of mode `handler`; last of its descriptors, behind those of [`Spawned`], is fnd's end of the
+        /// worker protocol's socket.
+        11 = SpawnedWithChannel(Spawned),
+        /// A worker of an earlier connection that has such a socket: its other copy is last of the descriptors.
+        12 = HeldWithChannel(Held),
         /// Done.
         8 = Done,
         /// The request can't be carried out: why.
@@ -392,6 +400,23 @@ mod tests {
             assert!(others.iter().all(|packet| partial.add(packet) == Ok(None)));
             assert_eq!(partial.add(last), Ok(Some(frame)));
         }
+    }
+
+    /// A spawner of protocol 1 may meet an fnd of protocol 2, and the other way round.
+    #[test]
+    fn what_protocol_1_says_of_a_start_is_unchanged() {
+        let spawned = Spawned {
+            worker: WorkerId(3),
+            pid: 7,
+            stdout: true,
+            stderr: true,
+            result: true,
+            kill: false,
+        };
+        let flat = [&[5][..], &3_u64.to_le_bytes(), &7_u32.to_le_bytes(), &[1, 1, 1, 0]].concat();
+        assert_eq!(Reply::Spawned(spawned.clone()).to_wire(), flat);
+        let with = Reply::SpawnedWithChannel(spawned).to_wire();
+        assert_eq!((with.first(), with.get(1..)), (Some(&11), flat.get(1..)));
     }
 
     #[test]

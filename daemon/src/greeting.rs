@@ -3,7 +3,7 @@
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
 use fnd_core::diagnostic::{Colour, Severity};
-use fnd_core::frame::{Exited, Held, Hello, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Welcome};
+use fnd_core::frame::{Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Welcome};
 use fnd_core::judge::SettingsDocument;
 use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
@@ -51,7 +51,16 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
     loop {
         let Incoming { reply, descriptors, .. } = connection.next().await?;
         match reply {
-            Reply::Welcome(greeted) => welcome = Some(greeted),
+            Reply::Welcome(greeted) => {
+                if greeted.protocol < PROTOCOL_HANDLERS {
+                    let version = &greeted.version;
+                    tracing::warn!(
+                        "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
+                         until it is restarted (`systemctl restart fnd-spawner`)"
+                    );
+                }
+                welcome = Some(greeted);
+            }
             Reply::Settings(read) => {
                 let problems: Vec<String> = read
                     .problems
@@ -71,11 +80,15 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                 });
             }
             Reply::Failed(message) => return Err(GreetingError::Refused(message)),
-            Reply::Held(worker) => held.push((worker, descriptors)),
+            Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
             Reply::Exited(exited) => exits.push(exited),
             // To something the fnd before this one had asked.
             Reply::Done => {}
-            Reply::Installed(_) | Reply::Refused(_) | Reply::Spawned(_) | Reply::SpawnFailed(_) => {
+            Reply::Installed(_)
+            | Reply::Refused(_)
+            | Reply::Spawned(_)
+            | Reply::SpawnedWithChannel(_)
+            | Reply::SpawnFailed(_) => {
                 return Err(GreetingError::Refused("it answered what was not asked".into()));
             }
         }

@@ -29,7 +29,9 @@ impl State {
         match reply {
             Reply::Installed(installed) => self.installed(request, installed),
             Reply::Refused(refused) => self.refused(request, refused),
-            Reply::Spawned(spawned) => self.spawned(request, &spawned, descriptors.into_iter()),
+            Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
+                self.spawned(request, &spawned, descriptors.into_iter());
+            }
             Reply::SpawnFailed(failed) => {
                 self.asked.remove(&request);
                 self.step(Event::SpawnFailed {
@@ -50,7 +52,9 @@ impl State {
                 }
             }
             // Only an answer to Hello, which was sent once, before the driver began.
-            Reply::Welcome(_) | Reply::Held(_) => tracing::error!("fnd-spawner greeted twice"),
+            Reply::Welcome(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
+                tracing::error!("fnd-spawner greeted twice");
+            }
         }
     }
 
