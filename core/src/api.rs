@@ -109,9 +109,9 @@ impl<'de> Deserialize<'de> for FunctionDetail {
 /// What [`FunctionDetail`] adds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FunctionMore {
-    /// `script`, and why: `no handler found`.
+    /// `script` or `handler`.
     pub mode: String,
-    /// Why this mode.
+    /// Why this mode: "no handler found in the code", "`def handler` at line 3".
     pub mode_reason: String,
     /// The code file or directory.
     pub source: String,

@@ -208,6 +208,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("no-entry", "It is not clear which file of the directory is run."),
     ("no-function", "No rule makes the file a function."),
     ("no-runtime", "Nothing says which runtime runs the file."),
+    ("no-handlers", "The runtime's description has no `[phases.handle]`."),
     ("no-env-file", "The `env_file` is not there."),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (

@@ -7,11 +7,13 @@ use crate::ids::FunctionName;
 use crate::wire::{Bytes, wire_enum, wire_structs};
 
 wire_enum! {
-    /// How a function is run (contract, section 2). Modes that need workers come with the worker protocol.
-    #[derive(Copy)]
+    /// How a function is run (contract, section 2).
     pub enum RunMode {
         /// One process per attempt.
         0 = Script,
+        /// A worker that speaks the worker protocol on descriptor 3 (`runtimes/PROTOCOL.md`). Holds the absolute path of the
+        /// runtime's shim, which the function's user has to be able to read; empty where the program itself speaks it.
+        1 = Handler(String),
     }
 }
 
@@ -31,8 +33,8 @@ wire_structs! {
         /// The text.
         pub text: String,
         /// Whether `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}` `{credentials}` `{bindings}` in it are replaced by
-        /// paths, `{user}` and `{zone}` by the user's and the time zone's name. True only for what [`ALWAYS`] and a runtime's
-        /// `runtime.toml` say, never for what a manifest says.
+        /// paths, `{shim}` by that of [`RunMode::Handler`], `{user}` and `{zone}` by the user's and the time zone's name. True
+        /// only for what [`ALWAYS`] and a runtime's `runtime.toml` say, never for what a manifest says.
         pub template: bool,
     }
 
@@ -179,6 +181,16 @@ pub const ALWAYS: [(&str, &str); 14] = [
     ("SERVICE_BINDING_ROOT", "{bindings}"),
     ("FND_RESULT", "{result}"),
     ("SCRIPT", "{entry}"),
+];
+
+/// Variables a handler's worker has beside those, with the names and meanings of Kubeless (`runtimes/PROTOCOL.md`).
+pub const HANDLER_VARIABLES: [&str; 6] = [
+    "MOD_NAME",
+    "FUNC_HANDLER",
+    "FUNC_TIMEOUT",
+    "FUNC_RUNTIME",
+    "FUNC_MEMORY_LIMIT",
+    "FUNC_PORT",
 ];
 
 /// Largest answer of the judge: what it says goes on to fnd in a frame that holds a little more.

@@ -56,7 +56,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                     let version = &greeted.version;
                     tracing::warn!(
                         "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
-                         until it is restarted (`systemctl restart fnd-spawner`)"
+                         until it is started again (`systemctl stop fnd && systemctl start fnd`)"
                     );
                 }
                 welcome = Some(greeted);

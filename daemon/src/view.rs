@@ -77,7 +77,9 @@ impl State {
         let candidate = &function.candidate;
         let root = self.welcome.functions_dirs.get(usize::from(candidate.directory));
         let more = FunctionMore {
-            mode: serving.map(|_| "script".to_owned()).unwrap_or_default(),
+            mode: serving
+                .map(|serving| serving.manifest.mode.as_str().to_owned())
+                .unwrap_or_default(),
             mode_reason: serving.map(|serving| serving.mode_reason.clone()).unwrap_or_default(),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
             manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),

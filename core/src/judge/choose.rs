@@ -73,7 +73,7 @@ impl Judge {
             );
             return None;
         }
-        let executes_itself = runtime.run.first().is_some_and(|first| first == "{entry}");
+        let executes_itself = runtime.run.command.first().is_some_and(|first| first == "{entry}");
         let mut choice = Choice {
             runtime,
             interpreters: if executes_itself {

@@ -2,9 +2,10 @@
 
 use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
-use crate::manifest::Manifest;
 use crate::manifest::resolve::Report;
-use crate::plan::{ALWAYS, Text};
+use crate::manifest::{Manifest, Mode};
+use crate::plan::{ALWAYS, HANDLER_VARIABLES, Text};
+use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
@@ -56,16 +57,22 @@ fn template(text: &str) -> Text {
 }
 
 /// Returns the command line behind the interpreter, or behind the entry where there is none.
-pub(super) fn arguments(choice: &Choice<'_>, manifest: &Manifest, file: &str, report: &mut Report<'_>) -> Vec<Text> {
+pub(super) fn arguments(
+    choice: &Choice<'_>,
+    phase: &Phase,
+    manifest: &Manifest,
+    file: &str,
+    report: &mut Report<'_>,
+) -> Vec<Text> {
     let mut result = Vec::new();
-    for item in choice.runtime.run.iter().skip(1) {
+    for item in phase.command.iter().skip(1) {
         match item.as_str() {
             "{interpreter_args}" => {
-                result.extend(flags(choice, file, report).iter().map(|flag| plain(flag)));
+                result.extend(flags(choice, phase, file, report).iter().map(|flag| plain(flag)));
                 result.extend(manifest.interpreter_args.iter().map(|argument| plain(argument)));
             }
             "{args}" => result.extend(manifest.args.iter().map(|argument| plain(argument))),
-            "{permissions}" => result.extend(permissions(choice, manifest)),
+            "{permissions}" => result.extend(permissions(choice, phase, manifest)),
             other => result.push(template(other)),
         }
     }
@@ -74,8 +81,8 @@ pub(super) fn arguments(choice: &Choice<'_>, manifest: &Manifest, file: &str, re
 
 /// Returns the flags of the `#!` line, without what the command line has anyway. A program cannot grant itself
 /// permissions: those of the line are left out and named in a warning.
-fn flags(choice: &Choice<'_>, file: &str, report: &mut Report<'_>) -> Vec<String> {
-    let command = &choice.runtime.run;
+fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>) -> Vec<String> {
+    let command = &phase.command;
     let mut flags = choice.flags.clone();
     flags.retain(|flag| !command.contains(flag));
     if choice.runtime.permissions.is_none() {
@@ -115,15 +122,17 @@ fn manifest_word(flag: &str) -> bool {
 
 /// Returns `--allow-...` flags: what the runtime always grants, the names of given variables, what the manifest adds. A
 /// permission without limits replaces its list, because deno takes the narrower of the two.
-fn permissions(choice: &Choice<'_>, manifest: &Manifest) -> Vec<Text> {
+fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
     let Some(granted) = &choice.runtime.permissions else {
         return Vec::new();
     };
     let unlimited = |name: &str| manifest.permissions.iter().any(|permission| permission == name);
     let mut result = Vec::new();
     if !unlimited("env") {
-        let runtime = choice.runtime.environment.iter().map(|(name, _)| name.as_str());
+        let runtime = phase.environment.iter().map(|(name, _)| name.as_str());
+        let handler = (manifest.mode == Mode::Handler).then_some(HANDLER_VARIABLES);
         let own = runtime
+            .chain(handler.into_iter().flatten())
             .chain(manifest.env.keys().map(String::as_str))
             .filter(|name| !GIVEN.contains(name));
         let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
@@ -156,22 +165,48 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
     }
 }
 
-/// Returns the environment: what is always set, then runtime and manifest; a later one of a name wins.
-pub(super) fn environment(choice: &Choice<'_>, manifest: &Manifest) -> Vec<(String, Text)> {
+/// Returns the environment: what is always set, then runtime, manifest and Kubeless's; a later one of a name wins.
+pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<(String, Text)> {
     let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
-    let runtime = choice
-        .runtime
+    let runtime = phase
         .environment
         .iter()
         .map(|(name, value)| (name.clone(), template(value)));
     let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
     let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
+    let handler = (manifest.mode == Mode::Handler).then(|| handler_values(choice, manifest));
+    let handler = handler
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.to_owned(), plain(&value)));
     let mut result: Vec<(String, Text)> = Vec::new();
-    for (name, text) in always.into_iter().chain(runtime).chain(arguments).chain(own) {
+    let all = always.into_iter().chain(runtime).chain(arguments).chain(own);
+    for (name, text) in all.chain(handler) {
         match result.iter_mut().find(|(found, _)| *found == name) {
             Some((_, found)) => *found = text,
             None => result.push((name, text)),
         }
     }
     result
+}
+
+/// Returns [`HANDLER_VARIABLES`] with their values.
+fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Item = (&'static str, String)> {
+    let file = manifest.entry.rsplit('/').next().unwrap_or(&manifest.entry);
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    // Without `handler` the shim looks for the function.
+    let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
+    let (module, function) = named.unwrap_or((stem, ""));
+    let version = choice.version.as_deref().unwrap_or_default();
+    let values = [
+        module.to_owned(),
+        function.to_owned(),
+        // Seconds, as Kubeless says them; no limit is 0.
+        manifest.limits.timeout.unwrap_or_default().as_secs_f64().to_string(),
+        format!("{}{version}", manifest.runtime),
+        manifest.limits.memory.to_string(),
+        // Nobody listens there; what reads it expects a number.
+        "8080".to_owned(),
+    ];
+    HANDLER_VARIABLES.into_iter().zip(values)
 }

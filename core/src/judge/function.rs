@@ -7,10 +7,10 @@ use crate::manifest::detect::{self, Handler};
 use crate::manifest::keys::SCHEMA;
 use crate::manifest::resolve::{Report, Subject, manifest};
 use crate::manifest::{Manifest, Mode, env_file, inline};
-use crate::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, User};
+use crate::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use crate::schema::read::{list, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, find};
+use crate::schema::tree::Table;
 use crate::settings::resolve::unknown_size;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,7 +121,8 @@ impl Judge {
         };
         let env_file = self.env_file(function, own, report);
         let choice = self.choose(own, &file, report)?;
-        let mode_reason = self.mode(own, &choice, &file, report)?;
+        let (mode, mode_reason) = self.mode(own, &choice, &file, report)?;
+        let phase = choice.runtime.phase(mode)?;
         let trusted = function.files.iter().all(|file| file.trusted)
             && function.manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         let name = if function.directory {
@@ -130,15 +131,16 @@ impl Judge {
             base_name(&entry.path).to_owned()
         };
         let subject = Subject {
-            mode: Mode::Script,
+            mode,
             runtime: choice.runtime,
             entry: name,
             env_file,
             trusted,
         };
         let manifest = manifest(own, &self.configuration, subject, report);
-        let argv = command::arguments(&choice, &manifest, &file.path, report);
-        let plan = plan(function, &choice, &manifest, argv);
+        let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
+        let environment = command::environment(&choice, phase, &manifest);
+        let plan = plan(function, &choice, &manifest, (argv, environment));
         Some(Decided {
             mode_reason,
             version: choice.version,
@@ -180,16 +182,24 @@ impl Judge {
             return found;
         }
         let claims = crate::manifest::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
+        // The module of `handler` names the file, as it does for Kubeless.
+        let handler = own.get("handler").map(|node| node.value.text());
+        let module = handler.as_deref().and_then(handler_parts).map(|(module, _)| module);
         let candidates: Vec<&JudgedFile> = function
             .files
             .iter()
-            .filter(|file| is_candidate(&file.path) && (claims.split(&file.path).is_some() || file.mode & 0o111 != 0))
+            .filter(|file| {
+                is_candidate(&file.path, module) && (claims.split(&file.path).is_some() || file.mode & 0o111 != 0)
+            })
             .collect();
         match candidates.as_slice() {
             [one] => Some(one),
             [] => {
-                let message =
-                    "no file to run: expected one of `main.*`, `handler.*`, `index.*` of a known suffix, or executable";
+                let expected = match module {
+                    Some(module) => format!("`{module}.*`, the module of `handler`,"),
+                    None => "one of `main.*`, `handler.*`, `index.*`".to_owned(),
+                };
+                let message = format!("no file to run: expected {expected} of a known suffix, or executable");
                 let problem = Diagnostic::error("no-entry", message).with_help("name the file with `entry = \"...\"`");
                 problems.push(match source {
                     Some(source) => problem.in_file(&source.file),
@@ -248,38 +258,83 @@ impl Judge {
         })
     }
 
-    /// Returns why it is run as a script; a handler is refused for now.
-    fn mode(&self, own: &Table, choice: &Choice<'_>, file: &JudgedFile, report: &mut Report<'_>) -> Option<String> {
-        let written = find(own, "mode").or_else(|| self.configuration.defaults.get("mode"));
-        if written.is_some_and(|node| node.value.text() == "script") {
-            return Some("the manifest says so".to_owned());
+    /// Returns how it is run and why; nothing where it cannot be run that way.
+    fn mode(
+        &self,
+        own: &Table,
+        choice: &Choice<'_>,
+        file: &JudgedFile,
+        report: &mut Report<'_>,
+    ) -> Option<(Mode, String)> {
+        let written = |key: &str| own.get(key).or_else(|| self.configuration.defaults.get(key));
+        let mode = written("mode").filter(|node| node.value.text() != "auto");
+        let named = written("handler");
+        if let Some(node) = named.filter(|node| handler_parts(&node.value.text()).is_none()) {
+            let message = format!("`handler`: expected module.function, found `{}`", node.value.text());
+            let help = "name the file without its suffix and the function in it, with one dot: `main.handler`";
+            report.add(Some(&node.at), Diagnostic::error("bad-value", message).with_help(help));
         }
-        match detect::handler(&choice.runtime.summary.id, &file.bytes.0) {
-            None => Some("no handler found in the code".to_owned()),
-            Some(Handler { line, what, http }) => {
-                let kind = if http { "programs that serve HTTP" } else { "handlers" };
-                let message = format!("not supported yet: {kind} (found `{what}` at line {line})");
-                let text = String::from_utf8_lossy(&file.bytes.0);
-                let source = Source::of_lines(
-                    &file.path,
-                    text.split_inclusive('\n')
-                        .zip(1..)
-                        .map(|(line, number)| (number, "", line)),
-                );
-                let start: usize = text
-                    .split_inclusive('\n')
-                    .take(usize::try_from(line.saturating_sub(1)).unwrap_or(0))
-                    .map(str::len)
-                    .sum();
-                let end = start + source.line_text(start).trim_end().len();
-                let problem = Diagnostic::error("not-supported-yet", message).at(&source, start..end);
-                report
-                    .problems
-                    .push(problem.with_help("set `mode = \"script\"` to run it as a script"));
-                None
+        if let Some(mode) = mode {
+            let says_so = "the manifest says so".to_owned();
+            if mode.value.text() == "handler" {
+                let place = |problem| report.add(Some(&mode.at), problem);
+                return self.handler(choice, says_so, place);
             }
+            if let Some(node) = named {
+                let message = "`handler` does nothing with `mode = \"script\"`: the whole file is run";
+                let help = "take one of the two out";
+                report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            }
+            return Some((Mode::Script, says_so));
         }
+        if let Some(node) = named {
+            let reason = format!("the manifest names `{}`", node.value.text());
+            return self.handler(choice, reason, |problem| report.add(Some(&node.at), problem));
+        }
+        let Some(Handler { line, what, http }) = detect::handler(&choice.runtime.summary.id, &file.bytes.0) else {
+            return Some((Mode::Script, "no handler found in the code".to_owned()));
+        };
+        if http {
+            let message = format!("not supported yet: programs that serve HTTP (found `{what}` at line {line})");
+            let problem = Diagnostic::error("not-supported-yet", message).with_help(AS_SCRIPT);
+            report.problems.push(at_line(problem, file, line));
+            return None;
+        }
+        self.handler(choice, format!("`{what}` at line {line}"), |problem| {
+            report.problems.push(at_line(problem, file, line));
+        })
     }
+
+    /// Returns that it is a handler and why, or places what is in the way.
+    fn handler(&self, choice: &Choice<'_>, reason: String, place: impl FnOnce(Diagnostic)) -> Option<(Mode, String)> {
+        if choice.runtime.handle.is_some() {
+            return Some((Mode::Handler, reason));
+        }
+        let id = &choice.runtime.summary.id;
+        let able = self.runtimes.iter().filter(|runtime| runtime.handle.is_some());
+        let able: Vec<&str> = able.map(|runtime| runtime.summary.id.as_str()).collect();
+        let known = if able.is_empty() {
+            "no runtime here has any".to_owned()
+        } else {
+            format!("runtimes that have them: {}", list(&able))
+        };
+        let message = format!("runtime `{id}` has no handlers ({reason})");
+        place(Diagnostic::error("no-handlers", message).with_help(format!("{known}; {AS_SCRIPT}")));
+        None
+    }
+}
+
+const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";
+
+/// Puts a problem at a line of the code.
+fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {
+    let text = String::from_utf8_lossy(&file.bytes.0);
+    let lines = || text.split_inclusive('\n');
+    let source = Source::of_lines(&file.path, lines().zip(1..).map(|(line, number)| (number, "", line)));
+    let before = usize::try_from(line.saturating_sub(1)).unwrap_or(0);
+    let start: usize = lines().take(before).map(str::len).sum();
+    let end = start + source.line_text(start).trim_end().len();
+    problem.at(&source, start..end)
 }
 
 struct Decided {
@@ -289,10 +344,23 @@ struct Decided {
     plan: Plan,
 }
 
-/// Says whether a file is run without being named: `main.*`, `handler.*`, `index.*` at the top of the directory.
-fn is_candidate(path: &str) -> bool {
+/// Says whether a file is run without being named: the module's, else `main.*`, `handler.*`, `index.*`, at the top of the
+/// directory.
+fn is_candidate(path: &str, module: Option<&str>) -> bool {
     let stem = path.split('.').next().unwrap_or_default();
-    ["main", "handler", "index"].contains(&stem)
+    module.map_or_else(|| ["main", "handler", "index"].contains(&stem), |module| module == stem)
+}
+
+/// Returns module and function of `handler = "module.function"`; nothing where it is not of this form.
+fn handler_parts(handler: &str) -> Option<(&str, &str)> {
+    let name = |text: &str, more: &[u8]| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || more.contains(&b))
+    };
+    let (module, function) = handler.split_once('.')?;
+    (name(module, b"-") && name(function, b"$")).then_some((module, function))
 }
 
 fn base_name(path: &str) -> &str {
@@ -315,20 +383,24 @@ fn keep<T>(found: Result<T, Box<Diagnostic>>, problems: &mut Vec<Diagnostic>) ->
     found.map_err(|problem| problems.push(*problem)).ok()
 }
 
-fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, argv: Vec<crate::plan::Text>) -> Plan {
+/// Command line and environment.
+type Lines = (Vec<Text>, Vec<(String, Text)>);
+
+fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (argv, environment): Lines) -> Plan {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let limits = &manifest.limits;
     Plan {
         function: function.name.clone(),
         mode: match manifest.mode {
             Mode::Script => RunMode::Script,
+            Mode::Handler => RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default()),
         },
         runtime: manifest.runtime.clone(),
         interpreters: choice.interpreters.clone(),
         asked_interpreters: u32::try_from(choice.asked).unwrap_or(u32::MAX),
         interpreter_help: command::interpreter_help(choice),
         argv,
-        environment: command::environment(choice, manifest),
+        environment,
         entry: manifest.entry.clone(),
         unix_text: choice.unix_text,
         user: manifest.sandbox.user.clone().map_or(User::Own, User::Named),

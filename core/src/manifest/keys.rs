@@ -83,7 +83,7 @@ pub const MANIFEST: &[Key] = &[
         "handler",
         Text(Form::Some),
         "\"main.handler\"",
-        "The function that is called, as module.function.",
+        "The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code.",
     ),
     optional("args", TEXTS, "[\"-i\", \"test.txt\"]", "Arguments of the script."),
     optional(
@@ -151,7 +151,7 @@ pub const MANIFEST: &[Key] = &[
     table(
         "poll",
         Table(POLL),
-        "What follows exit 99 (execute again). Without this table scripts never poll and exit 99 is an error.",
+        "What follows exit 99 and ExecuteAgainException (execute again). Without this table scripts never poll and exit 99 is an error; handlers have these defaults.",
     ),
     table("pool", Table(POOL), "Its processes."),
     table("queue", Table(QUEUE), "What waits when all processes are busy."),

@@ -9,6 +9,7 @@ pub mod forms;
 pub mod inline;
 pub mod keys;
 pub mod listing;
+mod pool;
 pub mod resolve;
 
 use crate::units;
@@ -22,6 +23,19 @@ use std::time::Duration;
 pub enum Mode {
     /// One process per attempt.
     Script,
+    /// Workers that load the code once and answer invocations.
+    Handler,
+}
+
+impl Mode {
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Script => "script",
+            Self::Handler => "handler",
+        }
+    }
 }
 
 /// A function's manifest with every key resolved. Durations and sizes are serialized as a manifest writes them
@@ -42,7 +56,9 @@ pub struct Manifest {
     pub runtime: String,
     /// The file that is run, relative to the code directory.
     pub entry: String,
-    /// Arguments of the script.
+    /// The function that is called, as module.function; absent: the shim finds it.
+    pub handler: Option<String>,
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Arguments of its interpreter.
     pub interpreter_args: Vec<String>,
@@ -60,7 +76,7 @@ pub struct Manifest {
     pub limits: Limits,
     /// `[retry]`.
     pub retry: Retry,
-    /// `[poll]`; absent: exit 99 is an ordinary error.
+    /// `[poll]`; absent: exit 99 is an ordinary error. Handlers have it always.
     pub poll: Option<Poll>,
     /// `[pool]`.
     pub pool: Pool,
@@ -203,11 +219,40 @@ pub struct Poll {
     pub until: Duration,
 }
 
-/// `[pool]`.
+/// `[pool]`. All but `max` concerns handlers only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Processes at once; the default is 1 for scripts that run on load, else 4.
+    /// Workers started ahead and kept, at most `max`.
+    pub min: u32,
+    /// Processes at once, of handlers at most `fit`; the default is 1 for scripts that run on load, else 4.
     pub max: u32,
+    /// Invocations at once in one worker.
+    pub concurrency: u32,
+    /// How long an idle worker stays, down to `min`; absent: for good.
+    #[serde(with = "units::text::duration_or_none")]
+    pub idle: Option<Duration>,
+    /// Invocations after which a worker is replaced; 0: no limit.
+    pub max_invocations: u32,
+    /// Age at which a worker is replaced; absent: none.
+    #[serde(with = "units::text::duration_or_none")]
+    pub max_age: Option<Duration>,
+    /// What invocations share.
+    pub isolation: Isolation,
+    /// Fresh workers kept ready for [`Isolation::Invocation`], at most `fit`.
+    pub spare: u32,
+    /// How many workers `limits.memory` can hold, by what the runtime needs at least; 1 or more. Busy, idle and spare ones
+    /// together are never more.
+    pub fit: u32,
+}
+
+/// What invocations share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// A worker, with what the code keeps in it.
+    Worker,
+    /// Nothing: each gets a process no other has seen.
+    Invocation,
 }
 
 /// `[queue]`.

@@ -1,8 +1,10 @@
 //! From checked tables to a [`Manifest`]: defaults, size, own keys, and what is impossible together.
 
 use super::keys::{LIMITS, MANIFEST, RETRY_ON};
-use super::{Backoff, Jitter, Limits, Manifest, Mode, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn, Sandbox};
+use super::pool::pool;
+use super::{Backoff, Jitter, Limits, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox};
 use crate::diagnostic::Diagnostic;
+use crate::plan::HANDLER_VARIABLES;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
 use crate::schema::source::Source;
@@ -66,10 +68,12 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     };
     let limits = limits(pick, own, subject.runtime, report);
     let retry = retry(pick, report);
-    let poll = pick.written("poll").map(|_| poll(pick, report));
-    let mut env = subject.env_file;
+    let polls = subject.mode == Mode::Handler || pick.written("poll").is_some();
+    let poll = polls.then(|| poll(pick, report));
+    let pool = pool(pick, own, (&subject, on_load, limits.memory), report);
+    let mut env = subject.env_file.clone();
     env.extend(pick.text_map("env"));
-    check_environment(pick, &env, report);
+    check_environment(pick, subject.mode, &env, report);
     let sandbox = sandbox(pick, configuration, subject.trusted, report);
     Manifest {
         enabled: pick.truth("enabled"),
@@ -79,6 +83,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         labels: pick.text_map("labels"),
         runtime: subject.runtime.summary.id.clone(),
         entry: subject.entry,
+        handler: pick.text_if("handler"),
         args: pick.texts("args"),
         interpreter_args: pick.texts("interpreter_args"),
         data: pick.json_if("data"),
@@ -89,14 +94,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         limits,
         retry,
         poll,
-        pool: Pool {
-            // Work done once per content, or at times, is not to be done several times at once unless asked for.
-            max: if pick.written("pool.max").is_none() && on_load {
-                1
-            } else {
-                pick.small("pool.max")
-            },
-        },
+        pool,
         queue: Queue {
             max: pick.small("queue.max"),
             overlap: overlap(&pick.text("queue.overlap")),
@@ -336,11 +334,10 @@ const RESERVED: [&str; 13] = [
     "SERVICE_BINDING_ROOT",
 ];
 
-fn check_environment(pick: Pick<'_>, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
-    for name in env
-        .keys()
-        .filter(|name| name.starts_with("FND_") || RESERVED.contains(&name.as_str()))
-    {
+fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
+    let handler = |name: &str| mode == Mode::Handler && HANDLER_VARIABLES.contains(&name);
+    let reserved = |name: &&String| name.starts_with("FND_") || RESERVED.contains(&name.as_str()) || handler(name);
+    for name in env.keys().filter(reserved) {
         let node = pick
             .written(&format!("env.{name}"))
             .or_else(|| pick.written("env_file"));

@@ -3,6 +3,7 @@
 pub mod read;
 pub mod shebang;
 
+use crate::manifest::Mode;
 use crate::settings::RuntimeSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,12 +43,14 @@ pub struct Runtime {
     pub interpreters: Vec<String>,
     /// Base names a `#!` line may use for it, `python3`; digits and dots may follow.
     pub names: Vec<String>,
-    /// Command line of an attempt; the first item is `{interpreter}` or `{entry}`.
-    pub run: Vec<String>,
+    /// An attempt of a script.
+    pub run: Phase,
+    /// A worker of a handler; absent: it has no handlers.
+    pub handle: Option<Phase>,
+    /// The program that serves handlers, as its `runtime.toml` is found; absent: the entry speaks the worker protocol itself.
+    pub shim: Option<String>,
     /// Command that tells the version, `{interpreter}` in it; empty where there is none.
     pub probe: Vec<String>,
-    /// Environment of an attempt, templates allowed.
-    pub environment: Vec<(String, String)>,
     /// What it always grants, where it knows permissions: word behind `--allow-`, then templates.
     pub permissions: Option<BTreeMap<String, Vec<String>>>,
     /// Whether byte-order marks and carriage returns are taken out of the entry.
@@ -58,7 +61,25 @@ pub struct Runtime {
     pub pids_floor: u32,
 }
 
+/// What is executed in a phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// Command line; the first item is `{interpreter}` or `{entry}`.
+    pub command: Vec<String>,
+    /// Environment, templates allowed.
+    pub environment: Vec<(String, String)>,
+}
+
 impl Runtime {
+    /// Returns what starts a function of a mode; none where the runtime has no such functions.
+    #[must_use]
+    pub fn phase(&self, mode: Mode) -> Option<&Phase> {
+        match mode {
+            Mode::Script => Some(&self.run),
+            Mode::Handler => self.handle.as_ref(),
+        }
+    }
+
     /// Returns the version a name asks for, if the name is this runtime's: `Some(None)` for `python`,
     /// `Some(Some("3.11"))` for `python3.11`.
     #[must_use]

@@ -1,12 +1,12 @@
 //! Reads `runtime.toml`.
 
-use super::{DEFAULT, Runtime, RuntimeSummary, RuntimeVersion, rank};
+use super::{DEFAULT, Phase, Runtime, RuntimeSummary, RuntimeVersion, rank};
 use crate::diagnostic::Diagnostic;
 use crate::schema::Kind::{List, Map, Size, Table, Text, Whole, Word};
 use crate::schema::pick::Pick;
 use crate::schema::read::{Schema, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{Table as Tree, Value, find};
+use crate::schema::tree::{Node, Table as Tree, Value, find};
 use crate::schema::{ANY_SIZE, Form, Key, Kind, key, optional, required, table};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub const RUNTIME: &[Key] = &[
         "shim",
         Text(Form::Relative),
         "\"shim.py\"",
-        "The program that serves handlers.",
+        "The program that serves handlers, beside this file; `{shim}` in `[phases.handle] command`.",
     ),
     key(
         "text",
@@ -90,6 +90,11 @@ const PHASES: &[Key] = &[
     table("compile", Table(PHASE), "Compiles."),
     table("check", Table(PHASE), "Checks."),
     table("run", Table(PHASE), "Runs an attempt of a script."),
+    table(
+        "handle",
+        Table(PHASE),
+        "Starts a worker of a handler, which speaks the worker protocol. Without it the runtime has no handlers.",
+    ),
 ];
 
 const PHASE: &[Key] = &[
@@ -112,7 +117,7 @@ const FLOORS: &[Key] = &[
     key("pids", Whole(1..=4_194_304), "1", "8", "Processes and threads."),
 ];
 
-/// What may stand in braces in a command line or environment.
+/// What may stand in braces in a command line or environment; in that of `[phases.handle]` `{shim}` too.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
@@ -139,7 +144,7 @@ pub fn runtime(file: &str, bytes: &[u8]) -> Result<Runtime, Vec<Diagnostic>> {
     if problems.iter().any(Diagnostic::is_error) {
         return Err(problems);
     }
-    Ok(build(&tree))
+    Ok(build(file, &tree))
 }
 
 fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
@@ -148,39 +153,54 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         table: tree,
         keys: RUNTIME,
     };
+    let bad = |node: &Node, message: String| Diagnostic::error("bad-value", message).at(source, node.at.value.clone());
+    let first = |path: &str| pick.texts(path).into_iter().next();
     match pick.written("phases.run.command") {
         None => {
             problems.push(Diagnostic::error("missing-key", "`[phases.run] command` is missing").in_file(&source.file));
         }
         Some(node) => {
-            let command = pick.texts("phases.run.command");
-            let first = command.first().map(String::as_str);
-            if first != Some("{interpreter}") && first != Some("{entry}") {
+            let first = first("phases.run.command");
+            if first.as_deref() != Some("{interpreter}") && first.as_deref() != Some("{entry}") {
                 let message = "`phases.run.command`: expected `{interpreter}` or `{entry}` as the first item";
-                problems.push(Diagnostic::error("bad-value", message).at(source, node.at.value.clone()));
+                problems.push(bad(node, message.to_owned()));
             }
         }
     }
-    for path in ["phases.run.command", "phases.run.env", "permissions"] {
+    if let Some(node) = pick.written("phases.handle.command") {
+        // Which interpreter is used, and whether the entry has to be executable, is decided once for both.
+        if first("phases.handle.command") != first("phases.run.command") {
+            let message = "`phases.handle.command`: expected the first item of `phases.run.command`";
+            problems.push(bad(node, message.to_owned()));
+        }
+        let shim = pick.text_if("shim").is_some();
+        if node.value.text().contains("{shim}") != shim {
+            let message = "`shim` and `{shim}` in `phases.handle.command`: expected both or none";
+            problems.push(bad(node, message.to_owned()));
+        }
+    }
+    for path in [
+        "phases.run.command",
+        "phases.run.env",
+        "phases.handle.command",
+        "phases.handle.env",
+        "permissions",
+    ] {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
+        let known = |name: &str| TEMPLATES.contains(&name) || (name == "shim" && path == "phases.handle.command");
         for piece in text.split('{').skip(1) {
             let name = piece.split('}').next().unwrap_or_default();
-            if !TEMPLATES.contains(&name) && piece.contains('}') {
-                let message = format!("`{path}`: unknown template `{{{name}}}`");
+            if !known(name) && piece.contains('}') {
                 let help = format!("known templates: {}", crate::schema::read::list(TEMPLATES));
-                problems.push(
-                    Diagnostic::error("bad-value", message)
-                        .at(source, node.at.value.clone())
-                        .with_help(help),
-                );
+                problems.push(bad(node, format!("`{path}`: unknown template `{{{name}}}`")).with_help(help));
             }
         }
     }
     problems
 }
 
-fn build(tree: &Tree) -> Runtime {
+fn build(file: &str, tree: &Tree) -> Runtime {
     let pick = Pick {
         table: tree,
         keys: RUNTIME,
@@ -207,6 +227,10 @@ fn build(tree: &Tree) -> Runtime {
             .filter(|version| version.name == DEFAULT)
             .map(|v| v.interpreter.clone()),
     );
+    let phase = |name: &str| Phase {
+        command: pick.texts(&format!("phases.{name}.command")),
+        environment: pick.text_map(&format!("phases.{name}.env")).into_iter().collect(),
+    };
     Runtime {
         summary: RuntimeSummary {
             id: pick.text("id"),
@@ -218,9 +242,13 @@ fn build(tree: &Tree) -> Runtime {
         },
         interpreters,
         names: pick.texts("names"),
-        run: pick.texts("phases.run.command"),
+        run: phase("run"),
+        handle: pick.written("phases.handle").map(|_| phase("handle")),
+        shim: pick.text_if("shim").map(|shim| match file.rsplit_once('/') {
+            Some((directory, _)) => format!("{directory}/{shim}"),
+            None => shim,
+        }),
         probe: pick.texts("probe"),
-        environment: pick.text_map("phases.run.env").into_iter().collect(),
         permissions: find(tree, "permissions").map(|_| {
             let lists = tables("permissions").into_iter().map(|(name, node)| {
                 let items = match node.value {

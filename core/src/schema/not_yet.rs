@@ -6,7 +6,7 @@
 /// A key that is not built yet.
 #[derive(Debug)]
 pub struct NotYet {
-    /// The key with its tables, `pool.min`; `*` stands for any name. For a table, all of it.
+    /// The key with its tables, `limits.tmp`; `*` stands for any name. For a table, all of it.
     pub key: &'static str,
     /// Values, as TOML, that are taken because they change nothing.
     pub accepted: &'static [&'static str],
@@ -18,20 +18,12 @@ const fn not_yet(key: &'static str, accepted: &'static [&'static str]) -> NotYet
 
 /// Keys of a function's manifest.
 pub const MANIFEST: &[NotYet] = &[
-    not_yet("mode", &["\"auto\"", "\"script\""]),
-    not_yet("handler", &[]),
+    not_yet("mode", &["\"auto\"", "\"script\"", "\"handler\""]),
     not_yet("dependencies", &["[]"]),
     not_yet("secrets", &["{}"]),
     not_yet("bindings", &["[]"]),
     // A private /tmp comes with the sandbox.
     not_yet("limits.tmp", &[]),
-    not_yet("pool.min", &["0"]),
-    not_yet("pool.concurrency", &["1"]),
-    not_yet("pool.idle", &["\"5m\""]),
-    not_yet("pool.max_invocations", &["0"]),
-    not_yet("pool.max_age", &["\"24h\""]),
-    not_yet("pool.isolation", &["\"worker\""]),
-    not_yet("pool.spare", &["2"]),
     not_yet("schedule", &["[]"]),
     not_yet("http", &["[]"]),
     not_yet("event", &["[]"]),

@@ -212,16 +212,12 @@ fn what_is_not_built_is_refused() {
         &["1:3 not-supported-yet: `schedule` is not supported yet"],
     );
     check(
-        "mode = \"handler\"\n",
-        &["1:8 not-supported-yet: `mode = \"handler\"` is not supported yet"],
+        "mode = \"service\"\n",
+        &["1:8 not-supported-yet: `mode = \"service\"` is not supported yet"],
     );
     check(
         "[limits]\ntmp = \"64M\"\n",
         &["2:1 not-supported-yet: `limits.tmp` is not supported yet"],
-    );
-    check(
-        "[pool]\nmin = 1\nspare = 2\n",
-        &["2:1 not-supported-yet: `pool.min` is not supported yet"],
     );
     check(
         "[sandbox]\nprofile = \"strict\"\n",
@@ -304,22 +300,6 @@ fn users_are_granted_by_root_alone() {
             "2:8 not-trusted: `sandbox.user` is only for functions whose code and manifest belong to root",
             "3:11 not-trusted: `sandbox.profile` is only for functions whose code and manifest belong to root",
         ]
-    );
-}
-
-#[test]
-fn handlers_are_not_run_as_scripts_by_accident() {
-    let code = b"import os\n\ndef handler(event, context):\n    return 1\n";
-    let judged = judge("").function(&single(file("/f/x.py", code), None));
-    assert_eq!(
-        told(&judged.verdict.diagnostics),
-        ["3:1 not-supported-yet: not supported yet: handlers (found `def handler` at line 3)"]
-    );
-    assert!(
-        judge("")
-            .function(&single(file("/f/x.py", code), Some("mode = \"script\"")))
-            .plan
-            .is_some()
     );
 }
 

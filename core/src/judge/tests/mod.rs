@@ -2,11 +2,12 @@
 
 mod bad;
 mod good;
+mod handlers;
 mod random;
 mod shipped;
 
 use super::*;
-use crate::plan::JudgeFunction;
+use crate::plan::{JudgeFunction, Text};
 
 /// Returns a file, not executable, root's.
 fn file(path: &str, bytes: &[u8]) -> JudgedFile {

@@ -83,13 +83,19 @@ pub(super) const POLL: &[Key] = &[
 ];
 
 pub(super) const POOL: &[Key] = &[
-    key("min", Whole(0..=10_000), "0", "1", "Started ahead and kept."),
+    key(
+        "min",
+        Whole(0..=10_000),
+        "0",
+        "1",
+        "Workers started ahead and kept. Handlers only, as are all keys here but `max`.",
+    ),
     key(
         "max",
         Whole(1..=10_000),
         "4",
         "1",
-        "Processes at once. For scripts with a schedule or `on_load` the default is 1.",
+        "Processes at once. For scripts with a schedule or `on_load` the default is 1; workers of a handler are never more than `limits.memory` can hold.",
     ),
     key(
         "concurrency",
@@ -131,7 +137,7 @@ pub(super) const POOL: &[Key] = &[
         Whole(0..=1000),
         "2",
         "1",
-        "Fresh workers kept ready for `isolation = \"invocation\"`.",
+        "Fresh workers kept ready for `isolation = \"invocation\"`, as far as `limits.memory` can hold them.",
     ),
 ];
 

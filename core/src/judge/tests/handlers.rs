@@ -1,0 +1,372 @@
+//! Functions of mode `handler`: how they are found, what starts their workers, and their pools.
+
+use super::*;
+use crate::manifest::{Isolation, Mode, Pool};
+use crate::plan::RunMode;
+use std::time::Duration;
+
+const PYTHON: &str = r#"
+id = "python"
+suffixes = [".py"]
+names = ["python", "python3"]
+interpreters = ["/usr/bin/python3"]
+shim = "lib/shim.py"
+floors = { memory = "16M" }
+[versions."3.11"]
+interpreter = "/usr/bin/python3.11"
+[phases.run]
+command = ["{interpreter}", "{interpreter_args}", "{entry}", "{args}"]
+env = { ONLY_SCRIPTS = "1" }
+[phases.handle]
+command = ["{interpreter}", "-P", "{interpreter_args}", "{shim}", "{entry}", "{args}"]
+env = { ONLY_HANDLERS = "{cache}/x" }
+"#;
+
+const DENO: &str = r#"
+id = "deno"
+suffixes = [".ts"]
+interpreters = ["/usr/bin/deno"]
+shim = "shim.ts"
+floors = { memory = "64M" }
+[permissions]
+read = ["{code}"]
+[phases.run]
+command = ["{interpreter}", "run", "{permissions}", "{entry}"]
+[phases.handle]
+command = ["{interpreter}", "run", "{permissions}", "{shim}", "{entry}"]
+env = { OF_THE_PHASE = "1" }
+"#;
+
+const EXEC: &str = r#"
+id = "exec"
+[phases.run]
+command = ["{entry}", "{args}"]
+[phases.handle]
+command = ["{entry}", "{args}"]
+"#;
+
+const RUBY: &str = r#"
+id = "ruby"
+suffixes = [".rb"]
+interpreters = ["/usr/bin/ruby"]
+[phases.run]
+command = ["{interpreter}", "{entry}"]
+"#;
+
+const CODE: &[u8] = b"import os\n\ndef handler(event, context):\n    return 1\n";
+
+fn with(settings: &str) -> Judge {
+    let mut judge = Judge::new();
+    let runtimes = [("python", PYTHON), ("deno", DENO), ("exec", EXEC), ("ruby", RUBY)];
+    let runtimes =
+        runtimes.map(|(id, text)| file(&format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"), text.as_bytes()));
+    let (_, document) = judge.settings(&JudgeSettings {
+        files: vec![file("/etc/fnd/fnd.toml", settings.as_bytes())],
+        runtimes: runtimes.to_vec(),
+    });
+    assert_eq!(told(&document.diagnostics), [""; 0]);
+    judge
+}
+
+fn handler(manifest: &str) -> Judged {
+    with("").function(&single(file("/f/x.py", CODE), Some(manifest)))
+}
+
+fn problems(manifest: &str) -> Vec<String> {
+    told(&handler(manifest).verdict.diagnostics)
+}
+
+fn pool(judged: Judged) -> Pool {
+    let told = told(&judged.verdict.diagnostics);
+    judged.verdict.manifest.unwrap_or_else(|| panic!("{told:?}")).pool
+}
+
+#[track_caller]
+fn variable(judged: &Judged, name: &str) -> String {
+    let environment = &judged.plan.as_ref().unwrap().environment;
+    let found: Vec<&Text> = environment
+        .iter()
+        .filter(|(found, _)| found == name)
+        .map(|(_, text)| text)
+        .collect();
+    assert_eq!(found.len(), 1, "{name}");
+    found.first().unwrap().text.clone()
+}
+
+#[test]
+fn a_handler_in_the_code_is_served_by_the_shim() {
+    let judged = handler("args = [\"a b\"]\ninterpreter_args = [\"-X\", \"dev\"]\n");
+    assert_eq!(judged.verdict.mode_reason, "`def handler` at line 3");
+    assert_eq!(argv(&judged), ["-P", "-X", "dev", "{shim}", "{entry}", "a b"]);
+    let plan = judged.plan.as_ref().unwrap();
+    assert_eq!(
+        plan.mode,
+        RunMode::Handler("/usr/lib/fnd/runtimes/python/lib/shim.py".to_owned())
+    );
+    assert_eq!(plan.interpreters, ["/usr/bin/python3", "/usr/bin/python3.11"]);
+    assert_eq!(variable(&judged, "ONLY_HANDLERS"), "{cache}/x");
+    assert!(
+        plan.environment.iter().all(|(name, _)| name != "ONLY_SCRIPTS"),
+        "each phase has its own"
+    );
+    let manifest = judged.verdict.manifest.unwrap();
+    assert_eq!((manifest.mode, manifest.on_load), (Mode::Handler, false));
+    let poll = manifest.poll.unwrap();
+    assert_eq!(
+        (poll.repeat, poll.until),
+        (Duration::from_secs(15), Duration::from_secs(3600))
+    );
+}
+
+#[test]
+fn the_manifest_has_the_last_word_on_the_mode() {
+    let mode = |path: &str, code: &[u8], manifest: &str| {
+        let judged = with("").function(&single(executable(path, code), Some(manifest)));
+        let told = told(&judged.verdict.diagnostics);
+        let manifest = judged.verdict.manifest.unwrap_or_else(|| panic!("{told:?}"));
+        (manifest.mode, judged.verdict.mode_reason)
+    };
+    let says_so = || "the manifest says so".to_owned();
+    assert_eq!(mode("/f/x.py", CODE, "mode = \"script\""), (Mode::Script, says_so()));
+    assert_eq!(
+        mode("/f/x.py", b"print(1)", "mode = \"handler\""),
+        (Mode::Handler, says_so())
+    );
+    assert_eq!(
+        mode("/f/x", b"#!/bin/sh\n", "mode = \"handler\""),
+        (Mode::Handler, says_so())
+    );
+    assert_eq!(
+        mode("/f/x.py", b"print(1)", "mode = \"auto\"\nhandler = \"x.work\""),
+        (Mode::Handler, "the manifest names `x.work`".to_owned())
+    );
+    assert_eq!(
+        mode("/f/x.py", b"print(1)", ""),
+        (Mode::Script, "no handler found in the code".to_owned())
+    );
+}
+
+#[test]
+fn a_program_may_speak_the_protocol_itself() {
+    let judged = with("").function(&single(
+        executable("/f/x", b"\x7fELF"),
+        Some("mode = \"handler\"\nargs = [\"-v\"]"),
+    ));
+    assert_eq!(argv(&judged), ["-v"]);
+    assert_eq!(judged.plan.unwrap().mode, RunMode::Handler(String::new()));
+}
+
+#[test]
+fn workers_have_the_variables_of_kubeless() {
+    let judged =
+        handler("runtime = \"python3.11\"\nhandler = \"hello.work\"\n[limits]\ntimeout = \"1500ms\"\nmemory = \"64M\"");
+    for (name, expected) in [
+        ("MOD_NAME", "hello"),
+        ("FUNC_HANDLER", "work"),
+        ("FUNC_TIMEOUT", "1.5"),
+        ("FUNC_RUNTIME", "python3.11"),
+        ("FUNC_MEMORY_LIMIT", "67108864"),
+        ("FUNC_PORT", "8080"),
+    ] {
+        assert_eq!(variable(&judged, name), expected);
+    }
+    let found = handler("[limits]\ntimeout = \"none\"");
+    let value = |name| variable(&found, name);
+    assert_eq!(
+        (value("MOD_NAME"), value("FUNC_HANDLER")),
+        ("x".to_owned(), String::new())
+    );
+    assert_eq!(
+        (value("FUNC_RUNTIME"), value("FUNC_TIMEOUT")),
+        ("python".to_owned(), "0".to_owned())
+    );
+    let script = with("").function(&single(file("/f/x.py", b""), None));
+    assert!(
+        script
+            .plan
+            .unwrap()
+            .environment
+            .iter()
+            .all(|(name, _)| name != "MOD_NAME")
+    );
+}
+
+#[test]
+fn deno_may_read_the_variables_of_workers() {
+    let judged = with("").function(&single(file("/f/x.ts", b"export default function () {}"), None));
+    let flags = argv(&judged);
+    let env = flags.iter().find(|flag| flag.starts_with("--allow-env=")).unwrap();
+    assert!(
+        env.ends_with(",OF_THE_PHASE,MOD_NAME,FUNC_HANDLER,FUNC_TIMEOUT,FUNC_RUNTIME,FUNC_MEMORY_LIMIT,FUNC_PORT"),
+        "{env}"
+    );
+    assert_eq!(flags.get(2..), Some(&["--allow-read={code}", "{shim}", "{entry}"][..]));
+}
+
+#[test]
+fn the_module_names_the_file() {
+    let files = || vec![file("hello.py", b"def work(e, c): pass\n"), file("main.py", CODE)];
+    let entry = |manifest: &str| {
+        let judged = with("").function(&directory(files(), manifest));
+        let told = told(&judged.verdict.diagnostics);
+        judged.plan.map(|plan| plan.entry).ok_or(told)
+    };
+    assert_eq!(entry("handler = \"hello.work\"").unwrap(), "hello.py");
+    assert_eq!(
+        entry("handler = \"hello.work\"\nentry = \"main.py\"").unwrap(),
+        "main.py"
+    );
+    assert_eq!(entry("").unwrap(), "main.py");
+    assert_eq!(
+        entry("handler = \"gone.work\"").unwrap_err(),
+        ["no-entry: no file to run: expected `gone.*`, the module of `handler`, of a known suffix, or executable"]
+    );
+}
+
+#[test]
+fn memory_caps_the_pool() {
+    let counts = |manifest: &str| {
+        let pool = pool(handler(manifest));
+        (pool.min, pool.max, pool.spare, pool.fit)
+    };
+    assert_eq!(counts(""), (0, 4, 2, 16));
+    assert_eq!(counts("[limits]\nmemory = \"40M\""), (0, 2, 2, 2));
+    assert_eq!(counts("[limits]\nmemory = \"16M\""), (0, 1, 1, 1));
+    assert_eq!(counts("[pool]\nmin = 3\nmax = 16\nspare = 5"), (3, 16, 5, 16));
+    // What was said for all functions is cut down to what this one can have.
+    let all = with("[defaults.pool]\nmin = 3\nmax = 100\nspare = 50")
+        .function(&single(file("/f/x.py", CODE), Some("[pool]\nmax = 2")));
+    let pool = pool(all);
+    assert_eq!((pool.min, pool.max, pool.spare), (2, 2, 16));
+}
+
+#[test]
+fn the_keys_of_the_pool_are_taken() {
+    let own = "[pool]\nconcurrency = 10\nidle = \"none\"\nmax_invocations = 7\nmax_age = \"1h\"\n";
+    let asked = pool(handler(own));
+    assert_eq!((asked.concurrency, asked.idle, asked.max_invocations), (10, None, 7));
+    assert_eq!(
+        (asked.max_age, asked.isolation),
+        (Some(Duration::from_secs(3600)), Isolation::Worker)
+    );
+    let default = pool(handler("[pool]\nisolation = \"invocation\""));
+    assert_eq!(
+        (default.idle, default.isolation),
+        (Some(Duration::from_secs(300)), Isolation::Invocation)
+    );
+    let judged = handler(own);
+    let text = serde_json::to_string(&judged.verdict).unwrap();
+    assert!(
+        text.contains("\"idle\":\"none\"") && text.contains("\"isolation\":\"worker\""),
+        "{text}"
+    );
+    assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), judged.verdict);
+}
+
+#[test]
+fn a_pool_that_cannot_be() {
+    let holds = "holds 4 workers of runtime `python`, 16M each";
+    assert_eq!(
+        problems("[limits]\nmemory = \"64M\"\n[pool]\nmin = 5\nmax = 6\n"),
+        [
+            format!("4:7 impossible: `pool.min` is 5, but `limits.memory`, 64M, {holds}"),
+            format!("5:7 impossible: `pool.max` is 6, but `limits.memory`, 64M, {holds}"),
+        ]
+    );
+    assert_eq!(
+        problems("[limits]\nmemory = \"64M\"\n[pool]\nspare = 9\nisolation = \"invocation\"\n"),
+        [format!(
+            "4:9 impossible: `pool.spare` is 9, but `limits.memory`, 64M, {holds}"
+        )]
+    );
+    assert_eq!(
+        problems("[pool]\nmin = 3\nmax = 2\n"),
+        ["2:7 impossible: `pool.min` is 3, more than `pool.max`, 2"]
+    );
+    assert_eq!(
+        problems("[pool]\nconcurrency = 2\nisolation = \"invocation\"\n"),
+        ["2:15 impossible: `pool.concurrency` is 2, but with `isolation = \"invocation\"` a worker answers one"]
+    );
+}
+
+#[test]
+fn scripts_have_no_workers_to_keep() {
+    let script =
+        |settings: &str, manifest: &str| with(settings).function(&single(file("/f/x.py", b"print(1)"), Some(manifest)));
+    assert_eq!(
+        told(
+            &script("", "[pool]\nmin = 1\nspare = 2\nidle = \"1m\"\nmax = 40\n")
+                .verdict
+                .diagnostics
+        ),
+        [
+            "2:7 impossible: `pool.min` is for handlers only: a script has a process for each attempt",
+            "4:8 impossible: `pool.idle` is for handlers only: a script has a process for each attempt",
+        ]
+    );
+    let pool = pool(script("[defaults.pool]\nmin = 3\nmax = 9", "on_load = false"));
+    assert_eq!((pool.min, pool.max), (0, 9));
+}
+
+#[test]
+fn what_no_handler_can_be() {
+    assert_eq!(
+        problems("handler = \"a.b.c\""),
+        ["1:11 bad-value: `handler`: expected module.function, found `a.b.c`"]
+    );
+    assert_eq!(
+        problems("handler = \"work\""),
+        ["1:11 bad-value: `handler`: expected module.function, found `work`"]
+    );
+    assert_eq!(
+        problems("mode = \"script\"\nhandler = \"x.work\""),
+        ["2:11 impossible: `handler` does nothing with `mode = \"script\"`: the whole file is run"]
+    );
+    assert_eq!(
+        problems("[env]\nMOD_NAME = \"y\""),
+        ["2:12 reserved: the variable `MOD_NAME` is set by fnd itself"]
+    );
+    let ruby = with("").function(&single(file("/f/x.rb", b"puts 1"), Some("mode = \"handler\"")));
+    assert_eq!(
+        told(&ruby.verdict.diagnostics),
+        ["1:8 no-handlers: runtime `ruby` has no handlers (the manifest says so)"]
+    );
+    assert_eq!(
+        ruby.verdict.diagnostics.first().unwrap().help.as_deref(),
+        Some("runtimes that have them: `deno`, `exec`, `python`; set `mode = \"script\"` to run it as a script")
+    );
+    let http = with("").function(&single(file("/f/x.ts", b"export default {\n fetch() {} }"), None));
+    assert_eq!(
+        told(&http.verdict.diagnostics),
+        [
+            "1:1 not-supported-yet: not supported yet: programs that serve HTTP (found `export default { fetch }` at line 1)"
+        ]
+    );
+}
+
+#[test]
+fn a_phase_that_cannot_start_a_worker() {
+    let check = |phase: &str, expected: &str| {
+        let text = format!("id = \"x\"\n{phase}\n");
+        let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
+        assert_eq!(told(&problems), [expected], "{phase}");
+    };
+    let run = "[phases.run]\ncommand = [\"{interpreter}\"]\n[phases.handle]\n";
+    check(
+        &format!("shim = \"s\"\n{run}command = [\"{{interpreter}}\", \"{{entry}}\"]"),
+        "6:11 bad-value: `shim` and `{shim}` in `phases.handle.command`: expected both or none",
+    );
+    check(
+        &format!("{run}command = [\"{{interpreter}}\", \"{{shim}}\"]"),
+        "5:11 bad-value: `shim` and `{shim}` in `phases.handle.command`: expected both or none",
+    );
+    check(
+        &format!("{run}command = [\"{{entry}}\"]"),
+        "5:11 bad-value: `phases.handle.command`: expected the first item of `phases.run.command`",
+    );
+    check(run, "4:1 missing-key: `phases.handle`: the key `command` is missing");
+    check(
+        "[phases.run]\ncommand = [\"{interpreter}\", \"{shim}\"]",
+        "3:11 bad-value: `phases.run.command`: unknown template `{shim}`",
+    );
+}

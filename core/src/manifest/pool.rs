@@ -1,0 +1,118 @@
+//! `[pool]`: how many workers, and how many of them the function's memory can hold.
+
+use super::keys::MANIFEST;
+use super::resolve::{Report, Subject};
+use super::{Isolation, Mode, Pool};
+use crate::diagnostic::Diagnostic;
+use crate::schema::pick::{Pick, key_at};
+use crate::schema::read::constant;
+use crate::schema::tree::{Node, Table, find};
+use crate::units::print_size;
+
+/// Keys that concern handlers only.
+const OF_HANDLERS: [&str; 7] = [
+    "pool.min",
+    "pool.concurrency",
+    "pool.idle",
+    "pool.max_invocations",
+    "pool.max_age",
+    "pool.isolation",
+    "pool.spare",
+];
+
+/// Returns the pool. What `[defaults]` asks for beyond what is possible here is cut down; what the manifest itself asks for
+/// is an error.
+pub(super) fn pool(
+    pick: Pick<'_>,
+    own: &Table,
+    (subject, on_load, memory): (&Subject<'_>, bool, u64),
+    report: &mut Report<'_>,
+) -> Pool {
+    let floor = subject.runtime.memory_floor.max(1);
+    let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
+    if subject.mode == Mode::Script {
+        return of_script(pick, own, (on_load, fit), report);
+    }
+    let asked = written(pick, fit);
+    let alone = asked.isolation == Isolation::Invocation;
+    let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
+        if let Some(node) = find(own, path).filter(|_| wrong) {
+            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        }
+    };
+    let id = &subject.runtime.summary.id;
+    let (holds, each) = (print_size(memory), print_size(floor));
+    let spare = if alone { asked.spare } else { 0 };
+    for (path, count) in [("pool.min", asked.min), ("pool.max", asked.max), ("pool.spare", spare)] {
+        let message = format!(
+            "`{path}` is {count}, but `limits.memory`, {holds}, holds {fit} workers of runtime `{id}`, {each} each"
+        );
+        let needed = print_size(floor.saturating_mul(count.into()));
+        let help = format!("set `{path}` to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
+        refuse(path, count > fit, message, help);
+    }
+    let Pool {
+        min, max, concurrency, ..
+    } = asked;
+    let message = format!("`pool.min` is {min}, more than `pool.max`, {max}");
+    let help = format!("set `pool.max` to {min} or more");
+    refuse("pool.min", max < min && min <= fit, message, help);
+    let message =
+        format!("`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker answers one");
+    let help = "take one of the two out".to_owned();
+    refuse("pool.concurrency", alone && concurrency > 1, message, help);
+    let max = max.min(fit);
+    Pool {
+        min: min.min(max),
+        max,
+        concurrency: if alone { 1 } else { concurrency },
+        spare: asked.spare.min(fit),
+        ..asked
+    }
+}
+
+/// Returns the keys as they are written.
+fn written(pick: Pick<'_>, fit: u32) -> Pool {
+    Pool {
+        min: pick.small("pool.min"),
+        max: pick.small("pool.max"),
+        concurrency: pick.small("pool.concurrency"),
+        idle: pick.duration_or_none("pool.idle"),
+        max_invocations: pick.small("pool.max_invocations"),
+        max_age: pick.duration_or_none("pool.max_age"),
+        isolation: match pick.text("pool.isolation").as_str() {
+            "invocation" => Isolation::Invocation,
+            _ => Isolation::Worker,
+        },
+        spare: pick.small("pool.spare"),
+        fit,
+    }
+}
+
+fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
+    let changes = |path: &str, node: &Node| {
+        key_at(MANIFEST, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
+    };
+    for path in OF_HANDLERS {
+        if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
+            let message = format!("`{path}` is for handlers only: a script has a process for each attempt");
+            let help = "take it out, or write the code as a handler";
+            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        }
+    }
+    // Work done once per content, or at times, is not to be done several times at once unless asked for.
+    let max = if pick.written("pool.max").is_none() && on_load {
+        1
+    } else {
+        pick.small("pool.max")
+    };
+    let nothing = Table::new();
+    let defaults = Pick {
+        table: &nothing,
+        keys: pick.keys,
+    };
+    Pool {
+        max,
+        ..written(defaults, fit)
+    }
+}
