@@ -331,7 +331,7 @@ wire_enum! {
         /// A worker of an earlier connection.
         10 = Held(Held),
         /// To Spawn, for a function of mode `handler`; last of its descriptors, behind those of [`Spawned`], is fnd's end of the
-        /// worker protocol's socket.
+        /// worker protocol's socket. Absent like those where there was no room for copies.
         11 = SpawnedWithChannel(Spawned),
         /// A worker of an earlier connection that has such a socket: its other copy is last of the descriptors.
         12 = HeldWithChannel(Held),

@@ -17,6 +17,17 @@ wire_enum! {
     }
 }
 
+impl RunMode {
+    /// Returns the shim of a handler, empty where there is none; nothing for other modes.
+    #[must_use]
+    pub fn handler(&self) -> Option<&str> {
+        match self {
+            Self::Script => None,
+            Self::Handler(shim) => Some(shim),
+        }
+    }
+}
+
 wire_enum! {
     /// As whom a function runs.
     pub enum User {

@@ -13,10 +13,12 @@ fn main() {
     #[expect(unsafe_code, reason = "descriptor 0 is the socket")]
     // SAFETY: the spawner passes it as standard input, and nothing else here uses that.
     let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(0) });
+    let mut configured = 0;
     while let Ok(Some(frame)) = channel.receive() {
         let reply = match JudgeRequest::from_wire(&frame.bytes).unwrap() {
             JudgeRequest::Settings(settings) => {
                 let text: String = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
+                configured = text.len();
                 let policy = Policy {
                     uid_range: (70_000, 99_999),
                     allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
@@ -25,13 +27,13 @@ fn main() {
                 };
                 JudgeReply::Settings(SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) })
             }
-            JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function))),
+            JudgeRequest::Function(function) => JudgeReply::Function(Box::new(judge(&function, configured))),
         };
         channel.send(&reply.to_wire(), Vec::new()).unwrap();
     }
 }
 
-fn judge(function: &JudgeFunction) -> FunctionVerdict {
+fn judge(function: &JudgeFunction, configured: usize) -> FunctionVerdict {
     let manifest =
         function.manifest.as_ref().map(|file| String::from_utf8(file.bytes.0.clone()).unwrap()).unwrap_or_default();
     let value = |key: &str| manifest.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -50,21 +52,28 @@ fn judge(function: &JudgeFunction) -> FunctionVerdict {
         value("interpreters").map_or_else(|| vec!["/bin/bash".to_owned()], |_| list("interpreters"))
     };
     let exec = interpreters.is_empty();
+    let template = |text: &str| Text { text: text.to_owned(), template: true };
+    let mut argv = if exec { Vec::new() } else { vec![template("{entry}")] };
+    if value("shim").is_some() {
+        argv.insert(0, template("{shim}"));
+    }
     let plan = Plan {
         function: function.name.clone(),
-        mode: RunMode::Script,
+        mode: value("handler")
+            .map_or(RunMode::Script, |_| RunMode::Handler(value("shim").unwrap_or_default().to_owned())),
         runtime: "bash".to_owned(),
         interpreters,
         asked_interpreters: u32::try_from(number("asked").unwrap_or(0)).unwrap(),
         interpreter_help: "install one: `apt install bash`".to_owned(),
-        argv: if exec { Vec::new() } else { vec![Text { text: "{entry}".to_owned(), template: true }] },
+        argv,
         environment: [
             ("SHOWN".to_owned(), Text { text: function.files.len().to_string(), template: false }),
             ("FROM_PLAN".to_owned(), Text { text: "{state}".to_owned(), template: false }),
-            ("CODE".to_owned(), Text { text: "{code}".to_owned(), template: true }),
+            ("CODE".to_owned(), template("{code}")),
+            ("CONFIGURED".to_owned(), Text { text: configured.to_string(), template: false }),
         ]
         .into_iter()
-        .chain(ALWAYS.map(|(name, value)| (name.to_owned(), Text { text: value.to_owned(), template: true })))
+        .chain(ALWAYS.map(|(name, value)| (name.to_owned(), template(value))))
         .collect(),
         entry,
         unix_text: true,

@@ -45,6 +45,8 @@ pub struct Place<'a> {
     pub cgroup: Option<BorrowedFd<'a>>,
     /// Standard input, output, error.
     pub stdio: [BorrowedFd<'a>; 3],
+    /// What it finds as descriptor 3: a handler's socket.
+    pub channel: Option<BorrowedFd<'a>>,
 }
 
 /// A child that was not to be.
@@ -83,7 +85,7 @@ struct Order<'a> {
     exec: &'a Exec,
     argv: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    stdio: [BorrowedFd<'a>; 3],
+    place: Place<'a>,
     /// Written by the child, read by the caller after exec or exit: what the child was at, and how that failed.
     step: &'static str,
     failed: Option<Errno>,
@@ -99,7 +101,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// [`CloneError`] naming the step that failed.
 pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
-    let mut order = Order { exec, argv, environment, stdio: place.stdio, step: "clone", failed: None };
+    let mut order = Order { exec, argv, environment, place, step: "clone", failed: None };
     // Only room, written by the child; freed when the child has executed or exited and uses it no more. Pieces of 16 bytes,
     // for the alignment.
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
@@ -251,7 +253,10 @@ extern "C" fn child(order: *mut Order<'_>) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-#[expect(unsafe_code, reason = "execve and close_range have no wrapper that takes what was prepared")]
+#[expect(
+    unsafe_code,
+    reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
+)]
 fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step = "make a session";
@@ -259,14 +264,22 @@ fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
     rustix::process::umask(Mode::from_raw_mode(0o077));
     order.step = "place standard input and output";
     // The sources are above 2: the caller keeps 0 to 2 open.
-    let [input, output, error] = order.stdio;
+    let [input, output, error] = order.place.stdio;
     dup2_stdin(input)?;
     dup2_stdout(output)?;
     dup2_stderr(error)?;
-    order.step = "close inherited descriptors";
     let last = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    if let Some(channel) = order.place.channel {
+        order.step = "place the worker protocol's socket";
+        // SAFETY: numbers. What had the number 3 was copied above, or is the socket, which then keeps its close-on-exec.
+        if unsafe { libc::dup2(channel.as_raw_fd(), 3) < 0 || libc::fcntl(3, libc::F_SETFD, 0) < 0 } {
+            return Err(last());
+        }
+    }
+    order.step = "close inherited descriptors";
+    let first = 3 + u32::from(order.place.channel.is_some());
     // SAFETY: numbers. At exec, since the file may go by the number of a descriptor.
-    if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
         return Err(last());
     }
     order.step = "set resource limits";

@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{DumpableBehavior, WaitOptions, WaitStatus, wait};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// What an init reports last: how the function ended, and whether processes were left.
 pub type Report = (ExitStatus, bool);
@@ -57,16 +57,12 @@ fn own_ids() -> (u32, u32) {
 ///
 /// # Errors
 /// [`CloneError`] of the init or of the program.
-pub fn start(
-    exec: &Exec,
-    stdio: [BorrowedFd<'_>; 3],
-    containment: Containment,
-) -> Result<(Child, OwnedFd), CloneError> {
+pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
     let (own, root) = (own_ids(), exec.identity.is_some());
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
     let flags = if containment == Containment::PidNamespace { namespaces(root) } else { 0 };
     // The copy's end of the channel; here it is closed with the closure, so that the copy's end is seen.
-    let copied = clone::fork(None, true, flags, move || init(exec, stdio, containment, own, theirs));
+    let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
     let child = copied.failed(SET_UP)?;
     let mut report = Channel::new(ours.try_clone().failed(SET_UP)?);
     let first = report.receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
@@ -78,13 +74,7 @@ pub fn start(
 
 const SET_UP: &str = "set up an init for the process tree";
 
-fn init(
-    exec: &Exec,
-    stdio: [BorrowedFd<'_>; 3],
-    containment: Containment,
-    own: (u32, u32),
-    mut report: Channel,
-) -> i32 {
+fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32), mut report: Channel) -> i32 {
     let namespace = containment == Containment::PidNamespace;
     let prepared = (|| {
         if namespace {
@@ -96,7 +86,6 @@ fn init(
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
         Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
-    let place = Place { cgroup: None, stdio };
     let started = prepared.failed(SET_UP).and_then(|()| clone::start(exec, place).map_err(|error| error.why));
     let why = started.as_ref().err().cloned().unwrap_or_default();
     let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; below likewise

@@ -131,7 +131,7 @@ impl Judge {
             rlimits,
             ..Exec::default()
         };
-        let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()] };
+        let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = clone::start(&exec, place).inspect_err(|error| {
             let _ = error.child.as_ref().map(crate::reap::wait);
         })?;

@@ -30,7 +30,8 @@ pub struct Spec {
     pub v1: Vec<PathBuf>,
 }
 
-/// An order: the worker (0: end), command line and environment. Descriptors: leaf (if cgroups), standard input, output, error.
+/// An order: the worker (0: end), command line and environment. Descriptors: leaf (if cgroups), standard input, output, error,
+/// a handler's socket.
 pub type Order = (u64, (Vec<Bytes>, Vec<Bytes>));
 
 /// An answer: worker, pid (0: no process) and why it failed (empty: it runs). Descriptors: pidfd, then what an init reports
@@ -79,13 +80,14 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
 
 fn start(spec: &Spec, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {
     let leaf = if spec.containment == Containment::Cgroup { descriptors.pop_front() } else { None };
-    let [input, output, error] = descriptors.make_contiguous() else {
+    let [input, output, error, channel @ ..] = descriptors.make_contiguous() else {
         return Err("failed to read the order: descriptors are missing".to_owned().into());
     };
     let stdio = [input.as_fd(), output.as_fd(), error.as_fd()];
+    let channel = channel.first().map(|channel| channel.as_fd());
+    let place = Place { cgroup: leaf.as_ref().map(|leaf| leaf.as_fd()), stdio, channel };
     if spec.containment != Containment::Cgroup {
-        return contain::start(&spec.exec, stdio, spec.containment).map(|(child, report)| (child, Some(report)));
+        return contain::start(&spec.exec, place, spec.containment).map(|(child, report)| (child, Some(report)));
     }
-    let place = Place { cgroup: leaf.as_ref().map(|leaf| leaf.as_fd()), stdio };
     clone::start(&spec.exec, place).map(|child| (child, None))
 }

@@ -143,15 +143,51 @@ pub fn interpreter(
     ))
 }
 
-fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
-    let path = Path::new(candidate);
+/// Looks whether every function could read the shim of a handler, and nobody but root change it.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
+    let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
+    let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
+    let path = Path::new(shim);
+    let found = real(path).and_then(|real| safe(path, &real, &[0, myself.uid]).map(|()| real));
+    let real = found.map_err(|why| bad(why, "install the runtime again".to_owned()))?;
+    // Where fnd is not root, functions have its user, which read the description beside it.
+    let closed = |path: &&Path| {
+        myself.root() && !fs::metadata(path).is_ok_and(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } != 0)
+    };
+    match real.ancestors().chain(path.ancestors()).find(closed) {
+        None => Ok(()),
+        Some(closed) => {
+            let bit = if closed.is_dir() { "x" } else { "r" };
+            let help = format!("run `chmod o+{bit} {}`, or keep the runtime elsewhere", closed.display());
+            Err(bad(format!("can't be read by functions: `{}` is closed to them", closed.display()), help))
+        }
+    }
+}
+
+fn real(path: &Path) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("is not an absolute path".to_owned());
     }
-    let real = fs::canonicalize(path).map_err(|error| match error.kind() {
+    fs::canonicalize(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "is not there".to_owned(),
         _ => format!("can't be found: {error}"),
-    })?;
+    })
+}
+
+fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
+    let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
+    match insecure_above(real, owners).or_else(|| insecure_above(&given_in, owners)) {
+        Some(insecure) => Err(format!("is not safe: others than root can write `{}`", insecure.display())),
+        None => Ok(()),
+    }
+}
+
+fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
+    let path = Path::new(candidate);
+    let real = real(path)?;
     // A version manager's shim picks another program by the working directory, and takes 100 ms for it.
     if [path, &real].iter().any(|path| path.components().any(|part| part == Component::Normal("shims".as_ref()))) {
         return Err("is a version manager's shim; name the real interpreter".to_owned());
@@ -160,11 +196,8 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
     if !meta.is_file() || meta.mode() & 0o111 == 0 {
         return Err("is not an executable file".to_owned());
     }
-    let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
-    match insecure_above(&real, owners).or_else(|| insecure_above(&given_in, owners)) {
-        Some(insecure) => Err(format!("is not safe: others than root can write `{}`", insecure.display())),
-        None => real.into_os_string().into_string().map_err(|_| "has a path that is not UTF-8".to_owned()),
-    }
+    safe(path, &real, owners)?;
+    real.into_os_string().into_string().map_err(|_| "has a path that is not UTF-8".to_owned())
 }
 
 /// Says why a plan is not sane in itself.

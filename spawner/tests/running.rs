@@ -167,6 +167,22 @@ fn a_newer_version_replaces_the_launcher_when_it_is_idle() {
 }
 
 #[test]
+fn a_plan_that_changed_without_the_version_is_used() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let before = harness.install("f.sh", "echo $CONFIGURED", "");
+    assert_eq!(harness.run(&before, None, &[]).stdout, "0\n");
+    fs::write(harness.path("etc/fnd.toml"), "# more").unwrap();
+    harness.send(&Request::Reload, Vec::new());
+    harness.wait(|_, reply| matches!(reply, Reply::Settings(_)));
+    let after = harness.install("f.sh", "echo $CONFIGURED", "");
+    assert_eq!(after.version, before.version);
+    assert_eq!(harness.run(&after, None, &[]).stdout, "6\n");
+}
+
+#[test]
 fn a_thousand_functions_are_installed_and_again() {
     let mut harness = Harness::start();
     for n in 0..1000 {

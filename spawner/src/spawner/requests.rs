@@ -115,8 +115,9 @@ impl Spawner {
             functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
             memory: host.tree.as_ref().map_or(MemoryGroups::None, Tree::memory),
         };
+        let protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        for (reply, descriptors) in self.workers.held(now()) {
+        for (reply, descriptors) in self.workers.held(now(), protocol) {
             self.reply(0, &reply, descriptors);
         }
         self.jobs.push_back(Job::Reload(0));

@@ -186,6 +186,7 @@ impl Spawner {
         }
         let (interpreter, mut warnings) =
             policy::interpreter(&plan, shown, snapshot.owner, &host.myself).map_err(|problem| vec![problem])?;
+        policy::shim(&plan, &host.myself).map_err(|problem| vec![problem])?;
         for (limit, why) in host.missing().iter().filter(|(limit, _)| plan.limits.asked.contains(limit)) {
             let message = format!("the limit `{limit}` can't be enforced here: {why}");
             if !self.args.best_effort && !policy.best_effort_limits {
@@ -209,7 +210,8 @@ impl Spawner {
         if written && self.sync_at.is_none() {
             self.sync_at = Some(now() + SYNC_AFTER);
         }
-        self.workers.retire(id, Some(version));
+        // A plan may change without the version: by the configuration, or by a runtime's description.
+        self.workers.retire(id, (!written).then_some(version));
         Ok(Installed {
             function: function.clone(),
             id,

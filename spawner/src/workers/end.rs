@@ -30,18 +30,12 @@ impl Workers {
                 for signal in std::mem::take(&mut worker.early) {
                     worker.signal(&child, signal, self.host.containment);
                 }
-                let spawned = Spawned {
-                    worker: WorkerId(id),
-                    pid,
-                    stdout: true,
-                    stderr: true,
-                    result: true,
-                    kill: worker.leaf.is_some(),
-                };
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.left.pid = pid;
-                out.push((request, Reply::Spawned(spawned), worker.copies()));
+                let ends = worker.copies();
+                let reply = if worker.left.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
+                out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
                 if let Err(error) = watched {
                     crate::log!("failed to watch {}: {error}; it is killed", WorkerId(id));
                     self.signal(WorkerId(id), Signal::KILL);

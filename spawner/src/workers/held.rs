@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_core::frame::{Held, Kept, TermCause};
+use fnd_core::frame::{Held, Kept, PROTOCOL_HANDLERS, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -24,6 +24,8 @@ pub(super) struct Left {
     pub(super) pid: u32,
     /// Reading ends of standard output and error, and `$FND_RESULT`.
     pub(super) ends: Vec<OwnedFd>,
+    /// fnd's end of a handler's socket. What is unread in it does not outlive the spawner: what was called is then interrupted.
+    pub(super) channel: Option<OwnedFd>,
     /// When it was ordered to start.
     pub(super) began: Duration,
     /// When its time is up.
@@ -34,17 +36,20 @@ pub(super) struct Left {
 
 impl Left {
     pub(super) fn new(note: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
-        Self { note, pid: 0, ends, began, until, termed: None, killed: false }
+        Self { note, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
     }
 }
 
 impl Workers {
-    /// Returns what a new fnd is told of the workers of an earlier one: who there is, then the ends.
-    pub fn held(&self, now: Duration) -> Vec<(Reply, Vec<OwnedFd>)> {
+    /// Returns what a new fnd, of this protocol, is told of the workers of an earlier one: who there is, then the ends.
+    pub fn held(&self, now: Duration, protocol: u16) -> Vec<(Reply, Vec<OwnedFd>)> {
         let mut told: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
         for (id, worker) in &self.workers {
             let ends = worker.copies();
-            told.push((Reply::Held(worker.hold(*id, ends.len(), now)), ends));
+            // An older fnd lets go of the descriptor it does not know; it ends the worker, of which it knows nothing.
+            let channel = worker.left.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
+            let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
+            told.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
         let late = |worker: &Worker| match &worker.stage {
             Stage::Ended { exited, lasted, at_ms } => {
@@ -103,7 +108,9 @@ impl Workers {
         let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.left.ends.is_empty();
         let mut ended: Vec<&mut Worker> = self.workers.values_mut().filter(with_ends).collect();
         let excess = ended.len().saturating_sub(KEPT_MAX);
-        ended.iter_mut().take(excess).for_each(|worker| worker.left.ends.clear());
+        for worker in ended.iter_mut().take(excess) {
+            (worker.left.ends, worker.left.channel) = (Vec::new(), None);
+        }
     }
 
     /// Writes the ends nobody acknowledged to a file; none where there are none.
@@ -111,7 +118,7 @@ impl Workers {
         let keep = |(id, worker): (&u64, &Worker)| {
             let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
             let rest: Vec<Bytes> = worker.left.ends.iter().enumerate().map(read_rest).collect();
-            let held = worker.hold(*id, rest.len(), worker.left.began + *lasted);
+            let held = worker.hold(*id, !rest.is_empty(), worker.left.began + *lasted);
             Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
         let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
@@ -169,25 +176,31 @@ impl Worker {
         self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.left.began), at_ms: unix_ms() };
     }
 
-    /// Returns copies of its descriptors for fnd, the kill end of its leaf last; none where there is no room for them: an
-    /// end matters more than its output.
+    /// Returns copies of its descriptors for fnd, the kill end of its leaf and a handler's socket last; none where there is no
+    /// room for them: an end matters more than its output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
         let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
-        self.left.ends.iter().chain(kill).map(OwnedFd::try_clone).collect::<io::Result<_>>().unwrap_or_default()
+        self.left
+            .ends
+            .iter()
+            .chain(kill)
+            .chain(&self.left.channel)
+            .map(OwnedFd::try_clone)
+            .collect::<io::Result<_>>()
+            .unwrap_or_default()
     }
 
-    fn hold(&self, id: u64, ends: usize, now: Duration) -> Held {
+    /// Returns what is said of its start; `ends`: with descriptors.
+    pub(super) fn spawned(&self, id: u64, ends: bool) -> Spawned {
+        let pid = if self.is_over() { 0 } else { self.left.pid };
+        let kill = ends && self.leaf.is_some();
+        Spawned { worker: WorkerId(id), pid, stdout: ends, stderr: ends, result: ends, kill }
+    }
+
+    fn hold(&self, id: u64, ends: bool, now: Duration) -> Held {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
-        let spawned = Spawned {
-            worker: WorkerId(id),
-            pid: if self.is_over() { 0 } else { self.left.pid },
-            stdout: ends > 0,
-            stderr: ends > 1,
-            result: ends > 2,
-            kill: ends > 3,
-        };
         let termed = self.left.termed.map(|(at, cause)| (millis(at), cause));
-        Held { spawned, age_ms: millis(self.left.began), termed, note: self.left.note.clone() }
+        Held { spawned: self.spawned(id, ends), age_ms: millis(self.left.began), termed, note: self.left.note.clone() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use fnd_core::frame::NOTE_MAX;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 impl Workers {
     /// Starts a worker.
@@ -59,6 +60,7 @@ impl Workers {
             ("{cache}", text(&dirs.cache)),
             ("{credentials}", text(&dirs.credentials)),
             ("{bindings}", text(&dirs.bindings)),
+            ("{shim}", launcher.plan.mode.handler().unwrap_or_default().to_owned()),
             ("{user}", launcher.user.clone()),
             ("{zone}", self.host.zone.clone()),
         ];
@@ -78,19 +80,22 @@ impl Workers {
                     std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid))?;
                 }
             }
-            let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).collect();
+            let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+            let (ours, theirs) = launcher.plan.mode.handler().map(|_| paired()).transpose()?.unzip();
+            let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
             launcher.channel.send(&order.to_wire(), beside)?;
             if launcher.channel.waiting() > 0 {
                 poller.change(&launcher.channel, Token::Launcher(number), (true, true));
             }
-            Ok::<_, io::Error>(vec![out_read, error_read, OwnedFd::from(files.result_file)])
+            Ok::<_, io::Error>((vec![out_read, error_read, OwnedFd::from(files.result_file)], ours))
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // empty
         }
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let left = Left::new(spawn.note, sent.failed("order the start")?, (began, until));
+        let (ends, channel) = sent.failed("order the start")?;
+        let left = Left { channel, ..Left::new(spawn.note, ends, (began, until)) };
         let stage = Stage::Starting { request };
         launcher.live += 1;
         let function = spawn.function;

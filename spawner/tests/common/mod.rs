@@ -11,7 +11,8 @@
 )]
 
 use fnd_core::frame::{
-    Exited, Hello, Install, Installed, Problem, Reply, Request, Spawn, Spawned, Welcome, decode, encode,
+    Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Reply, Request, Spawn, Spawned, Welcome,
+    decode, encode,
 };
 use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
 use fnd_core::wire::Bytes;
@@ -158,7 +159,7 @@ impl Harness {
             worker: 0,
             pending: VecDeque::new(),
         };
-        let number = harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
+        let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
         let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!("no welcome") };
         harness.welcome = welcome;
         let Reply::Settings(settings) = harness.wait(|_, reply| matches!(reply, Reply::Settings(_))).0 else {
