@@ -184,17 +184,18 @@ pub struct AttemptView {
     pub reason: Reason,
     /// In words.
     pub message: String,
-    /// CPU time.
-    pub cpu_ms: f64,
-    /// Peak memory.
+    /// CPU time; null with scope `worker`.
+    pub cpu_ms: Option<f64>,
+    /// Peak memory; null with scope `worker` and where it cannot be told.
     pub memory_peak_bytes: Option<u64>,
-    /// What the peak is of: `attempt`, `largest-process`.
+    /// What the peak is of: `attempt`, `largest-process`; `worker`: CPU time and memory are those of a worker that serves
+    /// other attempts too, so that they cannot be told apart; null where there is no peak.
     pub scope: Option<String>,
-    /// Held back by the CPU quota.
-    pub throttled_ms: f64,
+    /// Held back by the CPU quota; null with scope `worker`.
+    pub throttled_ms: Option<f64>,
     /// Worker.
     pub worker: Option<u64>,
-    /// Whether it was started for this attempt.
+    /// Whether the attempt waited for its worker to start. Scripts always do: each attempt is a process of its own.
     pub cold: bool,
     /// Version.
     pub version: Option<Version>,
@@ -419,14 +420,15 @@ impl InvocationView {
 }
 
 impl AttemptView {
-    /// Returns the view of a record. Every attempt has a process of its own, so it is cold.
+    /// Returns the view of a record.
     #[must_use]
     pub fn of(record: &AttemptRecord) -> Self {
         let usage = &record.usage;
-        let scope = if usage.peak_of_largest {
-            "largest-process"
-        } else {
-            "attempt"
+        let scope = match usage.memory_peak() {
+            _ if usage.scope_worker => Some("worker"),
+            Some(_) if usage.peak_of_largest => Some("largest-process"),
+            Some(_) => Some("attempt"),
+            None => None,
         };
         Self {
             attempt: record.attempt.0,
@@ -441,12 +443,12 @@ impl AttemptView {
             class: record.reason.class(),
             reason: record.reason,
             message: record.message.clone(),
-            cpu_ms: milliseconds(usage.cpu_us),
-            memory_peak_bytes: usage.memory_peak_bytes,
-            scope: usage.memory_peak_bytes.map(|_| scope.to_owned()),
-            throttled_ms: milliseconds(usage.throttled_us),
+            cpu_ms: usage.cpu().map(milliseconds),
+            memory_peak_bytes: usage.memory_peak(),
+            scope: scope.map(str::to_owned),
+            throttled_ms: (!usage.scope_worker).then(|| milliseconds(usage.throttled_us)),
             worker: record.worker.map(|worker| worker.0),
-            cold: true,
+            cold: record.cold.unwrap_or(true),
             version: record.version,
             stdout_bytes: usage.stdout_bytes,
             stderr_bytes: usage.stderr_bytes,

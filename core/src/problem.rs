@@ -34,6 +34,8 @@ pub enum Code {
     Rate,
     /// The function's overlap policy `reject`: another invocation is running.
     Overlap,
+    /// The caller's headers are more than a function is given.
+    HeadersTooLarge,
     /// The function failed.
     FunctionFailed,
     /// The invocation was cancelled.
@@ -57,7 +59,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 23] = [
+const TABLE: [(Code, &str, u16, &str); 24] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -135,6 +137,12 @@ const TABLE: [(Code, &str, u16, &str); 23] = [
         "overlap",
         429,
         "Another invocation is running and `queue.overlap` is `reject`. Nothing was recorded.",
+    ),
+    (
+        Code::HeadersTooLarge,
+        "headers-too-large",
+        431,
+        "The caller's own headers are more than 16 KiB, which is what a function is given at most. Nothing ran.",
     ),
     (
         Code::FunctionFailed,
@@ -241,6 +249,7 @@ pub fn title(status: u16) -> &'static str {
         409 => "Conflict",
         413 => "Content Too Large",
         429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         502 => "Bad Gateway",
         503 => "Service Unavailable",

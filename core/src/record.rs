@@ -4,6 +4,7 @@
 
 use crate::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::protocol::{HttpRequest, ResultHead};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub struct Payload {
     pub context: Option<Arc<str>>,
     /// W3C `traceparent`, checked by the edge.
     pub traceparent: Option<String>,
+    /// The request that made it, if one did; its body is `data`. For handlers only: a script has nowhere to see it.
+    pub request: Option<Arc<HttpRequest>>,
 }
 
 /// An accepted invocation, as it is first stored.
@@ -54,6 +57,73 @@ pub struct RunResult {
     pub json: bool,
     /// The bytes.
     pub data: Arc<[u8]>,
+    /// What the function chose beside the bytes; absent where that is what the bytes say anyway.
+    pub response: Option<Arc<Response>>,
+}
+
+/// What a handler can say beside the bytes of its answer, as it said it: nothing here has been checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Response {
+    /// Media type of the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// HTTP status, 200 to 599.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Headers, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+}
+
+impl RunResult {
+    /// Returns what a worker's Result says; nothing where it has neither a body nor anything else.
+    #[must_use]
+    pub fn of(head: ResultHead, data: Option<Vec<u8>>) -> Option<Self> {
+        let response = Response {
+            content_type: head.content_type,
+            status: head.status,
+            headers: head.headers,
+        };
+        if data.is_none() && response.status.is_none() && response.headers.is_empty() {
+            return None;
+        }
+        let data = data.unwrap_or_default();
+        let json = response.content_type.as_deref().is_some_and(is_json)
+            && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
+        let mut result = Self {
+            json,
+            data: data.into(),
+            response: None,
+        };
+        // Most handlers return JSON or text and say so: nothing to keep for each of their runs.
+        let plain = response.status.is_none() && response.headers.is_empty();
+        let stated = response.content_type.as_deref();
+        if !plain || stated.is_some_and(|stated| stated != result.media_type()) {
+            result.response = Some(Arc::new(response));
+        }
+        Some(result)
+    }
+
+    /// Returns the media type of the bytes: the one the function stated, else one by what they are.
+    #[must_use]
+    pub fn media_type(&self) -> &str {
+        match self.response.as_deref() {
+            Some(Response {
+                content_type: Some(stated),
+                ..
+            }) => stated,
+            _ if self.json => "application/json",
+            _ if str::from_utf8(&self.data).is_ok() => "text/plain; charset=utf-8",
+            _ => "application/octet-stream",
+        }
+    }
+}
+
+/// Says whether a media type is JSON: `application/json` or `.../...+json`.
+#[must_use]
+pub fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
 }
 
 /// One ended attempt.
@@ -69,6 +139,8 @@ pub struct AttemptRecord {
     pub poll: u32,
     /// The worker, unless none could be started.
     pub worker: Option<WorkerId>,
+    /// Whether the call waited for the worker to start; absent where each attempt is a process of its own.
+    pub cold: Option<bool>,
     /// The version that ran.
     pub version: Option<Version>,
     /// Start.
@@ -108,6 +180,22 @@ pub struct Usage {
     pub stderr_bytes: u64,
     /// Bytes of both not kept.
     pub dropped_bytes: u64,
+    /// Whether the attempt shared its worker with others: CPU time, memory and throttling are then nobody's.
+    pub scope_worker: bool,
+}
+
+impl Usage {
+    /// Returns the CPU time in microseconds; nothing where it cannot be told apart from that of other attempts.
+    #[must_use]
+    pub fn cpu(&self) -> Option<u64> {
+        (!self.scope_worker).then_some(self.cpu_us)
+    }
+
+    /// Returns the peak memory in bytes; nothing where it cannot be told, or told apart.
+    #[must_use]
+    pub fn memory_peak(&self) -> Option<u64> {
+        self.memory_peak_bytes.filter(|_| !self.scope_worker)
+    }
 }
 
 /// An invocation's end, or its state in between.
@@ -152,4 +240,70 @@ pub struct Unfinished {
     pub accepted: Accepted,
     /// Where it stood. `Running` means that nobody knows how that attempt ended.
     pub record: InvocationRecord,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(content_type: Option<&str>, data: Option<&[u8]>) -> Option<RunResult> {
+        let head = ResultHead {
+            content_type: content_type.map(Into::into),
+            ..ResultHead::default()
+        };
+        RunResult::of(head, data.map(Into::into))
+    }
+
+    #[test]
+    fn a_result_is_json_where_it_says_so_and_is() {
+        for (content_type, data, json, media_type, kept) in [
+            (Some("application/json"), &b"{}"[..], true, "application/json", false),
+            (
+                Some("application/cloudevents+json"),
+                b"{}",
+                true,
+                "application/cloudevents+json",
+                true,
+            ),
+            (Some("application/json"), b"{", false, "application/json", true),
+            (
+                Some("text/plain; charset=utf-8"),
+                b"{}",
+                false,
+                "text/plain; charset=utf-8",
+                false,
+            ),
+            (Some("text/html"), b"<p>", false, "text/html", true),
+            (None, b"text", false, "text/plain; charset=utf-8", false),
+            (None, b"\xff", false, "application/octet-stream", false),
+        ] {
+            let result = said(content_type, Some(data)).unwrap();
+            let found = (result.json, result.media_type(), result.response.is_some());
+            assert_eq!(found, (json, media_type, kept), "{content_type:?} {data:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_said_is_no_result_but_a_status_alone_is() {
+        assert_eq!(said(None, None), None);
+        let head = ResultHead {
+            status: Some(204),
+            ..ResultHead::default()
+        };
+        let result = RunResult::of(head, None).unwrap();
+        assert_eq!((result.data.len(), result.response.unwrap().status), (0, Some(204)));
+    }
+
+    #[test]
+    fn media_types_of_json() {
+        for (text, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("application/cloudevents+json", true),
+            ("text/plain", false),
+            ("application/jsonl", false),
+        ] {
+            assert_eq!(is_json(text), expected, "{text}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Client {
     user: bool,
 }
 
-/// A whole answer with a status of success.
+/// A whole answer that is not a refusal.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// HTTP status.
@@ -93,7 +93,8 @@ impl Client {
             .send_request(request)
             .await
             .map_err(|error| self.broke_off(&error))?;
-        if response.status().is_success() {
+        // With `Fnd-State` the status is of the function's choice, not a refusal.
+        if response.status().is_success() || response.headers().contains_key("fnd-state") {
             return Ok(Streaming { response, connection });
         }
         let status = response.status();

@@ -41,7 +41,9 @@ impl Exit {
     #[must_use]
     pub(crate) fn of(code: Code) -> Self {
         match code {
-            Code::BadRequest | Code::BadJson | Code::MethodNotAllowed | Code::TooLarge => Self::Usage,
+            Code::BadRequest | Code::BadJson | Code::MethodNotAllowed | Code::TooLarge | Code::HeadersTooLarge => {
+                Self::Usage
+            }
             Code::NotAllowed => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,

@@ -352,3 +352,13 @@ fn what_needs_no_daemon_works_without() {
     let (code, _, errors) = told(&fndctl(&nowhere).args(["explain", "bad-luck"]).output().unwrap());
     assert_eq!(code, 3, "{errors}");
 }
+
+#[test]
+fn a_status_the_function_chose_is_no_failure_and_said() {
+    let server = Running::start();
+    let (code, out, err) = run(&server, &["invoke", "teapot"]);
+    assert_eq!((code, out.as_str()), (0, "<p>none"), "{err}");
+    assert_eq!(err, "the function answered with status 418\n");
+    let (code, _, err) = run(&server, &["result", ENDED]);
+    assert_eq!((code, err.as_str()), (0, "the function answered with status 404\n"));
+}

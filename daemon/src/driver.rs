@@ -271,6 +271,7 @@ fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
             stdout_bytes: captured.stdout_bytes,
             stderr_bytes: captured.stderr_bytes,
             dropped_bytes: captured.dropped_bytes,
+            scope_worker: false,
         },
         oom_kills: frame.oom_kills,
         oom_shared: frame.oom_shared,

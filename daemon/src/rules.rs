@@ -18,7 +18,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             data: manifest.data.as_ref().map(|data| data.to_string().into_bytes().into()),
             content_type: manifest.data.as_ref().map(|_| "application/json".into()),
             context: manifest.context.as_ref().map(|context| Arc::from(context.to_string())),
-            traceparent: None,
+            ..Payload::default()
         },
         timeout: limits.timeout,
         grace: limits.grace,

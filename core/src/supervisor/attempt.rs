@@ -195,6 +195,7 @@ impl Supervisor {
             attempt: worker.attempt,
             poll: worker.poll,
             worker: id,
+            cold: None,
             version: Some(worker.serving.version),
             started_ms: worker.started.unix_ms,
             ended_ms: now.unix_ms.saturating_sub(ago_ms).max(worker.started.unix_ms),

@@ -151,6 +151,7 @@ impl Supervisor {
             attempt: Attempt(invocation.attempts.max(1)),
             poll: invocation.polls,
             worker: None,
+            cold: None,
             version: invocation.version,
             started_ms,
             ended_ms: now.unix_ms,

@@ -171,7 +171,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
     out.line("")?;
     let mut header = vec!["TRY", "STARTED", "DURATION", "REASON", "CPU", "MEMORY", "OUTPUT"];
     if out.format == Format::Wide {
-        header.extend(["POLL", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
+        header.extend(["POLL", "WORKER", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
     }
     let mut table = Table::new(&header);
     for attempt in &view.attempt_records {
@@ -180,16 +180,17 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
             distance(Some(&attempt.started_at), now),
             duration(Some(attempt.duration_ms)),
             attempt.reason.to_string(),
-            duration(Some(attempt.cpu_ms)),
+            duration(attempt.cpu_ms),
             size(attempt.memory_peak_bytes),
             size(Some(attempt.stdout_bytes.saturating_add(attempt.stderr_bytes))),
         ];
         if out.format == Format::Wide {
             cells.extend([
                 attempt.poll.to_string(),
+                if attempt.cold { "cold" } else { "warm" }.to_owned(),
                 attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
                 attempt.signal.clone().unwrap_or_default(),
-                duration(Some(attempt.throttled_ms)),
+                duration(attempt.throttled_ms),
                 size(Some(attempt.dropped_bytes)),
                 attempt.message.clone(),
             ]);

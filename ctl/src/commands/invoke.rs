@@ -70,6 +70,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let reply = context.client.send(request).await?;
     if verb == "invoke" {
         context.out.result(&reply.body)?;
+        super::result::note_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }
     if !args.follow {

@@ -50,11 +50,9 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
     }
     let reply = context.client.get(&format!("{path}/result")).await?;
     context.out.result(&reply.body)?;
-    let state = reply
-        .headers
-        .get("fnd-state")
-        .and_then(|state| state.to_str().ok())
-        .unwrap_or("succeeded");
+    let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+    note_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
+    let state = header("fnd-state").unwrap_or("succeeded");
     if state == "succeeded" {
         return Ok(Exit::Fine);
     }
@@ -64,4 +62,13 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
         format!("the run {state}; this is the result of its last attempt"),
     )
     .help(format!("how it ended: fndctl history --id {id}")))
+}
+
+/// Says which status a function chose for its answer where that is an error: the run succeeded all the same.
+pub(super) fn note_status(context: &Context, status: Option<u16>) {
+    if let Some(status) = status.filter(|status| *status >= 400) {
+        context
+            .out
+            .aside(&format!("the function answered with status {status}"));
+    }
 }

@@ -1,13 +1,14 @@
 //! How a run ended, in HTTP: the table of contract section 5.
 
 use super::backend::{Answering, Failure};
+use super::headers;
 use super::request::short;
-use super::response::{self, Answered, INVOCATION, Refusal, Refused, header, refuse};
+use super::response::{self, Answered, INVOCATION, Refusal, Refused, STATE, header, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;
-use fnd_core::record::RunResult;
+use fnd_core::record::{Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection};
 use hyper::StatusCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,9 +54,14 @@ pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
 /// Every other end.
 pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Result<Answered, Refusal> {
     if view.state == State::Succeeded {
-        let mut response = response::result(result);
-        response.headers_mut().insert(INVOCATION, header(&view.id.to_string()));
-        return Ok(response);
+        let mut answer = response::result(result);
+        if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
+            choose(view, chosen, &mut answer);
+        }
+        let headers = answer.headers_mut();
+        headers.insert(INVOCATION, header(&view.id.to_string()));
+        headers.insert(STATE, header(view.state.as_str()));
+        return Ok(answer);
     }
     let reason = view.reason.unwrap_or(Reason::Error);
     let code = code_of(reason);
@@ -68,6 +74,24 @@ pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Resul
         .of(&view.function)
         .in_invocation(view.id, Some(reason))
         .into())
+}
+
+/// Gives an answer the status and the headers its function chose.
+fn choose(view: &InvocationView, chosen: &Response, answer: &mut Answered) {
+    // The protocol takes 200 to 599 only.
+    if let Some(status) = chosen.status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        *answer.status_mut() = status;
+    }
+    let wrong = headers::put(chosen, answer.headers_mut());
+    if !wrong.is_empty() {
+        tracing::warn!(
+            fnd_function = view.function.as_str(),
+            fnd_invocation = tracing::field::display(view.id),
+            "{}  its answer has headers that are none and were left out: {}",
+            view.function,
+            wrong.join(", ")
+        );
+    }
 }
 
 /// Returns the code of the reason an invocation ended with, other than well.

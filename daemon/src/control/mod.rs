@@ -11,6 +11,7 @@
 mod answer;
 pub mod backend;
 mod connections;
+mod headers;
 pub mod limits;
 pub mod listen;
 pub mod peer;

@@ -49,8 +49,12 @@ pub(super) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
 /// `Fnd-Invocation`.
 pub(super) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
 
-/// `Fnd-State`: the state of the invocation a stored result is of.
+/// `Fnd-State`: the state of the invocation an answer is the result of. Its status and headers may be of the function's
+/// choice; an answer without it is fnd's own.
 pub(super) const STATE: HeaderName = HeaderName::from_static("fnd-state");
+
+/// `Fnd-Status`: the status a function chose, where the answer is a stored result.
+pub(super) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
 
 /// Returns the value of a header from text that is known to be visible ASCII; anything else becomes empty.
 pub(super) fn header(text: &str) -> HeaderValue {
@@ -82,14 +86,12 @@ pub(super) fn result(result: Option<&RunResult>) -> Answered {
     let Some(result) = result else {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
-    let content_type = if result.json {
-        "application/json"
-    } else if std::str::from_utf8(&result.data).is_ok() {
-        "text/plain; charset=utf-8"
-    } else {
-        "application/octet-stream"
-    };
-    whole(content_type, Bytes::copy_from_slice(&result.data))
+    let mut answer = whole("application/octet-stream", Bytes::copy_from_slice(&result.data));
+    // One that cannot be sent is no type: it is named in a warning when the function has just answered.
+    if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
+        answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    answer
 }
 
 /// Returns a refusal as `application/problem+json` (RFC 9457).

@@ -35,9 +35,21 @@ pub enum Command {
 impl Command {
     /// Roughly the memory it holds.
     fn size(&self) -> usize {
-        let result = |record: &InvocationRecord| record.result.as_ref().map_or(0, |result| result.data.len());
+        let headers = |headers: &[(String, String)]| headers.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
+        let result = |record: &InvocationRecord| {
+            let result = record.result.as_ref();
+            let response = result.and_then(|result| result.response.as_deref());
+            result.map_or(0, |result| result.data.len()) + response.map_or(0, |response| headers(&response.headers))
+        };
         512 + match self {
-            Self::Store(accepted) => accepted.payload.data.as_ref().map_or(0, |data| data.len()),
+            Self::Store(accepted) => {
+                let payload = &accepted.payload;
+                let request = payload
+                    .request
+                    .as_deref()
+                    .map_or(0, |request| headers(&request.headers));
+                payload.data.as_ref().map_or(0, |data| data.len()) + request
+            }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
             Self::StoreEnabled { .. } => 0,

@@ -25,7 +25,7 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut restored = Restored::default();
     let sql = format!(
         "SELECT {RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent,
-            (SELECT data FROM body WHERE invocation = id AND kind = 'payload')
+            (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request
         FROM invocation WHERE {UNFINISHED} ORDER BY id"
     );
     let mut statement = db.prepare(&sql)?;
@@ -61,6 +61,7 @@ fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
             content_type: row.get(19)?,
             context: context.map(Arc::from),
             traceparent: row.get(21)?,
+            request: rows::json_or_none(row, 23)?,
         },
         durable: row.get(14)?,
         // It is in the table `load` already.
@@ -120,7 +121,7 @@ pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
     let mut rows = statement.query([])?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
-        let attempt = rows::attempt(row, rows::function(row, 20)?)?;
+        let attempt = rows::attempt(row, rows::function(row, 22)?)?;
         if let Some(mut record) = rows::find(db, attempt.invocation)? {
             record.result = rows::result(db, record.id)?;
             runs.push(LastRun { attempt, record });

@@ -5,6 +5,8 @@ use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult, Usage};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
 
 /// Largest result kept in the invocation's row; larger ones are in `body`, so that lists need not step over them.
 pub(super) const INLINE_MAX: usize = 64 << 10;
@@ -16,7 +18,7 @@ pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, star
 /// Columns [`attempt`] reads, in its order, after the function.
 pub(super) const ATTEMPT: &str = "invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason, message, \
     exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes, stderr_bytes, \
-    dropped_bytes, next_attempt_ms";
+    dropped_bytes, next_attempt_ms, cold, scope_worker";
 
 /// Returns an id as it is stored: big-endian, so that it sorts.
 pub(super) fn blob(id: InvocationId) -> [u8; 16] {
@@ -71,6 +73,15 @@ pub(super) fn version(row: &Row<'_>, column: usize) -> Result<Version> {
     Ok(Version(row.get(column)?))
 }
 
+/// Reads a column of JSON as the record it is; anything else is damage.
+pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<Arc<T>>> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else {
+        return Ok(None);
+    };
+    let read = serde_json::from_str(text).map(|value| Some(Arc::new(value)));
+    read.map_err(|error| Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
+
 fn version_or_none(row: &Row<'_>, column: usize) -> Result<Option<Version>> {
     Ok(row.get::<_, Option<[u8; 32]>>(column)?.map(Version))
 }
@@ -120,8 +131,10 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
             stdout_bytes: row.get(16)?,
             stderr_bytes: row.get(17)?,
             dropped_bytes: row.get(18)?,
+            scope_worker: row.get(21)?,
         },
         next_attempt_ms: row.get(19)?,
+        cold: row.get(20)?,
     })
 }
 
@@ -133,13 +146,14 @@ pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<Invocatio
 
 /// Reads an invocation's result.
 pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResult>> {
-    let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result'))
-        FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
+    let sql = "SELECT result_json, coalesce(result, (SELECT data FROM body WHERE invocation = id AND kind = 'result')),
+        response FROM invocation WHERE id = ?1 AND result_json IS NOT NULL";
     let read = |row: &Row<'_>| {
         let data = row.get_ref(1)?.as_blob()?.into();
         Ok(RunResult {
             json: row.get(0)?,
             data,
+            response: json_or_none(row, 2)?,
         })
     };
     db.prepare_cached(sql)?.query_row([blob(id)], read).optional()

@@ -7,8 +7,8 @@ use super::OpenError;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use std::path::Path;
 
-/// The schema this program writes; a database of a newer one is refused untouched.
-pub const VERSION: u32 = 1;
+/// The schema this program writes; a database of an older one is brought to it, one of a newer one refused untouched.
+pub const VERSION: u32 = 2;
 
 /// Largest database that is checked as a whole although fnd was stopped in order; reading 64 MiB takes under a second.
 const CHECK_ALWAYS: u64 = 64 << 20;
@@ -86,6 +86,18 @@ const TABLES: &str = "
     CREATE TABLE load (function TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (function, hash)) WITHOUT ROWID, STRICT;
 ";
 
+/// What handlers brought: the request behind an invocation and what the function chose beside the bytes of its result, both
+/// JSON as core has them, and whether an attempt began or shared its worker.
+const HANDLERS: &str = "
+    ALTER TABLE invocation ADD COLUMN request TEXT;
+    ALTER TABLE invocation ADD COLUMN response TEXT;
+    ALTER TABLE attempt ADD COLUMN cold INTEGER;
+    ALTER TABLE attempt ADD COLUMN scope_worker INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What leads from each schema version to the next, from an empty database on: a new one takes the same way as an old one.
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS];
+
 /// A table that came later and that programs without it do not miss: no new schema version.
 const ADDED: &str = "
     -- Installed versions that are on the disk, oldest first, 32 bytes each.
@@ -139,10 +151,14 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 
 fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    if schema_version(&transaction)?.is_none() {
-        transaction.execute_batch(TABLES)?;
-        let version = VERSION.to_string();
-        transaction.execute("INSERT INTO meta (key, value) VALUES ('schema', ?1)", [version])?;
+    // What is no number was refused before.
+    let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
+    for step in STEPS.iter().skip(found.unwrap_or(0)) {
+        transaction.execute_batch(step)?;
+    }
+    if found != Some(STEPS.len()) {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)";
+        transaction.execute(sql, [VERSION.to_string()])?;
     }
     transaction.execute_batch(ADDED)?;
     transaction.commit()
@@ -171,7 +187,7 @@ fn inspect(path: &Path) -> Result<(), OpenError> {
     let db = open_read_only(path)?;
     let failed = |source| OpenError::of(path, source);
     match schema_version(&db).map_err(failed)? {
-        Some(found) if found.parse() == Ok(VERSION) => {}
+        Some(found) if found.parse().is_ok_and(|found| (1..=VERSION).contains(&found)) => {}
         Some(found) if found.parse::<u32>().is_ok_and(|found| found > VERSION) => {
             return Err(OpenError::Newer {
                 path: path.into(),

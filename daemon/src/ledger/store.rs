@@ -6,6 +6,7 @@ use fnd_core::ids::InvocationId;
 use fnd_core::outcome::Class;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use rusqlite::{Connection, ErrorCode, params};
+use serde::Serialize;
 
 /// Why a command could not be stored.
 pub(super) enum StoreError {
@@ -52,8 +53,8 @@ pub(super) fn apply(db: &Connection, command: &Command) -> Result<(), StoreError
 fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
-            timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent)
-        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO NOTHING";
+            timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING";
     db.prepare_cached(sql)?.execute(params![
         id,
         accepted.function.as_str(),
@@ -67,6 +68,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         accepted.payload.content_type,
         accepted.payload.context.as_deref(),
         accepted.payload.traceparent,
+        accepted.payload.request.as_deref().map(json),
     ])?;
     if let Some(data) = &accepted.payload.data {
         put_body(db, accepted.id, "payload", data)?;
@@ -82,13 +84,14 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
 /// Stores where an invocation stands; also one that was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord) -> Result<(), StoreError> {
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms, attempts,
-            polls, reason, message, exhausted, next_attempt_ms, version, result_json, result)
-        VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+            polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
+        VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
             ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
             message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
-            version = excluded.version, result_json = excluded.result_json, result = excluded.result";
-    let (json, inline, apart) = split(record.result.as_ref());
+            version = excluded.version, result_json = excluded.result_json, result = excluded.result,
+            response = excluded.response, request = iif(?18, NULL, request)";
+    let (is_json, inline, apart) = split(record.result.as_ref());
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
         record.function.as_str(),
@@ -104,8 +107,15 @@ fn update(db: &Connection, record: &InvocationRecord) -> Result<(), StoreError> 
         record.exhausted.map(super::rows::exhausted_word),
         record.next_attempt_ms.map(int),
         record.version.map(|version| version.0),
-        json,
+        is_json,
         inline,
+        record
+            .result
+            .as_ref()
+            .and_then(|result| result.response.as_deref())
+            .map(json),
+        // As the payload below: nothing is going to be given it any more.
+        record.state.is_final(),
     ])?;
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
@@ -131,6 +141,11 @@ fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u
     }
 }
 
+/// Returns a record of texts and numbers as JSON, which can say each of them.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO body (invocation, kind, data) VALUES (?1, ?2, ?3)";
     db.prepare_cached(sql)?.execute(params![blob(id), kind, data])?;
@@ -140,8 +155,8 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
 fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<(), StoreError> {
     let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
             message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,
-            stderr_bytes, dropped_bytes, next_attempt_ms)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+            stderr_bytes, dropped_bytes, next_attempt_ms, cold, scope_worker)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
         ON CONFLICT (invocation, n) DO NOTHING";
     let id = blob(attempt.invocation);
     let usage = &attempt.usage;
@@ -166,6 +181,8 @@ fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<(), StoreE
         int(usage.stderr_bytes),
         int(usage.dropped_bytes),
         attempt.next_attempt_ms.map(int),
+        attempt.cold,
+        usage.scope_worker,
     ])?;
     if new == 0 {
         return Ok(());

@@ -183,6 +183,7 @@ mod tests {
             attempt: Attempt(1),
             poll: 0,
             worker: None,
+            cold: None,
             version: None,
             started_ms: 0,
             ended_ms: 1000,

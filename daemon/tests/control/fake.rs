@@ -7,7 +7,7 @@ use fnd_core::api::{
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
-use fnd_core::record::{InvocationRecord, RunResult};
+use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_core::supervisor::{Answer, FunctionState, Rejection};
 use fnd_daemon::control::backend::{
@@ -61,7 +61,7 @@ fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "bad-answer",
     "binary",
     "cancelled",
@@ -75,7 +75,9 @@ const NAMES: [&str; 14] = [
     "slow",
     "stopping",
     "stuck",
+    "teapot",
     "text",
+    "void",
 ];
 
 pub(crate) fn record(function: &str, reason: Reason, message: &str, result: Option<RunResult>) -> InvocationRecord {
@@ -96,6 +98,20 @@ pub(crate) fn record(function: &str, reason: Reason, message: &str, result: Opti
         version: Some(Version([0xab; 32])),
         result,
     }
+}
+
+/// What a function can choose beside the bytes.
+fn chosen(status: u16) -> Arc<Response> {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Arc::new(Response {
+        content_type: Some("text/html".to_owned()),
+        status: Some(status),
+        headers: vec![
+            header("x-name", "value"),
+            header("connection", "close"),
+            header("fnd-invocation", "forged"),
+        ],
+    })
 }
 
 pub(crate) fn status(function: &str) -> FunctionStatus {
@@ -266,6 +282,7 @@ impl Backend for Fake {
             Some(RunResult {
                 json,
                 data: data.into(),
+                response: None,
             })
         };
         let answer = match function {
@@ -274,6 +291,22 @@ impl Backend for Fake {
             _ if !request.wait => Answer::Queued(id(ENDED)),
             "text" => ended(Reason::Ok, "", result(false, "héllo\u{1b}[2J".as_bytes())),
             "binary" => ended(Reason::Ok, "", result(false, b"\xff\x00\xfe")),
+            "teapot" => ended(
+                Reason::Ok,
+                "",
+                result(false, b"<p>none").map(|result| RunResult {
+                    response: Some(chosen(418)),
+                    ..result
+                }),
+            ),
+            "void" => ended(
+                Reason::Ok,
+                "",
+                result(false, b"").map(|result| RunResult {
+                    response: Some(chosen(204)),
+                    ..result
+                }),
+            ),
             "fails" => ended(Reason::Exit(3), "no such host", None),
             "oom" => ended(Reason::Oom, "at the limit of 256 MiB, 3 processes killed", None),
             "bad-answer" => ended(Reason::ResultTooLarge, "result of 7 MiB, the limit is 6 MiB", None),
@@ -291,7 +324,11 @@ impl Backend for Fake {
             _ => ended(
                 Reason::Ok,
                 "",
-                request.payload.data.clone().map(|data| RunResult { json: true, data }),
+                request.payload.data.clone().map(|data| RunResult {
+                    json: true,
+                    data,
+                    response: None,
+                }),
             ),
         };
         self.answer(answer)
@@ -343,6 +380,7 @@ impl Backend for Fake {
         later(Ok(data.map(|data| RunResult {
             json: true,
             data: data.into(),
+            response: (wanted.to_string() == ENDED).then(|| chosen(404)),
         })))
     }
 

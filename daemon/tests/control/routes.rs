@@ -59,6 +59,56 @@ fn a_run_gives_the_result_under_its_type() {
 }
 
 #[test]
+fn a_function_may_choose_status_type_and_headers() {
+    let server = Running::start();
+    for (function, status, body) in [("teapot", 418, &b"<p>none"[..]), ("void", 204, b"")] {
+        let answer = post(&server.socket, &format!("/v1/functions/{function}/invoke"), "", b"");
+        assert_eq!((answer.status, &*answer.body), (status, body), "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("text/html"));
+        assert_eq!(answer.header("x-name"), Some("value"));
+        assert_eq!(answer.header("fnd-invocation"), Some(ENDED));
+        assert_eq!(answer.header("fnd-state"), Some("succeeded"));
+    }
+    // Kept, it is the same bytes; the status is not the answer's.
+    let answer = get(&server.socket, &format!("/v1/invocations/{ENDED}/result"));
+    assert_eq!((answer.status, answer.header("fnd-status")), (200, Some("404")));
+    assert_eq!(answer.header("content-type"), Some("text/html"));
+    assert_eq!(answer.header("x-name"), None);
+}
+
+#[test]
+fn the_request_reaches_the_function_without_what_is_not_its() {
+    let server = Running::start();
+    let headers = "X-Order: 7|authorization: Bearer x|fnd-timeout: 5s|cookie: a=1";
+    for verb in ["invoke", "invocations"] {
+        let headers = if verb == "invoke" {
+            headers
+        } else {
+            "X-Order: 7|cookie: a=1"
+        };
+        post(&server.socket, &format!("/v1/functions/hello/{verb}"), headers, b"x");
+        let seen = server.seen.lock().unwrap().submitted.take().unwrap();
+        let request = seen.payload.request.unwrap();
+        assert_eq!(
+            (request.method.as_str(), request.path.as_str(), request.query.as_str()),
+            ("POST", "/", "")
+        );
+        let has = |name: &str| {
+            request
+                .headers
+                .iter()
+                .find(|(other, _)| other == name)
+                .map(|(_, value)| value.as_str())
+        };
+        assert_eq!((has("x-order"), has("cookie")), (Some("7"), Some("a=1")));
+        assert_eq!(
+            (has("authorization"), has("fnd-timeout"), has("connection")),
+            (None, None, None)
+        );
+    }
+}
+
+#[test]
 fn headers_and_bytes_reach_the_function() {
     let server = Running::start();
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -88,6 +88,7 @@ pub(super) fn text(bytes: &str) -> RunResult {
     RunResult {
         json: false,
         data: bytes.as_bytes().into(),
+        response: None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! `GET /v1/invocations/ID/result`: what the function gave.
 //!
-//! A stored result is answered with 200 whatever became of the invocation, which `Fnd-State` says; without one the answer
+//! A stored result is answered with 200 whatever became of the invocation, which `Fnd-State` says, and whatever status the
+//! function chose, which `Fnd-Status` says; of what else it chose, the media type only. Without one the answer
 //! is what the caller of `invoke` would have got.
 
 use crate::control::answer::{failed, no_invocation, of_end};
 use crate::control::request::{Call, Query};
-use crate::control::response::{self, Answered, INVOCATION, Refusal, STATE, header};
+use crate::control::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 
@@ -32,5 +33,9 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     let headers = answer.headers_mut();
     headers.insert(INVOCATION, header(&id.to_string()));
     headers.insert(STATE, header(view.state.as_str()));
+    let chosen = result.as_ref().and_then(|result| result.response.as_deref());
+    if let Some(status) = chosen.and_then(|chosen| chosen.status) {
+        headers.insert(STATUS, status.into());
+    }
     Ok(answer)
 }

@@ -6,7 +6,8 @@ mod model;
 use super::*;
 use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
-use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
+use fnd_core::protocol::HttpRequest;
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Response, RunResult, Usage};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -112,6 +113,12 @@ fn accepted(second: u64, function: &str) -> Accepted {
             content_type: Some("application/json".to_owned()),
             context: Some("{\"a\":1}".into()),
             traceparent: None,
+            request: Some(Arc::new(HttpRequest {
+                method: "POST".to_owned(),
+                path: "/".to_owned(),
+                query: String::new(),
+                headers: vec![("event-type".to_owned(), "order \"é\"".to_owned())],
+            })),
         },
         durable: true,
         load_key: None,
@@ -155,10 +162,19 @@ fn ended(accepted: &Accepted, reason: Reason, result: Option<&[u8]>) -> (Attempt
         result: result.map(|data| RunResult {
             json: false,
             data: data.into(),
+            response: Some(Arc::new(chosen())),
         }),
         ..record(accepted, State::Running)
     };
     (attempt(accepted, 1, reason), record)
+}
+
+fn chosen() -> Response {
+    Response {
+        content_type: Some("text/csv".to_owned()),
+        status: Some(201),
+        headers: vec![("x-name".to_owned(), "value".to_owned())],
+    }
 }
 
 fn attempt(accepted: &Accepted, number: u32, reason: Reason) -> AttemptRecord {
@@ -168,6 +184,7 @@ fn attempt(accepted: &Accepted, number: u32, reason: Reason) -> AttemptRecord {
         attempt: Attempt(number),
         poll: 0,
         worker: Some(WorkerId(9)),
+        cold: Some(number == 1),
         version: Some(Version([7; 32])),
         started_ms: accepted.accepted_ms + 1,
         ended_ms: accepted.accepted_ms + 2,
@@ -181,6 +198,7 @@ fn attempt(accepted: &Accepted, number: u32, reason: Reason) -> AttemptRecord {
             memory_peak_bytes: Some(2),
             peak_of_largest: true,
             dropped_bytes: 3,
+            scope_worker: true,
             ..Usage::default()
         },
         next_attempt_ms: None,
@@ -258,7 +276,8 @@ fn results_of_any_size_come_back() {
             result(accepted.id),
             ResultOf::Ended(Some(RunResult {
                 json: false,
-                data: data.into()
+                data: data.into(),
+                response: Some(Arc::new(chosen())),
             }))
         );
     }
@@ -411,6 +430,53 @@ fn old_history_goes_but_not_what_matters() {
     let orphans = "SELECT (SELECT count(*) FROM attempt WHERE invocation NOT IN (SELECT id FROM invocation))
         + (SELECT count(*) FROM body WHERE invocation NOT IN (SELECT id FROM invocation))";
     assert_eq!(db.query_row(orphans, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[test]
+fn a_database_of_the_first_schema_is_brought_to_this_one() {
+    let state = directory();
+    let file = state.path().join(FILE);
+    let db = rusqlite::Connection::open(&file).unwrap();
+    db.execute_batch(schema::STEPS[0]).unwrap();
+    db.execute_batch(
+        "INSERT INTO meta VALUES ('schema', '1');
+        INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message, reason,
+                ended_ms, result_json, result)
+            VALUES (x'00000000000000000000000000000001', 'hello', 'manual', 'succeeded', 1, 1, 1, 0, 'm', 'ok', 2, 1, x'7b7d'),
+                (x'00000000000000000000000000000002', 'hello', 'manual', 'queued', 1, 1, 0, 0, '', NULL, NULL, NULL, NULL);
+        INSERT INTO attempt VALUES (x'00000000000000000000000000000001', 1, 0, 7, NULL, 1, 2, 3, 'ok', 'm', 0, NULL, 4, 5,
+            0, 6, 7, 8, 9, NULL);",
+    )
+    .unwrap();
+    drop(db);
+    for _ in 0..2 {
+        let ledger = Ledger::open(state.path());
+        let (record, attempts) = ledger.get(InvocationId(1)).unwrap();
+        let result = record.result.unwrap();
+        assert_eq!((result.json, &*result.data, result.response), (true, &b"{}"[..], None));
+        assert_eq!((attempts[0].cold, attempts[0].usage.scope_worker), (None, false));
+        assert_eq!((attempts[0].usage.cpu_us, attempts[0].usage.dropped_bytes), (4, 9));
+        assert_eq!(ledger.opened.restored.unfinished[0].accepted.payload.request, None);
+        ledger.stop();
+    }
+    let db = rusqlite::Connection::open(&file).unwrap();
+    let version = db.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| {
+        row.get::<_, String>(0)
+    });
+    assert_eq!(version.unwrap(), schema::VERSION.to_string());
+}
+
+#[test]
+fn the_request_is_kept_while_it_may_be_needed() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let accepted = accepted(1, "hello");
+    ledger.store(accepted.clone()).unwrap();
+    end(&ledger, &accepted, Reason::Ok, None);
+    ledger.stop();
+    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+    let kept = db.query_row("SELECT count(request) FROM invocation", [], |row| row.get::<_, i64>(0));
+    assert_eq!(kept.unwrap(), 0);
 }
 
 #[test]

@@ -103,6 +103,7 @@ impl Model {
                     reason.final_state()
                 };
                 record.result = result.map(|size| RunResult {
+                    response: None,
                     json: size == 10,
                     data: vec![2; size].into(),
                 });

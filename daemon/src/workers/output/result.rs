@@ -12,11 +12,13 @@ pub(super) fn of(data: Vec<u8>) -> RunResult {
         return RunResult {
             json: true,
             data: trimmed.into(),
+            response: None,
         };
     }
     RunResult {
         json: false,
         data: data.into(),
+        response: None,
     }
 }
 

@@ -99,6 +99,7 @@ fn both_streams_are_kept_apart_and_the_answer_is_standard_output() {
     assert_eq!(
         captured.result,
         Some(RunResult {
+            response: None,
             json: true,
             data: (*b"{\"a\":\n1}").into()
         })
@@ -129,6 +130,7 @@ fn text_binary_and_nothing_are_results_as_they_are() {
         let (mut out, _err) = running.attach(1, meta(id as u128));
         out.write_all(bytes).unwrap();
         let expected = expected.map(|data| RunResult {
+            response: None,
             json: false,
             data: data.into(),
         });

@@ -1,0 +1,190 @@
+//! Headers that pass between a caller and a function: which of the caller's a function is given, and which of its own it may
+//! set.
+
+use super::request::short;
+use super::response::{Refusal, refuse};
+use fnd_core::problem::Code;
+use fnd_core::record::Response;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+/// Most bytes of headers, names and values, that a function is given.
+const GIVEN_MAX: usize = 16 << 10;
+
+/// Headers of one connection, not of the request or the answer (RFC 9110, section 7.6.1), beside `Proxy-*`.
+const HOP_BY_HOP: [&str; 6] = [
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What else fnd says itself.
+const OWN: [&str; 3] = ["content-length", "date", "server"];
+
+fn is_of_the_connection(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name) || name.starts_with("proxy-")
+}
+
+/// Returns the headers a function is given, names in lower case: not those of the connection, those for fnd and the caller's
+/// credentials for fnd.
+///
+/// # Errors
+/// [`Code::HeadersTooLarge`].
+pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusal> {
+    let connection = headers.get_all(hyper::header::CONNECTION).iter();
+    let named: Vec<String> = connection
+        .flat_map(|value| {
+            text(value)
+                .split(',')
+                .map(|name| name.trim().to_lowercase())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let mut given = Vec::new();
+    let mut size = 0;
+    for (name, value) in headers {
+        let name = name.as_str();
+        let withheld = is_of_the_connection(name) || name.starts_with("fnd-") || name == "authorization";
+        if withheld || named.iter().any(|other| other == name) {
+            continue;
+        }
+        let value = text(value);
+        size += name.len() + value.len();
+        if size > GIVEN_MAX {
+            let detail =
+                format!("the headers are more than {GIVEN_MAX} bytes, which is what a function is given at most");
+            return Err(refuse(Code::HeadersTooLarge, detail));
+        }
+        given.push((name.to_owned(), value));
+    }
+    Ok(given)
+}
+
+/// Returns a value as text; what is not UTF-8 is ISO 8859-1, as it once was said to be (RFC 9110, section 5.5).
+fn text(value: &HeaderValue) -> String {
+    match str::from_utf8(value.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
+/// Puts the headers a function chose onto its answer. Returns those that are no headers, for a warning; those that are
+/// fnd's to say are left out without a word, since functions that ran behind other servers set them.
+pub(super) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, value) in &response.headers {
+        let parsed = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()));
+        let (Ok(parsed), Ok(value)) = parsed else {
+            wrong.push(short(name));
+            continue;
+        };
+        let name = parsed.as_str();
+        if is_of_the_connection(name) || OWN.contains(&name) || name.starts_with("fnd-") {
+            continue;
+        }
+        if parsed == CONTENT_TYPE {
+            // It has one already, which the function's takes the place of.
+            headers.insert(parsed, value);
+        } else {
+            headers.append(parsed, value);
+        }
+    }
+    if let Some(stated) = &response.content_type {
+        match HeaderValue::from_bytes(stated.as_bytes()) {
+            Ok(value) => drop(headers.insert(CONTENT_TYPE, value)),
+            Err(_) => wrong.push("content-type".to_owned()),
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn a_function_is_given_what_is_meant_for_it() {
+        let headers = map(&[
+            ("host", b"localhost"),
+            ("cookie", b"a=1"),
+            ("x-two", b"1"),
+            ("x-two", b"2"),
+            ("x-latin", b"caf\xe9"),
+            ("x-utf-8", "café".as_bytes()),
+            ("authorization", b"Bearer secret"),
+            ("proxy-authorization", b"secret"),
+            ("fnd-timeout", b"5s"),
+            ("connection", b"keep-alive, X-Hop"),
+            ("x-hop", b"gone"),
+            ("keep-alive", b"timeout=5"),
+            ("te", b"trailers"),
+            ("transfer-encoding", b"chunked"),
+        ]);
+        let expected = [
+            ("host", "localhost"),
+            ("cookie", "a=1"),
+            ("x-two", "1"),
+            ("x-two", "2"),
+            ("x-latin", "café"),
+            ("x-utf-8", "café"),
+        ];
+        let given = given(&headers).unwrap();
+        let given: Vec<_> = given
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn what_it_is_given_is_bounded() {
+        let fits = vec![b'x'; GIVEN_MAX - 1];
+        assert!(given(&map(&[("a", &fits)])).is_ok());
+        let refused = given(&map(&[("a", &fits), ("b", b"x")])).unwrap_err();
+        assert_eq!(refused.problem.status, 431);
+    }
+
+    #[test]
+    fn a_function_sets_what_is_its_to_say() {
+        let pairs = [
+            ("X-Name", "välue"),
+            ("set-cookie", "a=1"),
+            ("set-cookie", "b=2"),
+            ("content-type", "text/html"),
+            ("Content-Length", "7"),
+            ("Transfer-Encoding", "chunked"),
+            ("date", "now"),
+            ("server", "mine"),
+            ("fnd-invocation", "forged"),
+            ("proxy-authenticate", "Basic"),
+            ("bad name", "x"),
+            ("bad-value", "a\r\nset-cookie: c=3"),
+        ];
+        let mut response = Response {
+            headers: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            ..Response::default()
+        };
+        let mut headers = map(&[("content-type", b"text/plain")]);
+        assert_eq!(put(&response, &mut headers), ["bad name", "bad-value"]);
+        let expected = map(&[
+            ("content-type", b"text/html"),
+            ("x-name", "välue".as_bytes()),
+            ("set-cookie", b"a=1"),
+            ("set-cookie", b"b=2"),
+        ]);
+        assert_eq!(headers, expected);
+        response.content_type = Some("text/csv".to_owned());
+        put(&response, &mut headers);
+        assert_eq!(headers[CONTENT_TYPE], "text/csv");
+    }
+}
