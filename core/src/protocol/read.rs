@@ -67,6 +67,18 @@ impl Decoder {
         self.used == self.buffer.len() && self.partial.is_empty()
     }
 
+    /// Returns how many more bytes belong to the frame, or the header, that has begun or comes next; of use after
+    /// [`Decoder::next`] has returned nothing.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        let there = self.buffer.len().saturating_sub(self.used);
+        let size = match self.header() {
+            Ok(Some(header)) => HEADER + header.length,
+            Ok(None) | Err(_) => HEADER,
+        };
+        size.saturating_sub(there)
+    }
+
     /// Adds bytes; [`Decoder::next`] has to be called until it returns nothing before more are added.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.used);

@@ -109,6 +109,24 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
+fn what_is_missing_ends_a_header_or_a_frame() {
+    let bytes = [frame(4, 1, 1, b"abc"), frame(99, 2, 0, b"")].concat();
+    let mut decoder = Decoder::new(100, 4);
+    let mut missing = Vec::new();
+    for byte in &bytes {
+        missing.push(decoder.missing());
+        decoder.push(&[*byte]);
+        assert_eq!(decoder.next(), Ok(None));
+    }
+    let expected: Vec<_> = (1..=HEADER)
+        .rev()
+        .chain((1..=3).rev())
+        .chain((1..=HEADER).rev())
+        .collect();
+    assert_eq!(missing, expected);
+}
+
+#[test]
 fn an_unknown_type_that_is_optional_is_skipped() {
     let bytes = [
         frame(99, 2, 5, b"whatever"),

@@ -72,7 +72,7 @@ impl Connection {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(Self {
-            socket: watch(socket, Interest::READABLE)?,
+            socket: Rc::new(super::watch(socket, Interest::READABLE)?),
             room: None,
             waiting: VecDeque::new(),
             last_request: 0,
@@ -133,7 +133,7 @@ impl Connection {
             self.room = None;
         } else if self.room.is_none() {
             let socket = self.socket.get_ref().try_clone();
-            let room = socket.and_then(|socket| watch(socket, Interest::WRITABLE));
+            let room = socket.and_then(|socket| super::watch(socket, Interest::WRITABLE).map(Rc::new));
             self.room = Some(room.map_err(ConnectionError::Io)?);
         }
         Ok(())
@@ -226,13 +226,6 @@ pub async fn has_room(socket: Option<&AsyncFd<OwnedFd>>) -> Result<(), Connectio
             .map_err(ConnectionError::Io),
         None => std::future::pending().await,
     }
-}
-
-fn watch(socket: OwnedFd, interest: Interest) -> io::Result<Rc<AsyncFd<OwnedFd>>> {
-    #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
-    // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.
-    let socket = unsafe { AsyncFd::register_with_interest(socket, interest) };
-    socket.map(Rc::new).map_err(|error| error.into_parts().1)
 }
 
 fn send_packet(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {

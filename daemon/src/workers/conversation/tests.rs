@@ -1,0 +1,268 @@
+//! Real socket pairs; the worker's end is written and read by the test.
+
+use super::*;
+use fnd_core::protocol::{InvokeHead, invoke, stop};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn block<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(LIMIT, future).await.expect("within the limit") })
+}
+
+/// Needs a runtime.
+fn talk(calls_max: usize) -> (Conversation, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_read_timeout(Some(LIMIT)).unwrap();
+    theirs.set_write_timeout(Some(LIMIT)).unwrap();
+    (Conversation::new(ours.into(), 1 << 20, calls_max).unwrap(), theirs)
+}
+
+fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).unwrap();
+    [
+        &length.to_le_bytes()[..],
+        &[kind, flags, 0, 0],
+        &call.to_le_bytes(),
+        content,
+    ]
+    .concat()
+}
+
+fn answer(call: u64, body: &[u8]) -> Vec<u8> {
+    let head = format!(r#"{{"data":{}}}"#, body.len());
+    let size = u32::try_from(head.len()).unwrap().to_le_bytes();
+    frame(4, 0, call, &[&size[..], head.as_bytes(), body].concat())
+}
+
+fn log(text: &str) -> Vec<u8> {
+    let record = format!(r#"{{"time_ms":1,"level":"info","message":"{text}"}}"#);
+    frame(6, 0, 0, record.as_bytes())
+}
+
+fn calls(said: &[Said]) -> Vec<u64> {
+    said.iter()
+        .map(|said| match said {
+            Said::Result { call, .. } | Said::Error { call, .. } | Said::Log { call, .. } => *call,
+            Said::Ready(_) => 0,
+        })
+        .collect()
+}
+
+#[test]
+fn torn_messages_come_whole_and_in_order_and_the_end_is_told() {
+    block(async {
+        let (talk, mut worker) = talk(2);
+        let writer = std::thread::spawn(move || {
+            for byte in [answer(1, b"one"), answer(2, b"two"), answer(1, b"again")].concat() {
+                worker.write_all(&[byte]).unwrap();
+            }
+        });
+        let mut said = Vec::new();
+        let end = talk.run(|one| said.push(one)).await;
+        writer.join().unwrap();
+        // That the third answers nothing is for who gets it to see.
+        assert_eq!(calls(&said), [1, 2, 1]);
+        assert!(matches!(end, End::Closed), "{end:?}");
+    });
+}
+
+#[test]
+fn garbage_ends_it_after_what_came_before() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        worker
+            .write_all(&[answer(1, b"fine"), b"garbage, and more of it".into()].concat())
+            .unwrap();
+        let mut said = Vec::new();
+        let end = talk.run(|one| said.push(one)).await;
+        assert_eq!(calls(&said), [1]);
+        assert!(matches!(end, End::Protocol(_)), "{end:?}");
+    });
+}
+
+#[test]
+fn what_is_sent_arrives_in_order_however_slowly_it_is_read() {
+    block(async {
+        let (talk, mut worker) = talk(8);
+        let messages: Vec<Vec<u8>> = (1..=8_u8).map(|n| vec![n; 300_000]).collect();
+        for message in &messages {
+            talk.send(message.clone());
+        }
+        assert!(!talk.is_flushed() && !talk.is_between());
+        let expected = messages.concat();
+        let reader = std::thread::spawn(move || {
+            let mut read = vec![0; expected.len()];
+            for piece in read.chunks_mut(7001) {
+                worker.read_exact(piece).unwrap();
+            }
+            assert!(read == expected);
+            worker
+        });
+        talk.stop();
+        let end = talk.run(|_| ()).await;
+        assert!(matches!(end, End::Stopped) && talk.is_between(), "{end:?}");
+        drop(reader.join().unwrap());
+    });
+}
+
+#[test]
+fn a_worker_that_never_reads_keeps_nobody_waiting_and_is_still_heard() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        talk.send(vec![7; 4 << 20]);
+        talk.send(stop());
+        worker.write_all(&answer(1, b"early")).unwrap();
+        let end = talk.run(|_| talk.hang_up()).await;
+        assert!(matches!(end, End::HungUp) && talk.is_flushed(), "{end:?}");
+        talk.send(stop());
+        assert!(talk.is_flushed(), "nothing is kept for one that was hung up on");
+    });
+}
+
+#[test]
+fn a_worker_that_is_gone_is_told_once_and_what_it_said_is_heard() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        worker.write_all(&answer(1, b"last words")).unwrap();
+        drop(worker);
+        talk.send(vec![7; 100]);
+        assert!(talk.is_flushed());
+        let mut said = Vec::new();
+        let end = talk.run(|one| said.push(one)).await;
+        assert_eq!(calls(&said), [1]);
+        assert!(matches!(end, End::Closed), "{end:?}");
+    });
+}
+
+#[test]
+fn a_flood_lets_others_have_their_turn() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        let flood = std::thread::spawn(move || {
+            let piece = log("again").repeat(1000);
+            // Until nobody reads any more.
+            while worker.write_all(&piece).is_ok() {}
+        });
+        let mut heard = 0_u64;
+        let mut turns = 0;
+        {
+            let mut run = std::pin::pin!(talk.run(|_| heard += 1));
+            while turns < 100 {
+                tokio::select! {
+                    biased;
+                    end = &mut run => panic!("{end:?}"),
+                    () = tokio::task::yield_now() => turns += 1,
+                }
+            }
+        }
+        assert!(heard > 0);
+        drop(talk);
+        flood.join().unwrap();
+    });
+}
+
+#[test]
+fn stopping_takes_no_byte_of_the_next_message() {
+    block(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let duplicate = ours.try_clone().unwrap();
+        let talk = Conversation::new(ours.into(), 1 << 20, 2).unwrap();
+        let mut worker = theirs;
+        let first = answer(1, &vec![b'x'; 200_000]);
+        let (begun, rest) = first.split_at(100_000);
+        worker.write_all(begun).unwrap();
+        // Read what there is of it, and go away: nothing is lost.
+        let run = talk.run(|said| panic!("{said:?}"));
+        assert!(tokio::time::timeout(Duration::from_millis(50), run).await.is_err());
+        assert!(!talk.is_between());
+        let next = [answer(2, b"next"), log("and more")].concat();
+        let all = [rest, &next].concat();
+        let writer = std::thread::spawn(move || {
+            worker.write_all(&all).unwrap();
+            worker
+        });
+        talk.stop();
+        let mut said = Vec::new();
+        let end = talk.run(|one| said.push(one)).await;
+        assert!(matches!(end, End::Stopped) && talk.is_between(), "{end:?}");
+        assert_eq!(calls(&said), [1]);
+        drop(talk);
+        drop(writer.join().unwrap());
+        // For another fnd, with the duplicate.
+        let talk = Conversation::new(duplicate.into(), 1 << 20, 2).unwrap();
+        let mut said = Vec::new();
+        let end = talk.run(|one| said.push(one)).await;
+        assert_eq!(calls(&said), [2, 0]);
+        assert!(matches!(end, End::Closed), "{end:?}");
+    });
+}
+
+#[test]
+fn a_stop_with_nothing_under_way_is_at_once() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        worker.write_all(&log("unread")).unwrap();
+        talk.stop();
+        let end = talk.run(|said| panic!("{said:?}")).await;
+        assert!(matches!(end, End::Stopped), "{end:?}");
+    });
+}
+
+/// Not asserted: how long a call takes through the socket, to an echo on a thread and back.
+#[test]
+fn a_call_and_its_answer_are_quick() {
+    block(async {
+        let (talk, mut worker) = talk(1);
+        let echo = std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            let mut call = 0;
+            while worker.read(&mut buffer).is_ok_and(|count| count > 0) {
+                call += 1;
+                if worker.write_all(&answer(call, b"{}")).is_err() {
+                    break;
+                }
+            }
+        });
+        let head = InvokeHead {
+            invocation: "01934567-89ab-7def-8123-456789abcdef".into(),
+            attempt: 1,
+            poll: 0,
+            trigger: "manual".into(),
+            deadline_ms: None,
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
+            content_type: None,
+            data: None,
+            previous: None,
+            context: None,
+            request: None,
+        };
+        let mut times = Vec::new();
+        let mut begun = crate::clock::monotonic();
+        talk.send(invoke(1, head.clone(), Some(b"{}"), None));
+        let end = talk
+            .run(|said| {
+                let Said::Result { call, .. } = said else {
+                    panic!("{said:?}")
+                };
+                times.push(begun.elapsed());
+                if call == 2000 {
+                    return talk.hang_up();
+                }
+                begun = crate::clock::monotonic();
+                talk.send(invoke(call + 1, head.clone(), Some(b"{}"), None));
+            })
+            .await;
+        assert!(matches!(end, End::HungUp), "{end:?}");
+        times.sort_unstable();
+        println!("call and answer: p50 {:?}, p99 {:?}", times[1000], times[1980]);
+        drop(talk);
+        echo.join().unwrap();
+    });
+}
