@@ -214,11 +214,12 @@ pub struct LogLine {
     pub time: String,
     /// Function.
     pub function: FunctionName,
-    /// Invocation.
+    /// Invocation; the nil UUID where a warm worker printed it outside of calls, or serves several at once.
     pub invocation: InvocationId,
-    /// Which try.
+    /// Which try; 0 with the nil UUID.
     pub attempt: u32,
-    /// `stdout`, `stderr`, or `fnd` for a note (what was dropped).
+    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a note (what was
+    /// dropped).
     pub stream: String,
     /// The text without its line end; bytes that are not UTF-8 are replaced.
     pub text: String,

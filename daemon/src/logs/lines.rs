@@ -3,6 +3,7 @@
 //! A line is `varint(delta << 3 | newline << 2 | stream)`, `varint(length)`, its bytes; `delta` is in milliseconds from
 //! the line before (the first: from `base_ms`). An empty line costs two bytes, so a flood of them stays near its limit.
 
+use fnd_core::protocol::Level;
 use std::collections::VecDeque;
 
 /// Where a line came from.
@@ -14,6 +15,8 @@ pub enum Stream {
     Stderr,
     /// fnd itself: what was not kept.
     Note,
+    /// A record of a worker: its level, a space, and its words.
+    Log,
 }
 
 impl Stream {
@@ -24,7 +27,19 @@ impl Stream {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
             Self::Note => "fnd",
+            Self::Log => "log",
         }
+    }
+}
+
+/// Returns the word of a level, as a line of [`Stream::Log`] begins.
+#[must_use]
+pub fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "debug",
+        Level::Info => "info",
+        Level::Warning => "warning",
+        Level::Error => "error",
     }
 }
 
@@ -190,7 +205,8 @@ impl<'a> Iterator for Decoder<'a> {
         let stream = match head & 3 {
             0 => Stream::Stdout,
             1 => Stream::Stderr,
-            _ => Stream::Note,
+            2 => Stream::Note,
+            _ => Stream::Log,
         };
         Some(Line {
             time_ms: self.time_ms,
@@ -237,7 +253,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_survive_and_come_off_in_order(
-            lines in proptest::collection::vec((0..100_000_u64, 0..3_u8, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..300)), 0..50),
+            lines in proptest::collection::vec((0..100_000_u64, 0..4_u8, any::<bool>(), proptest::collection::vec(any::<u8>(), 0..300)), 0..50),
             popped in 0..60_usize,
         ) {
             let mut kept = Lines::default();
@@ -245,7 +261,7 @@ mod tests {
             let mut expected = Vec::new();
             for (delta, stream, newline, text) in &lines {
                 time_ms += delta;
-                let stream = [Stream::Stdout, Stream::Stderr, Stream::Note][usize::from(*stream)];
+                let stream = [Stream::Stdout, Stream::Stderr, Stream::Note, Stream::Log][usize::from(*stream)];
                 let line = Line { time_ms, stream, newline: *newline, text };
                 kept.push(&line);
                 expected.push(line);

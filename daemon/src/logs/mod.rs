@@ -7,7 +7,7 @@ mod lines;
 mod read;
 mod record;
 
-pub use lines::{Decoder, Line, Lines, Stream};
+pub use lines::{Decoder, Line, Lines, Stream, level_word};
 pub(crate) use read::view;
 pub use read::{Query, read};
 

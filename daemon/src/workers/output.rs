@@ -15,9 +15,13 @@ mod capture;
 mod hold;
 mod peek;
 mod poll;
+mod pool;
 mod recover;
 mod result;
 mod spool;
+mod tie;
+
+pub use tie::{Ended, Tie};
 
 use crate::logs::{Bounds, Line, Position, Store};
 use fnd_core::api::LogLine;
@@ -112,6 +116,8 @@ pub struct Piped {
 enum Command {
     Start(Box<Piped>),
     Adopt(Vec<Piped>),
+    StartPool(Arc<tie::Ends>, Box<Meta>),
+    Look(WorkerId),
     Finish {
         worker: WorkerId,
         result: Option<OwnedFd>,
@@ -164,6 +170,31 @@ impl Output {
         self.shared.send(Command::Start(Box::new(piped)));
     }
 
+    /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is not
+    /// `exclusive`. What it prints outside of calls is kept as of no invocation (id and attempt 0), with the bounds of
+    /// `piped.meta`. It is not spooled: a crash of fnd ends its calls.
+    #[must_use]
+    pub fn attach_pool(&self, piped: Piped, exclusive: bool) -> Tie {
+        let Piped {
+            worker,
+            stdout,
+            stderr,
+            meta,
+        } = piped;
+        let ends = Arc::new(tie::Ends::new(worker, [stdout, stderr], exclusive));
+        let nobody = Meta {
+            invocation: InvocationId(0),
+            attempt: Attempt(0),
+            ..meta
+        };
+        self.shared
+            .send(Command::StartPool(Arc::clone(&ends), Box::new(nobody)));
+        Tie {
+            shared: Arc::clone(&self.shared),
+            ends,
+        }
+    }
+
     /// Goes on reading workers that an earlier fnd has attached: with what that has spooled, as if it had gone on itself.
     /// The bounds are those they were attached with, where they have printed anything; followers and the journal get new
     /// lines only. A worker that has ended meanwhile is adopted likewise, and then finished.
@@ -179,6 +210,8 @@ impl Output {
 
     /// Takes what is left in the pipes of a worker whose leaf is empty, reads `$FND_RESULT` from its descriptor, and
     /// gives both to `done` on the output thread. For a worker that was never attached that is nothing.
+    ///
+    /// Of a warm worker, `done` gets the output of the call in flight, if there is exactly one, and no result.
     ///
     /// The spool stays until [`Output::release`], and what is left in the pipes too while another descriptor of them is
     /// open: finished, killed, adopted and finished again gives the same, and is kept once.

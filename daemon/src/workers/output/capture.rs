@@ -1,7 +1,8 @@
 //! What is kept of one attempt's output: pure, bytes and times in, lines out.
 
 use super::Meta;
-use crate::logs::{Decoder, Line, Lines, Stream};
+use crate::logs::{Decoder, Line, Lines, Stream, level_word};
+use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
 
 mod snapshot;
@@ -31,6 +32,8 @@ pub(super) struct Capture {
     gap_ms: u64,
     stdout: Splitter,
     stderr: Splitter,
+    /// Standard output may be the result.
+    gives_result: bool,
     result: Vec<u8>,
     error_line: Vec<u8>,
 }
@@ -59,8 +62,42 @@ impl Capture {
             gap_ms: 0,
             stdout: Splitter::default(),
             stderr: Splitter::default(),
+            gives_result: true,
             result: Vec::new(),
             error_line: Vec::new(),
+        }
+    }
+
+    /// One whose result comes otherwise.
+    pub(super) fn of_worker(meta: Meta) -> Self {
+        Self {
+            gives_result: false,
+            ..Self::new(meta)
+        }
+    }
+
+    /// Says whether something was dropped, or only the tail takes more.
+    pub(super) fn is_full(&self) -> bool {
+        self.head_left == 0
+    }
+
+    /// Takes a record of a worker in: a line for each of its lines, behind its level.
+    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        self.last_ms = time_ms;
+        for line in text.lines() {
+            let line = format!("{} {line}", level_word(level));
+            let text = line.as_bytes();
+            let kept = text.get(..LINE_MAX).unwrap_or(text);
+            self.cut += (text.len() - kept.len()) as u64;
+            self.line(
+                &Line {
+                    time_ms,
+                    stream: Stream::Log,
+                    newline: true,
+                    text: kept,
+                },
+                seen,
+            );
         }
     }
 
@@ -80,7 +117,7 @@ impl Capture {
 
     /// Takes bytes in. `seen` gets every whole line and note, and whether it is of the head.
     pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
-        if stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
+        if self.gives_result && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
             // One byte more than a result may have tells that it is no result.
             let room = (self.meta.result_max + 1).saturating_sub(self.result.len() as u64);
             let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
@@ -133,7 +170,7 @@ impl Capture {
         let (base_ms, tail) = self.tail.encoded();
         self.head.extend(Decoder::new(base_ms, tail));
         self.tail.clear();
-        if self.stdout.bytes > self.meta.result_max {
+        if self.gives_result && self.stdout.bytes > self.meta.result_max {
             let text = format!(
                 "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
                 self.stdout.bytes, self.meta.result_max

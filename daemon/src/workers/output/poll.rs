@@ -3,6 +3,7 @@
 use super::capture::Capture;
 use super::hold::Held;
 use super::peek::Scratch;
+use super::pool::Pool;
 use super::recover::Left;
 use super::result::{self, Written};
 use super::spool::{Chunk, Spool, Spools};
@@ -39,6 +40,8 @@ pub(super) struct Thread {
     pub(super) io: Io,
     pub(super) store: Store,
     running: HashMap<WorkerId, Running>,
+    /// Warm workers.
+    pub(super) pools: HashMap<WorkerId, Pool>,
     /// Finished, and not released yet: those with a spool.
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
     held: Held,
@@ -111,6 +114,7 @@ impl Thread {
             io,
             store,
             running: HashMap::new(),
+            pools: HashMap::new(),
             finished: HashMap::new(),
             held: Held::default(),
             left: Left::default(),
@@ -204,6 +208,8 @@ impl Thread {
                     self.start(piped, recovered);
                 }
             }
+            Command::StartPool(ends, meta) => self.start_pool(ends, *meta),
+            Command::Look(worker) => self.look(worker),
             Command::Finish { worker, result, done } => self.finish(worker, result, done),
             Command::Release(worker) => {
                 if let Some(key) = self.finished.remove(&worker) {
@@ -250,8 +256,8 @@ impl Thread {
         match self.pipe(mark) {
             Some(pipe) if pipe.first => self.held.hold(mark, clock::monotonic()),
             Some(_) => self.turn(mark),
-            // Closed in this turn.
-            None => {}
+            // A warm worker's, or closed in this turn.
+            None => self.look(WorkerId(mark / 2)),
         }
     }
 
@@ -281,12 +287,20 @@ impl Thread {
             return;
         };
         running.read(stream, TURN, &mut self.io);
-        if self.write_at.is_none() && !running.capture.head.is_empty() {
-            self.write_at = Some(clock::monotonic() + WRITE_EVERY);
+        if !running.capture.head.is_empty() {
+            self.write_soon();
         }
     }
 
+    /// Has heads written in time.
+    pub(super) fn write_soon(&mut self) {
+        self.write_at.get_or_insert_with(|| clock::monotonic() + WRITE_EVERY);
+    }
+
     fn finish(&mut self, worker: WorkerId, result: Option<OwnedFd>, done: Box<dyn FnOnce(Captured) + Send>) {
+        if let Some(pool) = self.pools.remove(&worker) {
+            return self.finish_pool(pool, done);
+        }
         let Some(mut running) = self.running.remove(&worker) else {
             return done(Captured::default());
         };
@@ -366,6 +380,7 @@ impl Thread {
             }
         }
         self.running = running;
+        self.write_pools();
     }
 
     fn note_disk(&mut self, written: io::Result<()>) {
@@ -380,6 +395,21 @@ impl Thread {
             }
             Ok(()) | Err(_) => {}
         }
+    }
+}
+
+impl Io {
+    pub(super) fn epoll(&self) -> &OwnedFd {
+        &self.epoll
+    }
+
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Returns what was read into the buffer, and who gets its lines.
+    pub(super) fn read_so_far(&mut self, count: usize) -> (&[u8], &mut Sinks) {
+        (self.buffer.get(..count).unwrap_or_default(), &mut self.sinks)
     }
 }
 

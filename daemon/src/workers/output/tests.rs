@@ -294,4 +294,5 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
     assert_eq!(read(running.logs.path(), &function(), end).unwrap().count(), 1);
 }
 
+mod pool;
 mod restart;

@@ -1,0 +1,190 @@
+//! The output thread's side of warm workers: bytes and marks in, captures of calls out.
+
+use super::capture::Capture;
+use super::poll::{Io, Thread};
+use super::tie::{Ends, Next, What};
+use super::{Captured, Meta};
+use crate::clock;
+use crate::logs::{Line, Stream};
+use fnd_core::ids::WorkerId;
+use rustix::event::epoll;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most bytes read from a worker in one turn, so that a flood keeps nobody else waiting.
+const TURN: usize = 256 << 10;
+/// Most bytes taken at the end: two pipes of 1 MiB. More than that can only come from outside the leaf.
+const LAST: usize = 2 << 20;
+/// How long what a worker prints outside of calls is bounded as one attempt's output is; then it has as much room again.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// A warm worker.
+pub(super) struct Pool {
+    ends: Arc<Ends>,
+    open: [bool; 2],
+    /// Which pipe is read first in the next turn.
+    first: usize,
+    /// What belongs to no call.
+    own: Capture,
+    own_since: Instant,
+    calls: Vec<Capture>,
+}
+
+impl Thread {
+    pub(super) fn start_pool(&mut self, ends: Arc<Ends>, meta: Meta) {
+        let mut open = [false; 2];
+        for (place, pipe) in ends.pipes.iter().enumerate() {
+            let data = epoll::EventData::new_u64(ends.worker.0 * 2 + place as u64);
+            let watched = rustix::io::ioctl_fionbio(pipe, true)
+                .and_then(|()| epoll::add(self.io.epoll(), pipe, data, epoll::EventFlags::IN));
+            match watched {
+                Ok(()) => open[place] = true,
+                Err(error) => tracing::error!("failed to watch the output of {} ({error}), it is lost", ends.worker),
+            }
+        }
+        let worker = ends.worker;
+        let pool = Pool {
+            ends,
+            open,
+            first: 0,
+            own: Capture::of_worker(meta),
+            own_since: clock::monotonic(),
+            calls: Vec::new(),
+        };
+        self.pools.insert(worker, pool);
+    }
+
+    /// Reads a bounded piece of a warm worker's output, and does what its marks say.
+    pub(super) fn look(&mut self, worker: WorkerId) {
+        if let Some(mut pool) = self.pools.remove(&worker) {
+            self.take_in(&mut pool, TURN);
+            let has_lines = |capture: &Capture| !capture.head.is_empty();
+            if has_lines(&pool.own) || pool.calls.iter().any(has_lines) {
+                self.write_soon();
+            }
+            self.pools.insert(worker, pool);
+        }
+    }
+
+    fn take_in(&mut self, pool: &mut Pool, most: usize) {
+        let mut left = most;
+        loop {
+            // Marks that are reached are done in any case: nothing would wake us for them again.
+            let open = pool.open.map(|open| open && left > 0);
+            if left == 0 && pool.has_unread() {
+                return;
+            }
+            let ends = Arc::clone(&pool.ends);
+            pool.first = 1 - pool.first;
+            match ends.next(self.io.buffer(), open, pool.first) {
+                Next::Bytes(pipe, count) => {
+                    left = left.saturating_sub(count);
+                    pool.feed(pipe, count, &mut self.io);
+                }
+                Next::Mark(What::Begin(meta)) => pool.calls.push(Capture::of_worker(*meta)),
+                Next::Mark(What::End(key, done)) => {
+                    let place = pool.calls.iter().position(|call| call.meta.key() == key);
+                    if let Some(place) = place {
+                        let call = pool.calls.swap_remove(place);
+                        self.conclude(call, done);
+                    }
+                }
+                Next::Mark(What::Log(key, level, text)) => {
+                    let call = pool.calls.iter_mut().find(|call| Some(call.meta.key()) == key);
+                    let capture = call.unwrap_or(&mut pool.own);
+                    let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
+                    capture.say(clock::unix_ms(), level, &text, &mut |line, in_head| {
+                        sinks.seen(&meta, line, in_head);
+                    });
+                }
+                Next::Over(pipe) => pool.close(pipe, &self.io),
+                Next::Nothing => return,
+            }
+        }
+    }
+
+    /// Ends a capture, tells of it, and keeps it.
+    fn conclude(&mut self, mut capture: Capture, done: Option<Box<dyn FnOnce(Captured) + Send>>) {
+        let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
+        capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
+        if let Some(done) = done {
+            done(Captured {
+                stdout_bytes: capture.bytes(Stream::Stdout),
+                stderr_bytes: capture.bytes(Stream::Stderr),
+                dropped_bytes: capture.dropped(),
+                result: None,
+                result_too_large: None,
+                last_error_line: capture.error_line(),
+            });
+        }
+        self.keep(&mut capture, 0);
+    }
+
+    /// Takes the rest of a warm worker that has ended: for the call in flight if there is one, else nobody's.
+    pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Box<dyn FnOnce(Captured) + Send>) {
+        self.take_in(&mut pool, LAST);
+        for pipe in [0, 1] {
+            pool.close(pipe, &self.io);
+        }
+        let mut done = Some(done);
+        let single = pool.calls.len() == 1;
+        for call in std::mem::take(&mut pool.calls) {
+            let done = if single { done.take() } else { None };
+            self.conclude(call, done);
+        }
+        if let Some(done) = done {
+            done(Captured::default());
+        }
+        self.conclude(pool.own, None);
+    }
+
+    /// Writes what warm workers have printed.
+    pub(super) fn write_pools(&mut self) {
+        let mut pools = std::mem::take(&mut self.pools);
+        let now = clock::monotonic();
+        for pool in pools.values_mut() {
+            for capture in pool.calls.iter_mut().chain([&mut pool.own]) {
+                if !capture.head.is_empty() {
+                    self.keep(capture, 0);
+                }
+            }
+            if now.saturating_duration_since(pool.own_since) >= RENEW && pool.own.is_full() {
+                let fresh = Capture::of_worker(pool.own.meta.clone());
+                self.conclude(std::mem::replace(&mut pool.own, fresh), None);
+                pool.own_since = now;
+            }
+        }
+        self.pools = pools;
+    }
+}
+
+impl Pool {
+    fn feed(&mut self, pipe: usize, count: usize, io: &mut Io) {
+        let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
+        let capture = call.unwrap_or(&mut self.own);
+        let stream = if pipe == 0 { Stream::Stdout } else { Stream::Stderr };
+        let meta = capture.meta.clone();
+        let (bytes, sinks) = io.read_so_far(count);
+        let mut seen = |line: &Line<'_>, in_head| sinks.seen(&meta, line, in_head);
+        capture.feed(stream, clock::unix_ms(), bytes, &mut seen);
+    }
+
+    /// Says whether something is in a pipe, so that there will be another turn.
+    fn has_unread(&self) -> bool {
+        let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0) > 0;
+        self.ends
+            .pipes
+            .iter()
+            .zip(self.open)
+            .any(|(pipe, open)| open && unread(pipe))
+    }
+
+    fn close(&mut self, pipe: usize, io: &Io) {
+        // epoll must be told: the other thread and the spawner have the same pipe.
+        if std::mem::replace(&mut self.open[pipe], false)
+            && let Err(error) = epoll::delete(io.epoll(), &self.ends.pipes[pipe])
+        {
+            tracing::error!("failed to end the watch of a pipe ({error})");
+        }
+    }
+}

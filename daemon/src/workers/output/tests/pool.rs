@@ -1,0 +1,202 @@
+//! Warm workers: what is printed when belongs to whom.
+
+use super::*;
+use fnd_core::protocol::{Level, LogRecord};
+use proptest::prelude::*;
+use std::sync::mpsc::Receiver;
+
+struct Warm {
+    running: Running,
+    tie: Tie,
+    pipes: [File; 2],
+}
+
+fn warm(exclusive: bool) -> Warm {
+    let running = Running::new();
+    let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let ((out, out_write), (err, err_write)) = (pipe(), pipe());
+    let tie = running
+        .output
+        .attach_pool(piped(WorkerId(1), out, err, meta(99)), exclusive);
+    Warm {
+        running,
+        tie,
+        pipes: [out_write.into(), err_write.into()],
+    }
+}
+
+impl Warm {
+    fn end(&self, id: u128) -> (Ended, Receiver<Captured>) {
+        let (done, told) = channel();
+        let ended = self
+            .tie
+            .end(meta(id).key(), move |captured| done.send(captured).unwrap());
+        (ended, told)
+    }
+
+    /// Lines kept, by invocation.
+    fn lines(&self) -> Vec<(u128, String, String)> {
+        wait(self.running.output.settle());
+        let lines = read(self.running.logs.path(), &function(), Query::default()).unwrap();
+        lines
+            .map(Result::unwrap)
+            .map(|line| (line.invocation.0, line.stream, line.text))
+            .collect()
+    }
+}
+
+fn record(level: Level, message: &str) -> LogRecord {
+    let fields = serde_json::from_str(r#"{"free":3}"#).unwrap();
+    LogRecord {
+        time_ms: 1,
+        level,
+        message: message.to_owned(),
+        fields: if level == Level::Warning {
+            fields
+        } else {
+            Default::default()
+        },
+    }
+}
+
+fn kept(id: u128, stream: &str, text: &str) -> (u128, String, String) {
+    (id, stream.to_owned(), text.to_owned())
+}
+
+#[test]
+fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
+    let mut warm = warm(true);
+    warm.pipes[0].write_all(b"loading\n").unwrap();
+    warm.tie.begin(meta(1));
+    assert_eq!(warm.end(1).0, Ended::Silent);
+    warm.tie.begin(meta(2));
+    warm.pipes[0].write_all(b"in two\nno line end").unwrap();
+    warm.pipes[1].write_all(b"error of two\n").unwrap();
+    let (ended, told) = warm.end(2);
+    assert_eq!(ended, Ended::Spoke);
+    warm.pipes[0].write_all(b"between\n").unwrap();
+    let captured = told.recv_timeout(LIMIT).unwrap();
+    assert_eq!((captured.stdout_bytes, captured.stderr_bytes), (18, 13));
+    assert_eq!(
+        (captured.last_error_line.as_deref(), captured.result),
+        (Some("error of two"), None)
+    );
+    warm.tie.begin(meta(3));
+    warm.pipes[0].write_all(b"interrupted\n").unwrap();
+    let captured = warm.running.finish(1, None);
+    assert_eq!(captured.stdout_bytes, 12);
+    let mut lines = warm.lines();
+    lines.sort();
+    let expected = [
+        kept(0, "stdout", "between"),
+        kept(0, "stdout", "loading"),
+        kept(2, "stderr", "error of two"),
+        kept(2, "stdout", "in two"),
+        kept(2, "stdout", "no line end"),
+        kept(3, "stdout", "interrupted"),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn records_are_kept_with_their_call_in_order_with_what_was_printed() {
+    let mut warm = warm(true);
+    warm.tie.begin(meta(1));
+    warm.pipes[0].write_all(b"before\n").unwrap();
+    warm.tie
+        .log(Some(meta(1).key()), &record(Level::Warning, "disk is low"));
+    warm.pipes[0].write_all(b"after\n").unwrap();
+    warm.tie
+        .log(Some(meta(1).key()), &record(Level::Error, "Traceback\n  line 1"));
+    warm.tie.log(None, &record(Level::Info, "of the worker"));
+    let (ended, told) = warm.end(1);
+    assert_eq!(ended, Ended::Spoke);
+    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
+    let mut lines = warm.lines();
+    lines.sort_by_key(|line| line.0);
+    let expected = [
+        kept(0, "log", "info of the worker"),
+        kept(1, "stdout", "before"),
+        kept(1, "log", "warning disk is low {\"free\":3}"),
+        kept(1, "stdout", "after"),
+        kept(1, "log", "error Traceback"),
+        kept(1, "log", "error   line 1"),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn what_a_worker_of_several_calls_prints_is_nobodys_but_its_records_are() {
+    let mut warm = warm(false);
+    warm.tie.begin(meta(1));
+    warm.tie.begin(meta(2));
+    warm.pipes[0].write_all(b"whose\n").unwrap();
+    warm.tie.log(Some(meta(1).key()), &record(Level::Info, "mine"));
+    assert_eq!(warm.end(2).0, Ended::Silent);
+    let (ended, told) = warm.end(1);
+    assert_eq!(ended, Ended::Spoke);
+    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 0);
+    let mut lines = warm.lines();
+    lines.sort();
+    assert_eq!(lines, [kept(0, "stdout", "whose"), kept(1, "log", "info mine")]);
+}
+
+#[test]
+fn a_flood_is_bounded_and_counted() {
+    let mut warm = warm(true);
+    warm.tie.begin(meta(1));
+    let line = [b'x'; 1023].iter().chain(b"\n").copied().collect::<Vec<_>>();
+    for _ in 0..8192 {
+        warm.pipes[0].write_all(&line).unwrap();
+    }
+    let (_, told) = warm.end(1);
+    let captured = told.recv_timeout(LIMIT).unwrap();
+    assert_eq!((captured.stdout_bytes, captured.dropped_bytes), (8 << 20, 7 << 20));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Steps: 0 begins or ends a call, 1 prints, 2 prints an error, 3 lets the output thread read what there is.
+    #[test]
+    fn every_line_is_of_the_invocation_it_was_printed_in(steps in proptest::collection::vec((0..4_u8, 1..400_usize), 1..80)) {
+        let mut warm = warm(true);
+        let mut expected = Vec::new();
+        let mut told = Vec::new();
+        let (mut calls, mut call, mut bytes) = (0, 0, 0_u64);
+        for (number, (step, size)) in steps.into_iter().enumerate() {
+            match step {
+                0 if call == 0 => {
+                    calls += 1;
+                    (call, bytes) = (calls, 0);
+                    warm.tie.begin(meta(call));
+                }
+                0 => {
+                    let (ended, captured) = warm.end(call);
+                    prop_assert_eq!(ended == Ended::Silent, bytes == 0);
+                    if bytes > 0 {
+                        told.push((captured, bytes));
+                    }
+                    call = 0;
+                }
+                3 => wait(warm.running.output.settle()),
+                _ => {
+                    let text = format!("{number:04}{}", "x".repeat(size));
+                    let pipe = usize::from(step == 2);
+                    warm.pipes[pipe].write_all(format!("{text}\n").as_bytes()).unwrap();
+                    bytes += text.len() as u64 + 1;
+                    expected.push(kept(call, ["stdout", "stderr"][pipe], &text));
+                }
+            }
+        }
+        for (captured, bytes) in told {
+            let captured = captured.recv_timeout(LIMIT).unwrap();
+            prop_assert_eq!(captured.stdout_bytes + captured.stderr_bytes, bytes);
+        }
+        warm.running.finish(1, None);
+        let mut lines = warm.lines();
+        lines.sort();
+        expected.sort();
+        prop_assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,224 @@
+//! What ties a warm worker's output to the invocation in which it was printed.
+//!
+//! A worker prints for one invocation after the other into the same pipes, and flushes before it answers. So at the begin and
+//! at the end of a call the main thread counts what has been printed so far, read or not, and leaves a [`Mark`] there;
+//! the output thread counts what it reads under the same lock, and does at each mark what it says. A call that printed
+//! nothing is known to be silent at once, without waking the output thread.
+//!
+//! What is printed between calls, and by a worker that serves several at once, belongs to no invocation.
+//!
+//! Marks are bounded by what a pipe holds: a call leaves some only if it has printed, or for what it logged.
+
+use super::{Captured, Command, Meta, Shared};
+use fnd_core::ids::{Attempt, InvocationId, WorkerId};
+use fnd_core::protocol::{Level, LogRecord};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Key = (InvocationId, Attempt);
+
+/// How a call's output stands at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// There is none; nobody is told more.
+    Silent,
+    /// It is told when all of it was read.
+    Spoke,
+}
+
+/// The main thread's side of a warm worker's output.
+pub struct Tie {
+    pub(super) shared: Arc<Shared>,
+    pub(super) ends: Arc<Ends>,
+}
+
+/// What both threads share of a warm worker.
+pub(super) struct Ends {
+    pub(super) worker: WorkerId,
+    /// Standard output and error.
+    pub(super) pipes: [OwnedFd; 2],
+    /// Whether it serves one call at a time, so that what it prints can be told apart.
+    pub(super) exclusive: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bytes read from each pipe.
+    read: [u64; 2],
+    marks: VecDeque<Mark>,
+    calls: Vec<Call>,
+    /// The output thread was told that there are marks, and has not looked yet.
+    told: bool,
+}
+
+/// A call in flight.
+struct Call {
+    key: Key,
+    /// What had been printed when it began.
+    at: [u64; 2],
+    logged: bool,
+}
+
+/// What is to be done when so much was read of each pipe.
+struct Mark {
+    at: [u64; 2],
+    what: What,
+}
+
+/// What a mark says.
+pub(super) enum What {
+    /// A call begins.
+    Begin(Box<Meta>),
+    /// A call has ended.
+    End(Key, Option<Box<dyn FnOnce(Captured) + Send>>),
+    /// A line for the log, of a call or of none.
+    Log(Option<Key>, Level, String),
+}
+
+/// What comes next of a worker's output.
+pub(super) enum Next {
+    /// So many bytes of a pipe, which are in the buffer.
+    Bytes(usize, usize),
+    /// A mark.
+    Mark(What),
+    /// A pipe has ended, or cannot be read.
+    Over(usize),
+    /// Nothing for now.
+    Nothing,
+}
+
+impl Tie {
+    /// Begins a call: what is printed from now on is its output.
+    pub fn begin(&self, meta: Meta) {
+        let mut state = self.ends.lock();
+        let at = self.ends.printed(&state);
+        let key = meta.key();
+        state.calls.push(Call { key, at, logged: false });
+        let what = What::Begin(Box::new(meta));
+        state.marks.push_back(Mark { at, what });
+    }
+
+    /// Ends a call that has answered. If it spoke, `done` gets what it printed, on the output thread; a result never is.
+    pub fn end(&self, key: Key, done: impl FnOnce(Captured) + Send + 'static) -> Ended {
+        let mut state = self.ends.lock();
+        let Some(place) = state.calls.iter().position(|call| call.key == key) else {
+            return Ended::Silent;
+        };
+        let call = state.calls.swap_remove(place);
+        let at = self.ends.printed(&state);
+        if at == call.at && !call.logged {
+            let begun = |mark: &Mark| matches!(&mark.what, What::Begin(meta) if meta.key() == key);
+            // Begun there already, it is ended there when there is something else to do.
+            match state.marks.iter().rposition(begun) {
+                Some(place) => drop(state.marks.remove(place)),
+                None => state.marks.push_back(Mark {
+                    at,
+                    what: What::End(key, None),
+                }),
+            }
+            return Ended::Silent;
+        }
+        self.leave(
+            state,
+            Mark {
+                at,
+                what: What::End(key, Some(Box::new(done))),
+            },
+        );
+        Ended::Spoke
+    }
+
+    /// Keeps a record with the output of a call in flight; with that of the worker where the call is none.
+    pub fn log(&self, key: Option<Key>, record: &LogRecord) {
+        let mut text = record.message.clone();
+        if !record.fields.is_empty() {
+            let fields = serde_json::to_string(&record.fields).unwrap_or_default();
+            text = format!("{text} {fields}");
+        }
+        let mut state = self.ends.lock();
+        let call = state.calls.iter_mut().find(|call| Some(call.key) == key);
+        let known = call.map(|call| {
+            call.logged = true;
+            call.key
+        });
+        let at = self.ends.printed(&state);
+        self.leave(
+            state,
+            Mark {
+                at,
+                what: What::Log(known, record.level, text),
+            },
+        );
+    }
+
+    /// Leaves a mark and has the output thread look at it.
+    fn leave(&self, mut state: MutexGuard<'_, State>, mark: Mark) {
+        state.marks.push_back(mark);
+        let told = std::mem::replace(&mut state.told, true);
+        drop(state);
+        if !told {
+            self.shared.send(Command::Look(self.ends.worker));
+        }
+    }
+}
+
+impl Ends {
+    pub(super) fn new(worker: WorkerId, pipes: [OwnedFd; 2], exclusive: bool) -> Self {
+        Self {
+            worker,
+            pipes,
+            exclusive,
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is complete before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes printed so far; of one that serves several calls it does not matter.
+    fn printed(&self, state: &State) -> [u64; 2] {
+        if !self.exclusive {
+            return [0; 2];
+        }
+        let [out, err] = state.read;
+        // What cannot be asked is not there: the pipe is closed.
+        let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+        let [stdout, stderr] = &self.pipes;
+        [out + unread(stdout), err + unread(stderr)]
+    }
+
+    /// Takes what comes next: a mark that was reached, else bytes up to the next mark, from an `open` pipe, `first` of
+    /// both.
+    pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> Next {
+        let mut state = self.lock();
+        state.told = false;
+        let at = state.marks.front().map(|mark| mark.at);
+        for pipe in [first, 1 - first] {
+            let read = state.read[pipe];
+            let most = at.map_or(u64::MAX, |at| at[pipe].saturating_sub(read));
+            let most = usize::try_from(most).unwrap_or(usize::MAX).min(buffer.len());
+            if most == 0 || !open[pipe] {
+                continue;
+            }
+            match rustix::io::read(&self.pipes[pipe], &mut buffer[..most]) {
+                Ok(0) => return Next::Over(pipe),
+                Ok(count) => {
+                    state.read[pipe] += count as u64;
+                    return Next::Bytes(pipe, count);
+                }
+                // In front of a mark, somebody else has taken it.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return Next::Over(pipe),
+            }
+        }
+        match state.marks.pop_front() {
+            Some(mark) => Next::Mark(mark.what),
+            None => Next::Nothing,
+        }
+    }
+}
