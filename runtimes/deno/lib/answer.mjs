@@ -1,0 +1,128 @@
+// What goes back: results and failures. The same file serves node and deno.
+import { Buffer } from "node:buffer";
+
+const TEXT_MAX = 16 << 10, STACK_MAX = 32 << 10;
+
+class TransientException extends Error {
+  name = "TransientException";
+}
+class FailedException extends Error {
+  name = "FailedException";
+}
+class ExecuteAgainException extends Error {
+  name = "ExecuteAgainException";
+  constructor(message, data) {
+    super(message);
+    this.data = data;
+  }
+}
+/** What the handler returned cannot be sent. */
+class BadAnswer extends Error {}
+
+const KINDS = {
+  TransientException: "transient",
+  FailedException: "failed",
+  ExecuteAgainException: "execute-again",
+};
+
+/** What functions find as the global `fnd`. */
+export const fnd = { TransientException, FailedException, ExecuteAgainException };
+
+/** Returns the pieces of a Result. `reply` has the status and headers that were set on the response. */
+export async function result(value, reply) {
+  const head = {};
+  let status = reply.statusCode, headers = Object.entries(reply.headers);
+  if (typeof Response !== "undefined" && value instanceof Response) {
+    status = value.status;
+    headers = [...headers, ...value.headers];
+    value = value.body === null ? undefined : Buffer.from(await value.arrayBuffer());
+  } else if (isResponse(value)) {
+    status = value.status;
+    headers = [...headers, ...Object.entries(value.headers ?? {})];
+    value = value.body;
+  }
+  if (status !== undefined) {
+    if (!isStatus(status)) throw new BadAnswer(`the handler answered with status ${status}: expected 200 to 599`);
+    head.status = status;
+  }
+  let bytes = Buffer.alloc(0);
+  if (value !== undefined) {
+    [bytes, head.content_type] = body(value);
+    head.data = bytes.length;
+  }
+  const kept = [];
+  for (const [name, text] of headers) {
+    const lower = name.toLowerCase();
+    if (lower === "content-type") {
+      // A body that is JSON or bytes says so better than the text a web Response takes everything for.
+      head.content_type = String(text);
+    } else if (lower !== "content-length") {
+      kept.push([lower, String(text)]);
+    }
+  }
+  if (kept.length) head.headers = kept;
+  const json = Buffer.from(JSON.stringify(head));
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(json.length);
+  return [size, json, bytes];
+}
+
+function isStatus(value) {
+  return Number.isInteger(value) && value >= 200 && value < 600;
+}
+
+/** An object is data, unless it says nothing but what a response is made of. */
+function isResponse(value) {
+  if (value === null || typeof value !== "object" || !isStatus(value.status)) return false;
+  const keys = Object.keys(value);
+  return keys.length > 1 && keys.every((key) => key === "status" || key === "headers" || key === "body");
+}
+
+function body(value) {
+  if (typeof value === "string") return [Buffer.from(value), "text/plain; charset=utf-8"];
+  if (value instanceof ArrayBuffer) return [Buffer.from(value), "application/octet-stream"];
+  if (ArrayBuffer.isView(value)) {
+    return [Buffer.from(value.buffer, value.byteOffset, value.byteLength), "application/octet-stream"];
+  }
+  let text;
+  try {
+    text = value instanceof Map || value instanceof Set ? undefined : JSON.stringify(value);
+  } catch (error) {
+    throw new BadAnswer(`the handler returned what is neither text, bytes nor JSON: ${error.message}`);
+  }
+  if (text === undefined) {
+    const kind = value?.constructor?.name ?? typeof value;
+    throw new BadAnswer(`the handler returned what is neither text, bytes nor JSON: a ${kind}`);
+  }
+  return [Buffer.from(text), "application/json"];
+}
+
+/** Returns an Error, of the function's own lines: those of `ours`, the shim's directory, are left out. */
+export function failure(error, ours) {
+  const kind = kindOf(error);
+  const isError = error instanceof Error;
+  const message = (isError ? error.message || error.name : String(error)).slice(0, TEXT_MAX);
+  if (kind === "execute-again") {
+    try {
+      return { kind, message, data: JSON.parse(JSON.stringify(error.data ?? {})) };
+    } catch (why) {
+      return { kind: "bad-answer", message: `execute again with what is not JSON: ${why.message}` };
+    }
+  }
+  if (kind !== "error" || !isError) return { kind, message };
+  const lines = String(error.stack).split("\n");
+  const stack = lines.filter((line) => !line.includes(ours) && !/^\s+at .*(\(|\s)(node:|ext:)/.test(line));
+  return { kind, message, stack: stack.join("\n").slice(0, STACK_MAX) };
+}
+
+function kindOf(error) {
+  if (error instanceof BadAnswer) return "bad-answer";
+  if (error === null || typeof error !== "object") return "error";
+  if (Object.hasOwn(KINDS, error.name)) return KINDS[error.name];
+  for (let known = error; known !== null; known = Object.getPrototypeOf(known)) {
+    // By name: a function may bring exceptions of its own.
+    const name = known.constructor?.name;
+    if (Object.hasOwn(KINDS, name)) return KINDS[name];
+  }
+  return "error";
+}

@@ -1,0 +1,88 @@
+// Frames on descriptor 3. The same file serves node and deno; a test keeps the two alike.
+import { Buffer } from "node:buffer";
+import { Socket } from "node:net";
+
+export const READY = 1, INVOKE = 2, BODY = 3, RESULT = 4, ERROR = 5, LOG = 6, STOP = 7;
+const FRAME_MAX = 256 << 10, HEADER = 16, MORE = 1, OPTIONAL = 2;
+
+/** The socket. `onMessage(type, call, content)` for each whole message, `onEnd()` when fnd is gone. */
+export class Wire {
+  constructor(onMessage, onEnd) {
+    this.onMessage = onMessage;
+    this.rest = [];
+    this.size = 0;
+    this.begun = new Map();
+    this.socket = new Socket({ fd: 3, readable: true, writable: true });
+    this.socket.on("data", (bytes) => this.take(bytes));
+    this.socket.on("error", onEnd);
+    this.socket.on("close", onEnd);
+  }
+
+  take(bytes) {
+    this.rest.push(bytes);
+    this.size += bytes.length;
+    // Pieces of a large frame are put together once, when the last of them is there.
+    if (this.rest.length > 1 && this.size < this.wanted) return;
+    let all = this.rest.length === 1 ? bytes : Buffer.concat(this.rest, this.size);
+    this.wanted = HEADER;
+    while (all.length >= HEADER) {
+      const length = all.readUInt32LE(0), kind = all[4], flags = all[5];
+      if (length > FRAME_MAX || all.readUInt16LE(6) !== 0) throw new Error("fnd sent what is no frame");
+      if (all.length < HEADER + length) {
+        this.wanted = HEADER + length;
+        break;
+      }
+      // Calls are counted from 1: they stay below 2 to the 53 for 285 years of a million a second.
+      const call = Number(all.readBigUInt64LE(8));
+      this.frame(kind, flags, call, all.subarray(HEADER, HEADER + length));
+      all = all.subarray(HEADER + length);
+    }
+    this.rest = all.length ? [all] : [];
+    this.size = all.length;
+  }
+
+  frame(kind, flags, call, content) {
+    if (kind !== INVOKE && kind !== BODY && kind !== STOP) {
+      if (flags & OPTIONAL) return;
+      throw new Error(`fnd sent a frame of type ${kind}`);
+    }
+    if (kind === BODY) {
+      const begun = this.begun.get(call);
+      begun.pieces.push(content);
+      if (flags & MORE) return;
+      this.begun.delete(call);
+      this.onMessage(begun.kind, call, Buffer.concat(begun.pieces));
+    } else if (flags & MORE) {
+      this.begun.set(call, { kind, pieces: [content] });
+    } else {
+      this.onMessage(kind, call, content);
+    }
+  }
+
+  /** Sends a message of any number of pieces. */
+  send(call, kind, ...pieces) {
+    let content = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+    const frames = [];
+    do {
+      const piece = content.subarray(0, FRAME_MAX);
+      content = content.subarray(FRAME_MAX);
+      const header = Buffer.alloc(HEADER);
+      header.writeUInt32LE(piece.length, 0);
+      header[4] = kind;
+      header[5] = content.length ? MORE : 0;
+      header.writeBigUInt64LE(BigInt(call), 8);
+      frames.push(header, piece);
+      kind = BODY;
+    } while (content.length);
+    this.socket.write(Buffer.concat(frames));
+  }
+
+  json(call, kind, value) {
+    this.send(call, kind, Buffer.from(JSON.stringify(value)));
+  }
+
+  /** Calls back when everything is sent. */
+  end(then) {
+    this.socket.end(then);
+  }
+}

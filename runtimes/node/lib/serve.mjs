@@ -1,0 +1,81 @@
+// Loads a function and serves it over descriptor 3 (runtimes/PROTOCOL.md). The same file serves node and deno.
+import { Buffer } from "node:buffer";
+import process from "node:process";
+import { pathToFileURL } from "node:url";
+import { failure, fnd, result } from "./answer.mjs";
+import { contextOf, env, eventOf, parts } from "./event.mjs";
+import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
+
+// Calls in flight at once; `[pool] concurrency` says how many of them fnd makes use of.
+const CONCURRENCY = 1000;
+const NONE = Buffer.alloc(0);
+const ours = new URL("..", import.meta.url).pathname;
+
+/** Serves the file `entry` until fnd says stop, or is gone. */
+export async function serve(entry) {
+  globalThis.fnd = fnd;
+  let handler, name, stopping = false, running = 0;
+  const stopped = () => wire.end(() => process.exit(0));
+  const wire = new Wire((kind, call, content) => {
+    if (kind === STOP) {
+      stopping = true;
+      if (running === 0) stopped();
+    } else if (kind === INVOKE) {
+      running++;
+      invoke(call, content).then(() => {
+        if (--running === 0 && stopping) stopped();
+      });
+    }
+  }, () => process.exit(0));
+
+  async function invoke(call, content) {
+    try {
+      const { head, payload, previous } = parts(content);
+      wire.send(call, RESULT, ...await answer(head, payload, previous, call));
+    } catch (error) {
+      wire.json(call, ERROR, failure(error, ours));
+    }
+  }
+
+  async function answer(head, payload, previous, call) {
+    let sent;
+    const written = new Promise((resolve) => sent = resolve);
+    const { event, response } = eventOf(head, payload, sent);
+    const context = contextOf(head, previous, call, name, wire);
+    const sendResponse = (body, status, headers) => {
+      if (status !== undefined) response.status(Number(status));
+      response.set(headers ?? {}).send(body);
+    };
+    let value = handler(event, context, sendResponse);
+    if (typeof value?.then === "function") value = await value;
+    // Kyma's third argument, taken: the answer is what it is called with.
+    if (value === undefined && (handler.length > 2 || response.headersSent)) value = (await written).value;
+    return result(value, response);
+  }
+
+  try {
+    [handler, name] = find(await import(pathToFileURL(entry).href));
+  } catch (error) {
+    wire.json(0, ERROR, { ...failure(error, ours), kind: "error" });
+    wire.end(() => process.exit(1));
+    return;
+  }
+  wire.send(0, READY, Buffer.from(`{"protocol":1,"concurrency":${CONCURRENCY}}`), NONE);
+}
+
+/** Returns the handler of a module and its name. `module.exports` of CommonJS is its default export. */
+function find(module) {
+  const main = module.default;
+  const wanted = env("FUNC_HANDLER");
+  for (const name of wanted ? [wanted] : ["default", "handler", "main"]) {
+    for (const owner of [module, main]) {
+      const found = owner?.[name];
+      if (typeof found === "function") return [found, name];
+    }
+  }
+  throw new Error(
+    wanted
+      ? `it exports no function \`${wanted}\`, which \`handler\` of its manifest names`
+      : "it exports no function: neither by default nor as `handler` or `main`",
+  );
+}

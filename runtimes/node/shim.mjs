@@ -1,0 +1,8 @@
+// The shim of runtime node: serves the function whose file is the first argument.
+import process from "node:process";
+import { serve } from "./lib/serve.mjs";
+
+const entry = process.argv[2];
+// What the function sees as its command line is its own.
+process.argv.splice(1, 2, entry);
+await serve(entry);

@@ -1,0 +1,214 @@
+"""The event: the payload by its content type, headers, CloudEvents, the request."""
+
+import json
+import os
+
+PARSE = json.JSONDecoder().decode
+NAMES = (
+    ("event-id", "ce-id"),
+    ("event-type", "ce-type"),
+    ("event-time", "ce-time"),
+    ("event-namespace", "ce-source"),
+)
+CLOUD_EVENT = "application/cloudevents+json"
+
+
+def media_type(content_type):
+    if content_type == "application/json":
+        return content_type
+    return content_type.partition(";")[0].strip().lower() if content_type else None
+
+
+def decode(payload, content_type):
+    """Returns a payload as what its content type says: JSON, text, bytes. Without one: JSON if it parses, else text."""
+    if payload is None:
+        return None
+    kind = media_type(content_type)
+    if kind in ("application/json", CLOUD_EVENT):
+        return parse(payload)
+    if kind is None:
+        try:
+            return PARSE(payload.decode())
+        except UnicodeDecodeError:
+            return payload
+        except ValueError:
+            return payload.decode()
+    return payload.decode(charset(content_type), "replace") if kind.startswith("text/") else payload
+
+
+def parse(payload):
+    if not payload:
+        return None
+    try:
+        return PARSE(payload.decode("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError("the payload is not JSON, as its content type says: %s" % error) from None
+
+
+def charset(content_type):
+    for parameter in content_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            try:
+                "".encode(value.strip('" '))
+                return value.strip('" ')
+            except LookupError:
+                break
+    return "utf-8"
+
+
+def decode_previous(previous):
+    return None if previous is None else PARSE(previous.decode())
+
+
+class Headers(dict):
+    """Headers by name, whatever its case."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name):
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name):
+        return super().__contains__(name.lower())
+
+    def get(self, name, default=None):
+        return super().get(name.lower(), default)
+
+
+class Body(bytes):
+    """The body of a request: bytes, which can be read like a file as well."""
+
+    at = 0
+
+    def read(self, size=-1):
+        end = len(self) if size is None or size < 0 else self.at + size
+        piece, self.at = self[self.at : end], min(end, len(self))
+        return bytes(piece)
+
+    def seek(self, at):
+        self.at = at
+
+
+class Query(dict):
+    """Parameters behind the `?`, the last of each name; as text: all of it."""
+
+    def __init__(self, text):
+        from urllib.parse import parse_qsl
+
+        super().__init__(parse_qsl(text, keep_blank_values=True))
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+    def __getattr__(self, name):
+        return self.get(name, "")
+
+
+class Request:
+    """The request behind an invocation; where none was made, the one that would have made it."""
+
+    def __init__(self, head, payload):
+        self._payload = payload
+        self.content_type = head.get("content_type")
+        self.headers = headers = Headers()
+        made = head.get("request")
+        if made is None:
+            self.method, self.path, self.query_string = "GET" if payload is None else "POST", "/", ""
+        else:
+            self.method, self.path, self.query_string = made["method"], made["path"], made["query"]
+            for name, value in made["headers"]:
+                headers[name] = headers[name] + ", " + value if name in headers else value
+            self.content_type = self.content_type or headers.get("content-type")
+        if self.content_type:
+            headers.setdefault("content-type", self.content_type)
+
+    def get_header(self, name, default=None):
+        return self.headers.get(name, default)
+
+    @property
+    def url(self):
+        return self.path + ("?" + self.query_string if self.query_string else "")
+
+    @property
+    def query(self):
+        return Query(self.query_string)
+
+    @property
+    def body(self):
+        if not hasattr(self, "_body"):
+            self._body = Body(self._payload or b"")
+        return self._body
+
+    @property
+    def json(self):
+        return parse(self._payload) if media_type(self.content_type) == "application/json" and self._payload else None
+
+    @property
+    def forms(self):
+        is_form = media_type(self.content_type) == "application/x-www-form-urlencoded"
+        return Query((self._payload or b"").decode("utf-8", "replace") if is_form else "")
+
+
+class Event(dict):
+    """`event["data"]`; what Kyma has as attributes is there as attributes too."""
+
+    __slots__ = ("ceHeaders",)
+
+    def __init__(self, head, payload, request):
+        headers = request.headers
+        attributes = {}
+        if media_type(request.content_type) == CLOUD_EVENT:
+            data = structured(parse(payload), attributes)
+        else:
+            data = decode(payload, request.content_type)
+            if len(headers) > 1 and "ce-type" in headers and "ce-source" in headers:
+                attributes = {name: value for name, value in headers.items() if name.startswith("ce-")}
+        self.ceHeaders = attributes
+        self["data"] = data
+        self["extensions"] = {"request": request}
+        for name, attribute in NAMES:
+            self[name] = headers.get(name) or attributes.get(attribute) if headers else None
+        if attributes:
+            self.update(attributes)
+
+    def __getattr__(self, name):
+        for key in (name, name.replace("_", "-")):
+            if key in self:
+                return self[key]
+        raise AttributeError(name)
+
+    @property
+    def tracer(self):
+        from opentelemetry import trace
+
+        return trace.get_tracer("fnd")
+
+    def emitCloudEvent(self, type, source, data, optionalCloudEventAttributes=None):
+        """Sends an event to `$PUBLISHER_PROXY_ADDRESS`, as a structured CloudEvent."""
+        from urllib.request import Request as Post
+        from urllib.request import urlopen
+        from uuid import uuid4
+
+        address = os.environ.get("PUBLISHER_PROXY_ADDRESS")
+        if not address:
+            raise RuntimeError("no PUBLISHER_PROXY_ADDRESS to send events to: set it in `[env]` of the manifest")
+        event = {"specversion": "1.0", "id": str(uuid4()), "type": type, "source": source, "data": data}
+        event.setdefault("datacontenttype", "text/plain" if isinstance(data, str) else "application/json")
+        event.update(optionalCloudEventAttributes or {})
+        post = Post(address, json.dumps(event).encode(), {"content-type": CLOUD_EVENT})
+        with urlopen(post, timeout=30) as answer:
+            answer.read()
+
+
+def structured(event, attributes):
+    """Takes a CloudEvent apart: its attributes, as `ce-NAME`, and its data."""
+    if not isinstance(event, dict):
+        raise ValueError("the payload is no CloudEvent, as its content type says: it is no object")
+    attributes.update(("ce-" + name, value) for name, value in event.items() if name not in ("data", "data_base64"))
+    if "data_base64" not in event:
+        return event.get("data")
+    from base64 import b64decode
+
+    return decode(b64decode(event["data_base64"]), event.get("datacontenttype") or "application/octet-stream")
