@@ -1,0 +1,447 @@
+# The shim of runtime bash: sources a function's file once and runs its `handler` in a subshell for each invocation
+# (runtimes/PROTOCOL.md). Everything here is named `_fnd_...`, because it shares its shell with the function.
+#
+# A call costs one fork: bytes are read and written by builtins. Only what is large or binary goes through `head`.
+
+readonly _fnd_invoke=2 _fnd_body=3 _fnd_result=4 _fnd_error=5 _fnd_stop=7
+readonly _fnd_frame_max=262144
+# Up to here a part is read by the shell itself; a process would cost more.
+readonly _fnd_small=4096
+# Up to here the payload is in `DATA` as well.
+readonly _fnd_data_max=65536
+readonly _fnd_tmp=${TMPDIR:-/tmp}
+readonly _fnd_payload=$_fnd_tmp/.fnd-payload _fnd_before=$_fnd_tmp/.fnd-previous
+readonly _fnd_out=$_fnd_tmp/.fnd-stdout _fnd_answer=$_fnd_tmp/.fnd-result
+
+# --- bytes ---------------------------------------------------------------------------------------------------------
+
+# Reads `$1` bytes as one little-endian number into _fnd_number. An empty variable is a NUL byte.
+_fnd_read_number() {
+    local IFS= byte value shift=0
+    _fnd_number=0
+    while ((shift < 8 * $1)); do
+        read -r -d '' -n 1 -u 3 byte || return 1
+        if [[ -n $byte ]]; then
+            printf -v value %d "'$byte"
+            ((_fnd_number |= (value & 255) << shift, 1))
+        fi
+        ((shift += 8))
+    done
+}
+
+# Reads a header into _fnd_left _fnd_type _fnd_flags _fnd_number (the call), over frames of types that may be skipped.
+_fnd_read_header() {
+    while true; do
+        _fnd_read_number 4 || return 1
+        _fnd_left=$_fnd_number
+        _fnd_read_number 4 || return 1
+        _fnd_type=$((_fnd_number & 255)) _fnd_flags=$((_fnd_number >> 8 & 255))
+        _fnd_read_number 8 || return 1
+        case $_fnd_type in
+        "$_fnd_invoke" | "$_fnd_body" | "$_fnd_stop") return 0 ;;
+        esac
+        if ((!(_fnd_flags & 2))); then
+            echo "fnd sent a frame of type $_fnd_type" >&2
+            return 1
+        fi
+        _fnd_copy "$_fnd_left" /dev/null
+    done
+}
+
+# Copies `$1` bytes, all of them in the frame at hand, to the end of the file `$2`.
+_fnd_copy() {
+    local IFS= left=$1 piece
+    ((_fnd_left -= left))
+    if ((left > _fnd_small)); then
+        head -c "$left" <&3 >>"$2"
+        return
+    fi
+    while ((left > 0)); do
+        read -r -d '' -n "$left" -u 3 piece || return 1
+        printf %s "$piece"
+        ((left -= ${#piece}))
+        if ((left > 0)); then
+            # It stopped before it had all: at a NUL byte.
+            printf '\0'
+            ((left -= 1))
+        fi
+    done >>"$2"
+}
+
+# Reads the next `$1` bytes of the message, from as many frames as they are in, into the file `$2`.
+_fnd_part() {
+    local left=$1 piece
+    : >"$2"
+    while ((left > 0)); do
+        if ((_fnd_left == 0)); then
+            _fnd_read_header || return 1
+        fi
+        piece=$((left < _fnd_left ? left : _fnd_left))
+        _fnd_copy "$piece" "$2" || return 1
+        ((left -= piece))
+    done
+    return 0
+}
+
+# Makes bytes of the number `$1`, `$2` of them, as escapes for printf, at the end of _fnd_escapes.
+_fnd_number_bytes() {
+    local i byte
+    for ((i = 0; i < $2; i++)); do
+        printf -v byte '\\x%02x' $(($1 >> (8 * i) & 255))
+        _fnd_escapes+=$byte
+    done
+}
+
+# Makes the escapes of a header: length, type, flags, call.
+_fnd_header() {
+    _fnd_escapes=
+    _fnd_number_bytes "$1" 4
+    _fnd_number_bytes $(($2 | $3 << 8)) 4
+    _fnd_number_bytes "$4" 8
+}
+
+# Sends a message that is text of at most one frame: type, call, text.
+_fnd_send() {
+    _fnd_header "${#3}" "$1" 0 "$2"
+    printf "$_fnd_escapes%s" "$3" >&3
+}
+
+# --- JSON ----------------------------------------------------------------------------------------------------------
+
+# Takes one JSON value off _fnd_rest, or fails. A string's text, still escaped, is left in _fnd_text.
+_fnd_value() {
+    local close number='^(-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null)'
+    _fnd_space
+    case $_fnd_rest in
+    '"'*) _fnd_string ;;
+    '{'* | '['*)
+        [[ $_fnd_rest == '{'* ]] && close='}' || close=']'
+        _fnd_rest=${_fnd_rest:1}
+        _fnd_space
+        if [[ $_fnd_rest == "$close"* ]]; then
+            _fnd_rest=${_fnd_rest:1}
+            return 0
+        fi
+        while true; do
+            if [[ $close == '}' ]]; then
+                _fnd_space
+                _fnd_string && _fnd_space && [[ $_fnd_rest == :* ]] || return 1
+                _fnd_rest=${_fnd_rest:1}
+            fi
+            _fnd_value || return 1
+            _fnd_space
+            case $_fnd_rest in
+            ,*) _fnd_rest=${_fnd_rest:1} ;;
+            "$close"*)
+                _fnd_rest=${_fnd_rest:1}
+                return 0
+                ;;
+            *) return 1 ;;
+            esac
+        done
+        ;;
+    *)
+        [[ $_fnd_rest =~ $number ]] || return 1
+        _fnd_rest=${_fnd_rest:${#BASH_REMATCH[0]}}
+        ;;
+    esac
+}
+
+_fnd_space() {
+    while [[ $_fnd_rest == [$' \t\n\r']* ]]; do
+        _fnd_rest=${_fnd_rest:1}
+    done
+}
+
+_fnd_string() {
+    local string='^"([^"\\[:cntrl:]]*(\\.[^"\\[:cntrl:]]*)*)"'
+    [[ $_fnd_rest =~ $string ]] || return 1
+    _fnd_text=${BASH_REMATCH[1]}
+    _fnd_rest=${_fnd_rest:${#BASH_REMATCH[0]}}
+}
+
+# Replaces the escapes in _fnd_text.
+_fnd_unescape() {
+    [[ $_fnd_text == *\\* ]] || return 0
+    local rest=$_fnd_text made= piece code low
+    while [[ $rest == *\\* ]]; do
+        made+=${rest%%\\*}
+        rest=${rest#*\\}
+        case $rest in
+        b*) piece=$'\b' ;;
+        f*) piece=$'\f' ;;
+        n*) piece=$'\n' ;;
+        r*) piece=$'\r' ;;
+        t*) piece=$'\t' ;;
+        u*)
+            code=$((16#${rest:1:4}))
+            if ((code >= 0xd800 && code < 0xdc00)) && [[ ${rest:5:2} == '\u' ]]; then
+                low=$((16#${rest:7:4}))
+                code=$((0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff)))
+                rest=${rest:6}
+            fi
+            # `\U` writes UTF-8 in a locale that has it, whatever the one at hand.
+            printf -v piece '\\U%08x' "$code"
+            LC_ALL=C.UTF-8 printf -v piece "$piece"
+            rest=${rest:4}
+            ;;
+        *) piece=${rest:0:1} ;;
+        esac
+        made+=$piece
+        rest=${rest:1}
+    done
+    _fnd_text=$made$rest
+}
+
+# Takes the head apart into _fnd_head[KEY]: strings unescaped, numbers as they are, objects as JSON.
+_fnd_parse_head() {
+    local key before
+    _fnd_head=()
+    _fnd_rest=${1:1}
+    while [[ $_fnd_rest == '"'* ]]; do
+        _fnd_string || return 1
+        key=$_fnd_text
+        _fnd_rest=${_fnd_rest#:}
+        before=$_fnd_rest
+        _fnd_value || return 1
+        if [[ $before == '"'* ]]; then
+            _fnd_unescape
+            _fnd_head[$key]=$_fnd_text
+        else
+            _fnd_head[$key]=${before:0:${#before}-${#_fnd_rest}}
+        fi
+        _fnd_rest=${_fnd_rest#,}
+    done
+}
+
+# Makes a JSON string of `$1`, cut to what a message may hold, in _fnd_text.
+_fnd_quote() {
+    local text=${1:0:4096} control
+    text=${text//\\/\\\\}
+    text=${text//\"/\\\"}
+    text=${text//$'\n'/\\n}
+    text=${text//$'\t'/\\t}
+    control=$'\x01'-$'\x1f'
+    _fnd_text="\"${text//[$control]/ }\""
+}
+
+# --- calls ---------------------------------------------------------------------------------------------------------
+
+# Reads an Invoke and answers it.
+_fnd_call() {
+    local IFS= call=$_fnd_number code DATA
+    # What ends in the middle of a message ends the worker.
+    _fnd_read_call || exit 1
+    _fnd_run &
+    wait $!
+    code=$?
+    _fnd_reply "$call" "$code"
+}
+
+# Reads the head and the parts of an Invoke.
+_fnd_read_call() {
+    local size head
+    _fnd_read_number 4 || return 1
+    size=$_fnd_number
+    ((_fnd_left -= 4 + size))
+    read -r -N "$size" -u 3 head || return 1
+    _fnd_parse_head "$head" || return 1
+    if [[ -v _fnd_head[data] ]]; then
+        _fnd_part "${_fnd_head[data]}" "$_fnd_payload" || return 1
+        if ((_fnd_head[data] <= _fnd_data_max)); then
+            # It ends at the end of the file, or before: then there is a NUL byte, which no variable can hold.
+            read -r -d '' DATA <"$_fnd_payload"
+            ((${#DATA} == _fnd_head[data])) || unset -v DATA
+        fi
+    fi
+    if [[ -v _fnd_head[previous] ]]; then
+        _fnd_part "${_fnd_head[previous]}" "$_fnd_before" || return 1
+    fi
+    : >"$_fnd_out"
+    : >"$_fnd_answer"
+}
+
+# Runs the handler; in a process of its own.
+_fnd_run() {
+    trap - TERM
+    exec 3>&- >"$_fnd_out"
+    if [[ -v _fnd_locale ]]; then
+        LC_ALL=$_fnd_locale
+    else
+        unset -v LC_ALL
+    fi
+    IFS=$' \t\n'
+    export FND_INVOCATION=${_fnd_head[invocation]} FND_ATTEMPT=${_fnd_head[attempt]} FND_POLL=${_fnd_head[poll]}
+    export FND_TRIGGER=${_fnd_head[trigger]} TRACEPARENT=${_fnd_head[traceparent]} FND_RESULT=$_fnd_answer
+    [[ -v _fnd_head[deadline_ms] ]] && export FND_DEADLINE=${_fnd_head[deadline_ms]}
+    [[ -v _fnd_head[context] ]] && export KEPTN_CONTEXT=${_fnd_head[context]} CONTEXT=${_fnd_head[context]}
+    [[ -v _fnd_head[content_type] ]] && export FND_CONTENT_TYPE=${_fnd_head[content_type]}
+    [[ -v _fnd_head[previous] ]] && export FND_PREVIOUS=$_fnd_before
+    if [[ -v DATA ]]; then
+        export DATA
+    fi
+    if [[ -v _fnd_head[data] ]]; then
+        exec <"$_fnd_payload"
+    else
+        exec </dev/null
+    fi
+    eval "$_fnd_options"
+    "$_fnd_name"
+}
+
+# Prints what the handler printed, and answers.
+_fnd_reply() {
+    local IFS= printed result has_printed=1 file=$_fnd_out data=null
+    _fnd_slurp "$_fnd_out" printed || has_printed=0
+    if ((has_printed)); then
+        printf %s "$printed"
+        result=$printed
+    else
+        cat "$_fnd_out"
+    fi
+    if [[ -s $_fnd_answer ]]; then
+        file=$_fnd_answer
+        _fnd_slurp "$_fnd_answer" result || unset -v result
+    elif ((!has_printed)); then
+        unset -v result
+    fi
+    case $2 in
+    0)
+        if [[ ! -s $file ]]; then
+            printf -v _fnd_escapes '\\x02\\x00\\x00\\x00'
+            _fnd_answer_head='{}'
+            _fnd_send_result "$1" ""
+        elif [[ -v result ]]; then
+            _fnd_answer_head="{\"data\":${#result}}"
+            _fnd_send_result "$1" "$result"
+        else
+            _fnd_send_file "$1" "$file"
+        fi
+        ;;
+    75) _fnd_send "$_fnd_error" "$1" '{"kind":"transient","message":"exit 75"}' ;;
+    65) _fnd_send "$_fnd_error" "$1" '{"kind":"failed","message":"exit 65"}' ;;
+    99)
+        # What is not one JSON value cannot come back as `previous`.
+        if [[ -s $file ]]; then
+            _fnd_rest=${result-}
+            _fnd_value && _fnd_space && [[ -z $_fnd_rest ]] && data=$result
+            if [[ $data == null && ${result-} != null ]]; then
+                _fnd_send "$_fnd_error" "$1" \
+                    '{"kind":"bad-answer","message":"execute again (exit 99) with what is not one JSON value of at most 64 KiB"}'
+                return
+            fi
+        fi
+        _fnd_send "$_fnd_error" "$1" "{\"kind\":\"execute-again\",\"message\":\"exit 99\",\"data\":$data}"
+        ;;
+    *) _fnd_send "$_fnd_error" "$1" "{\"kind\":\"error\",\"message\":\"exit $2\"}" ;;
+    esac
+}
+
+# Reads a file of text into the variable `$2`. Fails where it is large, or has a NUL byte.
+_fnd_slurp() {
+    local IFS=
+    ! read -r -d '' -n "$_fnd_data_max" "$2" <"$1"
+}
+
+# Sends a Result with the head _fnd_answer_head and text behind it: call, text.
+_fnd_send_result() {
+    _fnd_header $((4 + ${#_fnd_answer_head} + ${#2})) "$_fnd_result" 0 "$1"
+    _fnd_number_bytes "${#_fnd_answer_head}" 4
+    printf "$_fnd_escapes%s%s" "$_fnd_answer_head" "$2" >&3
+}
+
+# Sends a Result whose body is a file: call, file.
+_fnd_send_file() {
+    local left piece type=$_fnd_result begin=
+    left=$(stat -c %s "$2")
+    _fnd_answer_head="{\"data\":$left}"
+    _fnd_escapes=
+    _fnd_number_bytes "${#_fnd_answer_head}" 4
+    begin=$_fnd_escapes$_fnd_answer_head
+    local before=$((4 + ${#_fnd_answer_head}))
+    while ((left > 0)); do
+        piece=$((left < _fnd_frame_max - before ? left : _fnd_frame_max - before))
+        ((left -= piece, 1))
+        _fnd_header $((before + piece)) "$type" $((left > 0)) "$1"
+        printf "$_fnd_escapes$begin" >&3
+        head -c "$piece" >&3
+        type=$_fnd_body before=0 begin=
+    done <"$2"
+}
+
+# --- the worker ----------------------------------------------------------------------------------------------------
+
+# Says why the file could not be loaded: the last line it, or the shell, said about it.
+_fnd_not_loaded() {
+    local code=$1 line last=
+    while IFS= read -r line || [[ -n $line ]]; do
+        printf '%s\n' "$line" >&2
+        [[ -n $line ]] && last=$line
+    done <"$_fnd_out"
+    _fnd_quote "${last:-it exits with code $code instead of defining a function}"
+    _fnd_send "$_fnd_error" 0 "{\"kind\":\"error\",\"message\":$_fnd_text}"
+    trap - EXIT
+    exit 1
+}
+
+# Writes the options of the shell to a file: in a command substitution `set -e` is not in force.
+_fnd_options_to() {
+    {
+        set +o
+        shopt -p
+    } >"$1"
+}
+
+# Sources the file, and finds the options it set: they are the handler's, not the shim's.
+_fnd_load() {
+    local -a _fnd_own _fnd_set
+    local _fnd_i _fnd_line
+    _fnd_options_to "$_fnd_answer"
+    mapfile -t _fnd_own <"$_fnd_answer"
+    trap '_fnd_not_loaded $?' EXIT
+    # Not behind `||` or `if`: there `set -e` of the file would not count.
+    # shellcheck disable=SC1090
+    source "$1" 2>"$_fnd_out"
+    _fnd_options_to "$_fnd_answer"
+    for _fnd_line in "${_fnd_own[@]}"; do
+        eval "$_fnd_line"
+    done
+    trap - EXIT
+    IFS=$' \t\n'
+    mapfile -t _fnd_set <"$_fnd_answer"
+    _fnd_options=
+    for _fnd_i in "${!_fnd_set[@]}"; do
+        [[ ${_fnd_set[_fnd_i]} == "${_fnd_own[_fnd_i]}" ]] || _fnd_options+=${_fnd_set[_fnd_i]}$'\n'
+    done
+    _fnd_name=${FUNC_HANDLER:-handler}
+    if ! declare -F "$_fnd_name" >/dev/null; then
+        [[ -s $_fnd_out ]] || echo "no function \`$_fnd_name\` in it" >"$_fnd_out"
+        _fnd_not_loaded 1
+    fi
+    while IFS= read -r _fnd_line; do
+        printf '%s\n' "$_fnd_line" >&2
+    done <"$_fnd_out"
+}
+
+# At the timeout: what was printed until then is log.
+_fnd_terminated() {
+    [[ -s $_fnd_out ]] && cat "$_fnd_out"
+    exit 143
+}
+
+declare -A _fnd_head
+[[ -v LC_ALL ]] && _fnd_locale=$LC_ALL
+_fnd_load "$1"
+set --
+# From here on a character is a byte. Set once: each change of it costs a tenth of a millisecond.
+LC_ALL=C
+trap _fnd_terminated TERM
+_fnd_send 1 0 '{"protocol":1,"concurrency":1}'
+while _fnd_read_header; do
+    if ((_fnd_type == _fnd_stop)); then
+        break
+    fi
+    # Not behind `||`: there `set -e` of the function would not count.
+    _fnd_call
+done
+exit 0
