@@ -15,28 +15,27 @@ readonly _fnd_out=$_fnd_tmp/.fnd-stdout _fnd_answer=$_fnd_tmp/.fnd-result
 
 # --- bytes ---------------------------------------------------------------------------------------------------------
 
-# Reads `$1` bytes as one little-endian number into _fnd_number. An empty variable is a NUL byte.
+# Reads 4 bytes as one little-endian number into _fnd_number. `read` leaves a variable empty at a NUL byte, which printf
+# takes for 0. Written out because a loop over bytes costs more than everything else of a call.
 _fnd_read_number() {
-    local IFS= byte value shift=0
-    _fnd_number=0
-    while ((shift < 8 * $1)); do
-        read -r -d '' -n 1 -u 3 byte || return 1
-        if [[ -n $byte ]]; then
-            printf -v value %d "'$byte"
-            ((_fnd_number |= (value & 255) << shift, 1))
-        fi
-        ((shift += 8))
-    done
+    local IFS= a b c d value
+    read -r -d '' -n 1 -u 3 a && read -r -d '' -n 1 -u 3 b || return 1
+    read -r -d '' -n 1 -u 3 c && read -r -d '' -n 1 -u 3 d || return 1
+    printf -v value '(%d&255)|(%d&255)<<8|(%d&255)<<16|(%d&255)<<24' "'$a" "'$b" "'$c" "'$d"
+    _fnd_number=$((value))
 }
 
-# Reads a header into _fnd_left _fnd_type _fnd_flags _fnd_number (the call), over frames of types that may be skipped.
+# Reads a header into _fnd_left _fnd_type _fnd_flags _fnd_call, over frames of types that may be skipped.
 _fnd_read_header() {
     while true; do
-        _fnd_read_number 4 || return 1
+        _fnd_read_number || return 1
         _fnd_left=$_fnd_number
-        _fnd_read_number 4 || return 1
+        _fnd_read_number || return 1
         _fnd_type=$((_fnd_number & 255)) _fnd_flags=$((_fnd_number >> 8 & 255))
-        _fnd_read_number 8 || return 1
+        _fnd_read_number || return 1
+        _fnd_call=$_fnd_number
+        _fnd_read_number || return 1
+        _fnd_call=$((_fnd_call | _fnd_number << 32))
         case $_fnd_type in
         "$_fnd_invoke" | "$_fnd_body" | "$_fnd_stop") return 0 ;;
         esac
@@ -83,21 +82,21 @@ _fnd_part() {
     return 0
 }
 
-# Makes bytes of the number `$1`, `$2` of them, as escapes for printf, at the end of _fnd_escapes.
+# Makes four bytes of the number `$1`, as escapes for printf, at the end of _fnd_escapes.
 _fnd_number_bytes() {
-    local i byte
-    for ((i = 0; i < $2; i++)); do
-        printf -v byte '\\x%02x' $(($1 >> (8 * i) & 255))
-        _fnd_escapes+=$byte
-    done
+    local bytes
+    printf -v bytes '\\x%02x\\x%02x\\x%02x\\x%02x' \
+        $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24 & 255))
+    _fnd_escapes+=$bytes
 }
 
 # Makes the escapes of a header: length, type, flags, call.
 _fnd_header() {
     _fnd_escapes=
-    _fnd_number_bytes "$1" 4
-    _fnd_number_bytes $(($2 | $3 << 8)) 4
-    _fnd_number_bytes "$4" 8
+    _fnd_number_bytes "$1"
+    _fnd_number_bytes $(($2 | $3 << 8))
+    _fnd_number_bytes "$4"
+    _fnd_number_bytes $(($4 >> 32))
 }
 
 # Sends a message that is text of at most one frame: type, call, text.
@@ -228,8 +227,8 @@ _fnd_quote() {
 # --- calls ---------------------------------------------------------------------------------------------------------
 
 # Reads an Invoke and answers it.
-_fnd_call() {
-    local IFS= call=$_fnd_number code DATA
+_fnd_serve() {
+    local IFS= call=$_fnd_call code DATA
     # What ends in the middle of a message ends the worker.
     _fnd_read_call || exit 1
     _fnd_run &
@@ -241,7 +240,7 @@ _fnd_call() {
 # Reads the head and the parts of an Invoke.
 _fnd_read_call() {
     local size head
-    _fnd_read_number 4 || return 1
+    _fnd_read_number || return 1
     size=$_fnd_number
     ((_fnd_left -= 4 + size))
     read -r -N "$size" -u 3 head || return 1
@@ -308,7 +307,6 @@ _fnd_reply() {
     case $2 in
     0)
         if [[ ! -s $file ]]; then
-            printf -v _fnd_escapes '\\x02\\x00\\x00\\x00'
             _fnd_answer_head='{}'
             _fnd_send_result "$1" ""
         elif [[ -v result ]]; then
@@ -346,7 +344,7 @@ _fnd_slurp() {
 # Sends a Result with the head _fnd_answer_head and text behind it: call, text.
 _fnd_send_result() {
     _fnd_header $((4 + ${#_fnd_answer_head} + ${#2})) "$_fnd_result" 0 "$1"
-    _fnd_number_bytes "${#_fnd_answer_head}" 4
+    _fnd_number_bytes "${#_fnd_answer_head}"
     printf "$_fnd_escapes%s%s" "$_fnd_answer_head" "$2" >&3
 }
 
@@ -356,7 +354,7 @@ _fnd_send_file() {
     left=$(stat -c %s "$2")
     _fnd_answer_head="{\"data\":$left}"
     _fnd_escapes=
-    _fnd_number_bytes "${#_fnd_answer_head}" 4
+    _fnd_number_bytes "${#_fnd_answer_head}"
     begin=$_fnd_escapes$_fnd_answer_head
     local before=$((4 + ${#_fnd_answer_head}))
     while ((left > 0)); do
@@ -442,6 +440,6 @@ while _fnd_read_header; do
         break
     fi
     # Not behind `||`: there `set -e` of the function would not count.
-    _fnd_call
+    _fnd_serve
 done
 exit 0
