@@ -3,6 +3,16 @@
 #
 # A call costs one fork: bytes are read and written by builtins. Only what is large or binary goes through `head`.
 
+# Options of the `#!` line are the function's, too.
+_fnd_given=()
+for _fnd_line in errexit nounset xtrace pipefail; do
+    if shopt -qo "$_fnd_line"; then
+        _fnd_given+=(-o "$_fnd_line")
+        set +o "$_fnd_line"
+    fi
+done
+unset -v _fnd_line
+
 readonly _fnd_invoke=2 _fnd_body=3 _fnd_result=4 _fnd_error=5 _fnd_stop=7
 readonly _fnd_frame_max=262144
 # Up to here a part is read by the shell itself; a process would cost more.
@@ -397,6 +407,9 @@ _fnd_load() {
     _fnd_options_to "$_fnd_answer"
     mapfile -t _fnd_own <"$_fnd_answer"
     trap '_fnd_not_loaded $?' EXIT
+    if ((${#_fnd_given[@]})); then
+        set "${_fnd_given[@]}"
+    fi
     # Not behind `||` or `if`: there `set -e` of the file would not count.
     # shellcheck disable=SC1090
     source "$1" 2>"$_fnd_out"

@@ -38,6 +38,21 @@ pub fn met(needs: &[&str]) -> bool {
     true
 }
 
+/// Notes that a part of the suite is skipped, for a reason no `require!` knows; `FND_REQUIRE` may name `what`.
+///
+/// # Panics
+/// When `FND_REQUIRE` names it.
+#[expect(clippy::print_stderr, reason = "a skip says so")]
+pub fn skip(what: &str, why: &str) {
+    let required = std::env::var("FND_REQUIRE").unwrap_or_default();
+    assert!(
+        !required.split(',').any(|r| r.trim() == what),
+        "FND_REQUIRE names `{what}`, but {why}"
+    );
+    eprintln!("skipped: {why}");
+    note(why);
+}
+
 fn note(line: &str) {
     let Some(path) = std::env::var_os("FND_SKIP_LOG") else {
         return;

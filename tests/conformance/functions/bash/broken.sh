@@ -1,0 +1,3 @@
+handler() {
+    if true; then
+}

@@ -1,0 +1,5 @@
+handler() {
+    echo "out $DATA"
+    echo "err $DATA" >&2
+    printf %s "$DATA" >"$FND_RESULT"
+}

@@ -1,0 +1,1 @@
+export default () => ({ status: 201, headers: { "X-Name": "value" }, body: { made: true } });

@@ -1,0 +1,4 @@
+module.exports = (event, context) => {
+  const { invocation, attempt, poll, trigger, deadline, traceparent, previous } = context;
+  return { invocation, attempt, poll, trigger, deadline, traceparent, previous };
+};

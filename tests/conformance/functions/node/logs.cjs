@@ -1,0 +1,4 @@
+module.exports = (event, context) => {
+  context.log.warning("hello", { items: 3 });
+  return "logged";
+};

@@ -1,0 +1,1 @@
+module.exports = () => ({ status: 201, headers: { "X-Name": "value" }, body: { made: true } });

@@ -1,0 +1,2 @@
+sub handler { return sub { 1 } }
+1;

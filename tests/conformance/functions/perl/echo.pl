@@ -1,0 +1,5 @@
+sub handler {
+    my ($event, $context) = @_;
+    return $event->{data};
+}
+1;

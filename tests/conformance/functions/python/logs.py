@@ -1,0 +1,3 @@
+def handler(event, context):
+    context.log.warning("hello", items=3)
+    return "logged"

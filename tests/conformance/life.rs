@@ -1,0 +1,129 @@
+//! How a worker begins and ends, and what it has to live with.
+
+use crate::runtimes;
+use crate::worker::{Answer, Call, Worker};
+use fnd_core::protocol::{FailureKind, Said};
+
+/// A frame of a type no worker knows, which it may skip.
+fn optional_frame() -> Vec<u8> {
+    let mut frame = vec![5, 0, 0, 0, 200, 2, 0, 0];
+    frame.extend_from_slice(&9_u64.to_le_bytes());
+    frame.extend_from_slice(b"\0\xff{\n\0");
+    frame
+}
+
+#[test]
+fn a_worker_says_what_it_speaks_and_how_much_at_once() {
+    for runtime in runtimes::all() {
+        let (_worker, ready) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
+        assert_eq!(ready.protocol, 1, "{}", runtime.id);
+        assert!(ready.concurrency >= 1, "{}", runtime.id);
+    }
+}
+
+#[test]
+fn at_stop_a_worker_finishes_and_exits_with_0() {
+    for runtime in runtimes::all() {
+        let (mut worker, _) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
+        let call = worker.begin(&Call::text("last"));
+        worker.ask_to_stop();
+        let (answered, answer) = worker.answer();
+        assert_eq!((answered, answer.text().as_str()), (call, "last"), "{}", runtime.id);
+        assert_eq!(worker.said(), None, "{}", runtime.id);
+        assert_eq!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn at_the_end_of_the_socket_a_worker_exits() {
+    for runtime in runtimes::all() {
+        let (mut worker, _) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
+        worker.call(&Call::text("x"));
+        worker.hang_up();
+        assert_eq!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn code_that_does_not_load_is_an_error_of_no_call() {
+    for runtime in runtimes::all() {
+        let mut worker = Worker::start(&runtime, &runtime.function("broken").unwrap(), "");
+        let Some(Said::Error { call: 0, failure }) = worker.said() else {
+            panic!("{} does not say why", runtime.id);
+        };
+        assert_eq!(failure.kind, FailureKind::Error, "{}", runtime.id);
+        assert!(!failure.message.is_empty(), "{}", runtime.id);
+        assert_ne!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn a_handler_that_is_not_there_is_named() {
+    for runtime in runtimes::all().iter().filter(|runtime| runtime.id != "exec") {
+        let mut worker = Worker::start(runtime, &runtime.function("echo").unwrap(), "elsewhere");
+        let Some(Said::Error { call: 0, failure }) = worker.said() else {
+            panic!("{} does not say why", runtime.id);
+        };
+        // Perl's is a page of code for a person to read: it says `handler`.
+        let named = failure.message.contains("elsewhere") || failure.message.contains("handler");
+        assert!(named, "{}: {}", runtime.id, failure.message);
+        assert_ne!(worker.exit_code(), Some(0), "{}", runtime.id);
+    }
+}
+
+#[test]
+fn frames_that_may_be_skipped_are() {
+    for runtime in runtimes::all() {
+        let (mut worker, _) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
+        for word in ["one", "two"] {
+            worker.send(&optional_frame());
+            assert_eq!(worker.call(&Call::text(word)).text(), word, "{}", runtime.id);
+        }
+    }
+}
+
+#[test]
+fn calls_wait_for_each_other_where_the_worker_said_it_takes_several() {
+    for runtime in runtimes::all() {
+        let Some(entry) = runtime.supports("gate") else { continue };
+        let (mut worker, ready) = Worker::serve(&runtime, &entry);
+        assert!(ready.concurrency > 1, "{}", runtime.id);
+        // All at once, the last of them opens; then one behind the other, on a worker that has seen both.
+        let calls = u64::from(ready.concurrency.min(8));
+        for n in 1..=calls {
+            worker.begin(&Call::text(if n < calls { "wait" } else { "open" }));
+        }
+        let mut answers: Vec<u64> = (0..calls).map(|_| worker.answer().0).collect();
+        answers.sort_unstable();
+        assert_eq!(answers, (1..=calls).collect::<Vec<_>>(), "{}", runtime.id);
+        for _ in 0..3 {
+            assert_eq!(worker.call(&Call::text("wait")).text(), "wait", "{}", runtime.id);
+        }
+    }
+}
+
+#[test]
+fn a_call_that_arrives_while_another_one_runs_is_taken() {
+    for runtime in runtimes::all() {
+        let Some(entry) = runtime.supports("gate") else { continue };
+        let (mut worker, _) = Worker::serve(&runtime, &entry);
+        let waiting = worker.begin(&Call::text("wait"));
+        // The first is being answered by now, most likely: whichever way it is, the second is not left in the socket.
+        fnd_tests::wait::pause();
+        worker.begin(&Call::text("open"));
+        let mut answers = [worker.answer().0, worker.answer().0];
+        answers.sort_unstable();
+        assert_eq!(answers, [waiting, waiting + 1], "{}", runtime.id);
+    }
+}
+
+#[test]
+fn a_json_payload_that_is_none_fails_the_call_only() {
+    for runtime in runtimes::all().iter().filter(|runtime| !["exec", "bash"].contains(&runtime.id.as_str())) {
+        let (mut worker, _) = Worker::serve(runtime, &runtime.function("echo").unwrap());
+        let (kind, _) = worker.call(&Call::json("{\"a\":")).error();
+        assert_eq!(kind, FailureKind::Error, "{}", runtime.id);
+        let answer = worker.call(&Call::text("fine"));
+        assert!(matches!(answer, Answer::Result(..)), "{}", runtime.id);
+    }
+}

@@ -1,0 +1,175 @@
+//! The runtimes that are judged, and how a worker of each is started.
+
+use fnd_tests::programs::{self, repository};
+use fnd_tests::require;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Functions every runtime brings.
+const REQUIRED: [&str; 5] = ["echo", "kinds", "prints", "context", "broken"];
+
+/// A runtime, as its directory says.
+pub(crate) struct Runtime {
+    pub(crate) id: String,
+    directory: PathBuf,
+    functions: PathBuf,
+    /// Empty: the entry is executed itself.
+    interpreter: Option<PathBuf>,
+    description: Description,
+}
+
+#[derive(serde::Deserialize)]
+struct Description {
+    id: String,
+    #[serde(default)]
+    interpreters: Vec<PathBuf>,
+    shim: Option<String>,
+    phases: BTreeMap<String, Phase>,
+    #[serde(default)]
+    permissions: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Phase {
+    command: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+/// Returns the runtimes this machine has, and says which it has not.
+pub(crate) fn all() -> Vec<Runtime> {
+    let shipped = repository().join("runtimes");
+    let mut directories: Vec<PathBuf> = fs::read_dir(&shipped)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("runtime.toml").exists())
+        .collect();
+    directories.push(of_the_page().to_path_buf());
+    if let Some(more) = std::env::var_os("FND_CONFORMANCE") {
+        directories.extend(std::env::split_paths(&more));
+    }
+    directories.sort();
+    let found: Vec<Runtime> = directories.iter().filter_map(|path| Runtime::read(path)).collect();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Returns a runtime by its id, if this machine has it.
+pub(crate) fn one(id: &str) -> Option<Runtime> {
+    all().into_iter().find(|runtime| runtime.id == id)
+}
+
+/// Returns the directory with the runtime of docs/new-runtime.md: the page's own text, so that it stays true.
+fn of_the_page() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let page = fs::read_to_string(repository().join("docs/new-runtime.md")).unwrap();
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("perl-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        for (kind, file) in [("toml", "runtime.toml"), ("perl", "shim.pl")] {
+            let (_, block) = page.split_once(&format!("```{kind} {file}\n")).unwrap();
+            let (text, _) = block.split_once("\n```").unwrap();
+            fs::write(directory.join(file), format!("{text}\n")).unwrap();
+        }
+        directory
+    })
+}
+
+impl Runtime {
+    fn read(directory: &Path) -> Option<Self> {
+        let text = fs::read_to_string(directory.join("runtime.toml")).unwrap();
+        let description: Description =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        let id = description.id.clone();
+        assert!(description.phases.contains_key("handle"), "{id} has no [phases.handle]");
+        let executes = description.interpreters.is_empty();
+        let interpreter = match id.as_str() {
+            "deno" => programs::deno(),
+            _ => description.interpreters.iter().find(|path| path.exists()).cloned(),
+        };
+        if !executes && interpreter.is_none() {
+            require::skip(&id, &format!("no interpreter of runtime {id}"));
+            return None;
+        }
+        let own = directory.join("functions");
+        let functions = if own.exists() {
+            own
+        } else {
+            repository().join("tests/conformance/functions").join(&id)
+        };
+        let runtime = Self {
+            id,
+            directory: directory.to_path_buf(),
+            functions,
+            interpreter,
+            description,
+        };
+        for name in REQUIRED {
+            assert!(runtime.function(name).is_some(), "{} has no function `{name}`", runtime.id);
+        }
+        Some(runtime)
+    }
+
+    /// Returns the file of a function, whatever its suffix.
+    pub(crate) fn function(&self, name: &str) -> Option<PathBuf> {
+        let files = fs::read_dir(&self.functions).unwrap().map(|entry| entry.unwrap().path());
+        let mut found: Vec<PathBuf> = files.filter(|path| path.file_stem().is_some_and(|stem| stem == name)).collect();
+        found.sort();
+        found.into_iter().next()
+    }
+
+    /// Returns the file of a function, or says that the runtime does without.
+    pub(crate) fn supports(&self, name: &str) -> Option<PathBuf> {
+        let found = self.function(name);
+        if found.is_none() {
+            require::skip("conformance", &format!("runtime {} has no function `{name}`", self.id));
+        }
+        found
+    }
+
+    /// Returns the command line of a worker and what the description adds to its environment.
+    pub(crate) fn command(&self, entry: &Path, scratch: &Path, names: &[&str]) -> (Vec<String>, Vec<(String, String)>) {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let shim = self.description.shim.as_ref().map(|shim| text(&self.directory.join(shim)));
+        let values = [
+            ("{interpreter}", self.interpreter.as_deref().map(text)),
+            ("{shim}", shim),
+            ("{entry}", Some(text(entry))),
+            ("{code}", entry.parent().map(text)),
+            ("{tmp}", Some(text(scratch))),
+            ("{cache}", Some(text(&scratch.join("cache")))),
+            ("{state}", Some(text(&scratch.join("state")))),
+            ("{result}", Some(text(&scratch.join("result")))),
+            ("{credentials}", Some(text(&scratch.join("credentials")))),
+            ("{bindings}", Some(text(&scratch.join("bindings")))),
+        ];
+        let fill = |template: &str| {
+            let filled = values.iter().fold(template.to_owned(), |filled, (name, value)| {
+                value.as_ref().map_or(filled.clone(), |value| filled.replace(name, value))
+            });
+            assert!(!filled.contains('{'), "{}: `{template}` is not known here", self.id);
+            filled
+        };
+        let phase = &self.description.phases["handle"];
+        let mut command = Vec::new();
+        for item in &phase.command {
+            match item.as_str() {
+                "{interpreter_args}" | "{args}" => {}
+                "{permissions}" => {
+                    let own = phase.env.keys().map(String::as_str);
+                    let names: Vec<&str> = names.iter().copied().chain(own).collect();
+                    command.push(format!("--allow-env={}", names.join(",")));
+                    for (name, paths) in &self.description.permissions {
+                        let paths: Vec<String> = paths.iter().map(|path| fill(path)).collect();
+                        command.push(format!("--allow-{name}={}", paths.join(",")));
+                    }
+                }
+                other => command.push(fill(other)),
+            }
+        }
+        let env = phase.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+        (command, env)
+    }
+}
