@@ -75,6 +75,7 @@ _fnd_copy() {
             ((left -= 1))
         fi
     done >>"$2"
+    return 0
 }
 
 # Reads the next `$1` bytes of the message, from as many frames as they are in, into the file `$2`.
@@ -202,6 +203,34 @@ _fnd_unescape() {
     _fnd_text=$made$rest
 }
 
+# The same for a head without escapes and, but for the request, without nested values: split at the quotes, ten times
+# faster. fnd writes the request last; nothing of it is needed here. Fails where it is not so.
+_fnd_parse_flat() {
+    local flat=$1 IFS='"' key value i
+    local -a pieces
+    if [[ $flat == *',"request":{'*']}}' ]]; then
+        flat=${flat%%',"request":{'*}
+    fi
+    if [[ $flat == *\\* || ${flat:1} == *[{[]* ]]; then
+        return 1
+    fi
+    set -f
+    # shellcheck disable=SC2206
+    pieces=($flat)
+    set +f
+    _fnd_head=()
+    for ((i = 1; i < ${#pieces[@]}; i += 2)); do
+        key=${pieces[i]} value=${pieces[i + 1]}
+        if [[ $value == : ]]; then
+            ((i += 2))
+            _fnd_head[$key]=${pieces[i]}
+        else
+            value=${value#:}
+            _fnd_head[$key]=${value%[,\}]}
+        fi
+    done
+}
+
 # Takes the head apart into _fnd_head[KEY]: strings unescaped, numbers as they are, objects as JSON.
 _fnd_parse_head() {
     local key before
@@ -254,7 +283,7 @@ _fnd_read_call() {
     size=$_fnd_number
     ((_fnd_left -= 4 + size))
     read -r -N "$size" -u 3 head || return 1
-    _fnd_parse_head "$head" || return 1
+    _fnd_parse_flat "$head" || _fnd_parse_head "$head" || return 1
     if [[ -v _fnd_head[data] ]]; then
         _fnd_part "${_fnd_head[data]}" "$_fnd_payload" || return 1
         if ((_fnd_head[data] <= _fnd_data_max)); then

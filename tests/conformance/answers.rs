@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 /// Runs `judge` with a worker of a function, for each runtime that has it.
 fn each(function: &str, mut judge: impl FnMut(&Runtime, &mut Worker)) {
     for runtime in runtimes::all() {
-        let Some(entry) = runtime.supports(function) else { continue };
+        let Some(entry) = runtime.supports(function) else {
+            continue;
+        };
         let (mut worker, _) = Worker::serve(&runtime, &entry);
         judge(&runtime, &mut worker);
     }
@@ -17,11 +19,16 @@ fn each(function: &str, mut judge: impl FnMut(&Runtime, &mut Worker)) {
 #[test]
 fn a_payload_comes_back_as_it_is() {
     let every_byte: Vec<u8> = (0..=255).cycle().take(3000).collect();
-    let large_binary: Vec<u8> = (0..5_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    let large_binary: Vec<u8> = (0..5_000_000_u32)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+        .collect();
     let large_text = "0123456789abcde\n".repeat(20_000);
     let cases: [(&str, &[u8]); 8] = [
         ("text/plain", b"hello"),
-        ("text/plain; charset=utf-8", "na\u{ef}ve \u{2713} \u{1f600}\n".as_bytes()),
+        (
+            "text/plain; charset=utf-8",
+            "na\u{ef}ve \u{2713} \u{1f600}\n".as_bytes(),
+        ),
         ("text/plain", large_text.as_bytes()),
         ("application/json", br#"{"a":[1,2.5,null,true,"\"}{\\"]}"#),
         ("application/json", "\"\u{e9}\u{1f600}\"".as_bytes()),
@@ -120,7 +127,12 @@ fn what_execute_again_leaves_comes_back() {
             let Answer::Error { kind, data, .. } = worker.call(&call) else {
                 panic!("{} did not ask for another call", runtime.id);
             };
-            assert_eq!((kind, &data), (FailureKind::ExecuteAgain, &Some(json!({"seen": seen}))), "{}", runtime.id);
+            assert_eq!(
+                (kind, &data),
+                (FailureKind::ExecuteAgain, &Some(json!({"seen": seen}))),
+                "{}",
+                runtime.id
+            );
             previous = data.map(|data| data.to_string());
         }
     });
@@ -145,7 +157,8 @@ fn a_function_knows_its_call() {
             // The function puts the variable between quotes as it is.
             text = text.replacen("\"id\"", "\\\"id\\\"", 1);
         }
-        let found: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text}", runtime.id));
+        let found: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text}", runtime.id));
         assert_eq!(found, expected(json!({"seen": ["\u{e9}", "}"]})), "{}", runtime.id);
     });
 }
@@ -160,7 +173,11 @@ fn what_was_printed_is_there_before_the_answer() {
             out.push_str(word);
             let printed = worker.output("stdout").replace('\n', "");
             assert_eq!(printed, out, "{}", runtime.id);
-            assert!(worker.output("stderr").trim_end().ends_with(&format!("err {word}")), "{}", runtime.id);
+            assert!(
+                worker.output("stderr").trim_end().ends_with(&format!("err {word}")),
+                "{}",
+                runtime.id
+            );
         }
     });
 }
@@ -170,7 +187,12 @@ fn a_log_record_has_level_text_and_fields() {
     each("logs", |runtime, worker| {
         assert_eq!(worker.call(&Call::default()).text(), "logged", "{}", runtime.id);
         let record = worker.logs.pop().unwrap();
-        assert_eq!((record.level, record.message.as_str()), (Level::Warning, "hello"), "{}", runtime.id);
+        assert_eq!(
+            (record.level, record.message.as_str()),
+            (Level::Warning, "hello"),
+            "{}",
+            runtime.id
+        );
         assert_eq!(Value::Object(record.fields), json!({"items": 3}), "{}", runtime.id);
         assert!(record.time_ms > 1_600_000_000_000, "{}", runtime.id);
     });
@@ -192,9 +214,19 @@ fn a_response_has_status_and_headers() {
             panic!("{} did not answer", runtime.id);
         };
         assert_eq!(head.status, Some(201), "{}", runtime.id);
-        assert_eq!(head.headers, [("x-name".to_owned(), "value".to_owned())], "{}", runtime.id);
+        assert_eq!(
+            head.headers,
+            [("x-name".to_owned(), "value".to_owned())],
+            "{}",
+            runtime.id
+        );
         assert_eq!(head.content_type.as_deref(), Some("application/json"), "{}", runtime.id);
-        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({"made": true}), "{}", runtime.id);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&body).unwrap(),
+            json!({"made": true}),
+            "{}",
+            runtime.id
+        );
     });
 }
 

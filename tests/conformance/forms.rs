@@ -79,7 +79,11 @@ def foo(event, context):
         ("application/json", "[]", "list"),
         ("application/json", "", "NoneType"),
     ] {
-        assert_eq!(worker.call(&Call::of(content_type, data.as_bytes())).json()["data"], kind, "{content_type}");
+        assert_eq!(
+            worker.call(&Call::of(content_type, data.as_bytes())).json()["data"],
+            kind,
+            "{content_type}"
+        );
     }
 }
 
@@ -107,13 +111,22 @@ def handler(event, context):
         ("number", None, Some("application/json"), Some("1.5")),
         ("list", None, Some("application/json"), Some("[true]")),
         ("response", Some(404), Some("text/plain; charset=utf-8"), Some("no")),
-        ("data", None, Some("application/json"), Some(r#"{"status":"ok","body":1}"#)),
+        (
+            "data",
+            None,
+            Some("application/json"),
+            Some(r#"{"status":"ok","body":1}"#),
+        ),
         ("bottle", Some(202), Some("text/html"), Some("<p>")),
     ] {
         let Answer::Result(head, found) = worker.call(&Call::text(value)) else {
             panic!("{value} failed");
         };
-        assert_eq!((head.status, head.content_type.as_deref()), (status, content_type), "{value}");
+        assert_eq!(
+            (head.status, head.content_type.as_deref()),
+            (status, content_type),
+            "{value}"
+        );
         assert_eq!(found.as_deref(), body.map(str::as_bytes), "{value}");
     }
     for value in ["set", "nan", "decimal", "date", "surrogate"] {
@@ -132,9 +145,19 @@ def main(event, context):
     let (mut worker, _function) = serve(&python, "handler.py", code, "");
     let structured = r#"{"specversion":"1.0","id":"1","type":"made","source":"shop","datacontenttype":"application/json","data":{"a":1}}"#;
     let expected = json!([{"a": 1}, "made", "shop", "made", true]);
-    assert_eq!(worker.call(&Call::of("application/cloudevents+json", structured.as_bytes())).json(), expected);
+    assert_eq!(
+        worker
+            .call(&Call::of("application/cloudevents+json", structured.as_bytes()))
+            .json(),
+        expected
+    );
     let mut binary = Call::json(r#"{"a":1}"#);
-    binary.request = request(&[("ce-type", "made"), ("ce-source", "shop"), ("ce-id", "1"), ("ce-specversion", "1.0")]);
+    binary.request = request(&[
+        ("ce-type", "made"),
+        ("ce-source", "shop"),
+        ("ce-id", "1"),
+        ("ce-specversion", "1.0"),
+    ]);
     assert_eq!(worker.call(&binary).json(), expected);
 }
 
@@ -162,7 +185,10 @@ async def handle(logger, request):
     assert_eq!(worker.logs.pop().unwrap().message, "got x");
     let mut call = Call::json(r#"{"name":"poll"}"#);
     call.previous = Some(r#"{"seen":4}"#);
-    let Answer::Error { kind, message, data, .. } = worker.call(&call) else {
+    let Answer::Error {
+        kind, message, data, ..
+    } = worker.call(&call)
+    else {
         panic!("it did not ask for another call");
     };
     assert_eq!((kind, message.as_str()), (FailureKind::ExecuteAgain, "not yet"));
@@ -216,7 +242,10 @@ if __name__ == '__main__':
     let (mut worker, _) = Worker::serve(&python, &function.file);
     let path = function.file.to_str().unwrap();
     for _ in 0..3 {
-        assert_eq!(worker.call(&Call::default()).json(), json!([true, "my-function", [path], true, 7]));
+        assert_eq!(
+            worker.call(&Call::default()).json(),
+            json!([true, "my-function", [path], true, 7])
+        );
     }
 }
 
@@ -230,7 +259,11 @@ def handler(event, context):
 ";
     let (mut worker, _function) = serve(&python, "leaves.py", code, "");
     assert_eq!(worker.call(&Call::json("0")).body(), None);
-    for (code, kind) in [("75", FailureKind::Transient), ("65", FailureKind::Failed), ("3", FailureKind::Error)] {
+    for (code, kind) in [
+        ("75", FailureKind::Transient),
+        ("65", FailureKind::Failed),
+        ("3", FailureKind::Error),
+    ] {
         assert_eq!(worker.call(&Call::json(code)).error(), (kind, format!("exit {code}")));
     }
 }
@@ -249,10 +282,14 @@ fn python_imports_what_debian_packages() {
         })
         .collect();
     let imports: Vec<String> = installed.iter().map(|name| format!("import {name}")).collect();
-    let code = format!("{}\ndef handler(event, context):\n    return [{}]\n", imports.join("\n"), {
-        let names: Vec<String> = installed.iter().map(|name| format!("{name}.__name__")).collect();
-        names.join(", ")
-    });
+    let code = format!(
+        "{}\ndef handler(event, context):\n    return [{}]\n",
+        imports.join("\n"),
+        {
+            let names: Vec<String> = installed.iter().map(|name| format!("{name}.__name__")).collect();
+            names.join(", ")
+        }
+    );
     let (mut worker, _function) = serve(&python, "imports.py", &code, "");
     assert_eq!(worker.call(&Call::default()).json(), json!(installed));
 }
@@ -280,10 +317,22 @@ fn deno_takes_every_form_of_export() {
     let deno = runtime!("deno");
     for (name, code, handler) in [
         ("a.ts", "export default (event: { data: string }) => event.data", ""),
-        ("b.ts", "export function handler(event: any): string { return event.data }", ""),
-        ("c.ts", "export async function main(event: any) { return await event.data }", ""),
+        (
+            "b.ts",
+            "export function handler(event: any): string { return event.data }",
+            "",
+        ),
+        (
+            "c.ts",
+            "export async function main(event: any) { return await event.data }",
+            "",
+        ),
         ("d.mjs", "export const foo = (event) => event.data", "foo"),
-        ("e.ts", "export default (event: any) => new Response(event.data, { status: 200 })", ""),
+        (
+            "e.ts",
+            "export default (event: any) => new Response(event.data, { status: 200 })",
+            "",
+        ),
     ] {
         let (mut worker, _function) = serve(&deno, name, code, handler);
         assert_eq!(worker.call(&Call::text("x")).text(), "x", "{name}");
@@ -311,10 +360,14 @@ fn javascript_results_and_responses() {
     case 'rejected': return Promise.reject(new Error('no'));
   }
 }";
-    for (id, name, export) in [("node", "values.cjs", "module.exports = "), ("deno", "values.mjs", "export default ")] {
+    for (id, name, export) in [
+        ("node", "values.cjs", "module.exports = "),
+        ("deno", "values.mjs", "export default "),
+    ] {
         let Some(runtime) = runtimes::one(id) else { continue };
         let (mut worker, _function) = serve(&runtime, name, &format!("{export}{code}"), "");
-        let cases: [(&str, Option<u16>, Option<&[u8]>); 10] = [
+        type Case = (&'static str, Option<u16>, Option<&'static [u8]>);
+        let cases: [Case; 10] = [
             ("undefined", None, None),
             ("null", Some(200), Some(b"null")),
             ("number", None, Some(b"1.5")),
@@ -332,10 +385,22 @@ fn javascript_results_and_responses() {
             };
             assert_eq!((head.status, found.as_deref()), (status, body), "{id}, {word}");
             let named = head.headers.contains(&("x-a".to_owned(), "b".to_owned()));
-            assert_eq!(named, matches!(word, "later" | "express" | "helpers" | "web"), "{id}, {word}");
+            assert_eq!(
+                named,
+                matches!(word, "later" | "express" | "helpers" | "web"),
+                "{id}, {word}"
+            );
         }
-        assert_eq!(worker.call(&Call::text("thrown")).error(), (FailureKind::Error, "text".to_owned()), "{id}");
-        assert_eq!(worker.call(&Call::text("rejected")).error(), (FailureKind::Error, "no".to_owned()), "{id}");
+        assert_eq!(
+            worker.call(&Call::text("thrown")).error(),
+            (FailureKind::Error, "text".to_owned()),
+            "{id}"
+        );
+        assert_eq!(
+            worker.call(&Call::text("rejected")).error(),
+            (FailureKind::Error, "no".to_owned()),
+            "{id}"
+        );
     }
 }
 
@@ -343,11 +408,18 @@ fn javascript_results_and_responses() {
 fn javascript_cloud_events() {
     let code = "(event) => [event.data, event['ce-type'], event['ce-source'], event['event-type']]";
     let structured = r#"{"specversion":"1.0","id":"1","type":"made","source":"shop","data":{"a":1}}"#;
-    for (id, name, export) in [("node", "ce.cjs", "module.exports = "), ("deno", "ce.mjs", "export default ")] {
+    for (id, name, export) in [
+        ("node", "ce.cjs", "module.exports = "),
+        ("deno", "ce.mjs", "export default "),
+    ] {
         let Some(runtime) = runtimes::one(id) else { continue };
         let (mut worker, _function) = serve(&runtime, name, &format!("{export}{code}"), "");
         let call = Call::of("application/cloudevents+json", structured.as_bytes());
-        assert_eq!(worker.call(&call).json(), json!([{"a": 1}, "made", "shop", "made"]), "{id}");
+        assert_eq!(
+            worker.call(&call).json(),
+            json!([{"a": 1}, "made", "shop", "made"]),
+            "{id}"
+        );
     }
 }
 
@@ -359,12 +431,20 @@ fn node_and_deno_have_the_same_library() {
         let mut found: Vec<_> = fs::read_dir(directory.join(id).join("lib"))
             .unwrap()
             .map(|entry| entry.unwrap())
-            .map(|entry| (entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path()).unwrap()))
+            .map(|entry| {
+                (
+                    entry.file_name().to_string_lossy().into_owned(),
+                    fs::read(entry.path()).unwrap(),
+                )
+            })
             .collect();
         found.sort();
         found
     };
-    assert!(files("node") == files("deno"), "copy runtimes/node/lib to runtimes/deno/lib");
+    assert!(
+        files("node") == files("deno"),
+        "copy runtimes/node/lib to runtimes/deno/lib"
+    );
 }
 
 #[test]
@@ -406,7 +486,10 @@ handler() {
 fn bash_fails_at_the_first_failed_command_where_the_file_says_so() {
     let bash = runtime!("bash");
     let (mut worker, _function) = serve(&bash, "strict.sh", "set -e\nhandler() { false; echo no; }\n", "");
-    assert_eq!(worker.call(&Call::default()).error(), (FailureKind::Error, "exit 1".to_owned()));
+    assert_eq!(
+        worker.call(&Call::default()).error(),
+        (FailureKind::Error, "exit 1".to_owned())
+    );
     let (mut worker, _function) = serve(&bash, "loose.sh", "handler() { false; echo -n yes; }\n", "");
     assert_eq!(worker.call(&Call::default()).text(), "yes");
     let function = written("not.sh", "set -e\necho 'no such thing' >&2\nfalse\nhandler() { :; }\n");
@@ -422,7 +505,10 @@ fn bash_refuses_to_leave_what_is_no_json() {
     let bash = runtime!("bash");
     let (mut worker, _function) = serve(&bash, "again.sh", "handler() { cat; exit 99; }\n", "");
     for (data, kind) in [
-        (r#" {"a":[1,-2.5e3,"\u00e9\"",{}],"b":null} "#, FailureKind::ExecuteAgain),
+        (
+            r#" {"a":[1,-2.5e3,"\u00e9\"",{}],"b":null} "#,
+            FailureKind::ExecuteAgain,
+        ),
         ("", FailureKind::ExecuteAgain),
         ("not json", FailureKind::BadAnswer),
         (r#"{"a":1} {}"#, FailureKind::BadAnswer),

@@ -85,7 +85,9 @@ fn frames_that_may_be_skipped_are() {
 #[test]
 fn calls_wait_for_each_other_where_the_worker_said_it_takes_several() {
     for runtime in runtimes::all() {
-        let Some(entry) = runtime.supports("gate") else { continue };
+        let Some(entry) = runtime.supports("gate") else {
+            continue;
+        };
         let (mut worker, ready) = Worker::serve(&runtime, &entry);
         assert!(ready.concurrency > 1, "{}", runtime.id);
         // All at once, the last of them opens; then one behind the other, on a worker that has seen both.
@@ -105,7 +107,9 @@ fn calls_wait_for_each_other_where_the_worker_said_it_takes_several() {
 #[test]
 fn a_call_that_arrives_while_another_one_runs_is_taken() {
     for runtime in runtimes::all() {
-        let Some(entry) = runtime.supports("gate") else { continue };
+        let Some(entry) = runtime.supports("gate") else {
+            continue;
+        };
         let (mut worker, _) = Worker::serve(&runtime, &entry);
         let waiting = worker.begin(&Call::text("wait"));
         // The first is being answered by now, most likely: whichever way it is, the second is not left in the socket.
@@ -119,7 +123,10 @@ fn a_call_that_arrives_while_another_one_runs_is_taken() {
 
 #[test]
 fn a_json_payload_that_is_none_fails_the_call_only() {
-    for runtime in runtimes::all().iter().filter(|runtime| !["exec", "bash"].contains(&runtime.id.as_str())) {
+    for runtime in runtimes::all()
+        .iter()
+        .filter(|runtime| !["exec", "bash"].contains(&runtime.id.as_str()))
+    {
         let (mut worker, _) = Worker::serve(runtime, &runtime.function("echo").unwrap());
         let (kind, _) = worker.call(&Call::json("{\"a\":")).error();
         assert_eq!(kind, FailureKind::Error, "{}", runtime.id);

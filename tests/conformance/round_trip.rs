@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[test]
 #[ignore = "a measurement, not a test"]
-#[expect(clippy::print_stdout, reason = "its result")]
+
 fn round_trip() {
     println!("{:8} {:>10} {:>10} {:>10}", "runtime", "ready ms", "p50 us", "p99 us");
     for runtime in runtimes::all() {
@@ -26,6 +26,12 @@ fn round_trip() {
             .collect();
         times.sort();
         let at = |share: usize| times[times.len() * share / 100].as_micros();
-        println!("{:8} {:>10} {:>10} {:>10}", runtime.id, ready.as_millis(), at(50), at(99));
+        println!(
+            "{:8} {:>10} {:>10} {:>10}",
+            runtime.id,
+            ready.as_millis(),
+            at(50),
+            at(99)
+        );
     }
 }

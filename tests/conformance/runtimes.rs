@@ -107,15 +107,23 @@ impl Runtime {
             description,
         };
         for name in REQUIRED {
-            assert!(runtime.function(name).is_some(), "{} has no function `{name}`", runtime.id);
+            assert!(
+                runtime.function(name).is_some(),
+                "{} has no function `{name}`",
+                runtime.id
+            );
         }
         Some(runtime)
     }
 
     /// Returns the file of a function, whatever its suffix.
     pub(crate) fn function(&self, name: &str) -> Option<PathBuf> {
-        let files = fs::read_dir(&self.functions).unwrap().map(|entry| entry.unwrap().path());
-        let mut found: Vec<PathBuf> = files.filter(|path| path.file_stem().is_some_and(|stem| stem == name)).collect();
+        let files = fs::read_dir(&self.functions)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let mut found: Vec<PathBuf> = files
+            .filter(|path| path.file_stem().is_some_and(|stem| stem == name))
+            .collect();
         found.sort();
         found.into_iter().next()
     }
@@ -132,7 +140,11 @@ impl Runtime {
     /// Returns the command line of a worker and what the description adds to its environment.
     pub(crate) fn command(&self, entry: &Path, scratch: &Path, names: &[&str]) -> (Vec<String>, Vec<(String, String)>) {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let shim = self.description.shim.as_ref().map(|shim| text(&self.directory.join(shim)));
+        let shim = self
+            .description
+            .shim
+            .as_ref()
+            .map(|shim| text(&self.directory.join(shim)));
         let values = [
             ("{interpreter}", self.interpreter.as_deref().map(text)),
             ("{shim}", shim),
@@ -147,7 +159,9 @@ impl Runtime {
         ];
         let fill = |template: &str| {
             let filled = values.iter().fold(template.to_owned(), |filled, (name, value)| {
-                value.as_ref().map_or(filled.clone(), |value| filled.replace(name, value))
+                value
+                    .as_ref()
+                    .map_or(filled.clone(), |value| filled.replace(name, value))
             });
             assert!(!filled.contains('{'), "{}: `{template}` is not known here", self.id);
             filled
@@ -169,7 +183,11 @@ impl Runtime {
                 other => command.push(fill(other)),
             }
         }
-        let env = phase.env.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
+        let env = phase
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), fill(value)))
+            .collect();
         (command, env)
     }
 }

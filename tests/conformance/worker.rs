@@ -1,7 +1,9 @@
 //! A worker under test: started with a socket as descriptor 3, spoken to as fnd does.
 
 use crate::runtimes::Runtime;
-use fnd_core::protocol::{Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, Said, invoke, stop};
+use fnd_core::protocol::{
+    Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, Said, invoke, stop,
+};
 use fnd_tests::wait::{PATIENCE, wait_until};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -113,7 +115,11 @@ impl Worker {
         let mut worker = Self::start(runtime, entry, handler);
         match worker.said() {
             Some(Said::Ready(ready)) => (worker, ready),
-            other => panic!("{}: expected Ready, got {other:?}\n{}", runtime.id, worker.output("stderr")),
+            other => panic!(
+                "{}: expected Ready, got {other:?}\n{}",
+                runtime.id,
+                worker.output("stderr")
+            ),
         }
     }
 
@@ -224,7 +230,11 @@ impl Worker {
                     return (call, answer);
                 }
                 Some(Said::Log { record, .. }) => self.logs.push(record),
-                other => panic!("{}: expected an answer, got {other:?}\n{}", self.runtime, self.output("stderr")),
+                other => panic!(
+                    "{}: expected an answer, got {other:?}\n{}",
+                    self.runtime,
+                    self.output("stderr")
+                ),
             }
         }
     }
@@ -267,4 +277,3 @@ impl Drop for Worker {
         let _ = self.child.wait();
     }
 }
-
