@@ -7,7 +7,6 @@ use std::time::Duration;
 
 #[test]
 #[ignore = "a measurement, not a test"]
-
 fn round_trip() {
     println!("{:8} {:>10} {:>10} {:>10}", "runtime", "ready ms", "p50 us", "p99 us");
     for runtime in runtimes::all() {

@@ -84,7 +84,16 @@ class Server:
             if self.idle >= len(self.waiting):
                 self.changed.notify()
                 return
-        Thread(target=self.work, daemon=True).start()
+        try:
+            Thread(target=self.work, daemon=True).start()
+        except RuntimeError as error:
+            # No room for a thread in `limits.pids`: whoever has one takes the call, or it fails now.
+            with self.changed:
+                if message not in self.waiting:
+                    return
+                self.waiting.remove(message)
+                self.running -= 1
+            self.wire.send(*failed(message[1], error))
 
     def work(self):
         while True:
