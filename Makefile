@@ -21,7 +21,8 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 	@scripts/setup.sh --ci
 	@scripts/test-vm.sh
 
-bench: setup ## measure one invocation beside bare bash, idle memory, and 10,000 files
+bench: setup ## measure scripts, handlers, memory and 10,000 files, beside bare processes and others that are installed
+	@scripts/bench-peers.sh
 	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl
 	@$(CARGO) run --release --locked -p fnd-tests --bin bench
 

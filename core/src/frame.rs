@@ -20,7 +20,7 @@ pub const PROTOCOL_MAX: u16 = PROTOCOL_HANDLERS;
 /// The protocol from which on functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// Largest [`Spawn::note`], bytes.
-pub const NOTE_MAX: usize = 4 * 1024;
+pub const NOTE_MAX: usize = 64 * 1024;
 /// Most descriptors beside one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -103,6 +103,8 @@ wire_enum! {
         9 = Acknowledge(WorkerId),
         /// Deletes installed versions of a function but these: [`Reply::Done`].
         10 = Prune(Prune),
+        /// Replaces what the next fnd has to know of a worker ([`Spawn::note`]); from protocol 2 on: [`Reply::Done`].
+        11 = Note(Note),
     }
 }
 
@@ -113,6 +115,14 @@ wire_structs! {
         pub function: FunctionName,
         /// Versions that stay.
         pub keep: Vec<Version>,
+    }
+
+    /// What the next fnd has to know of a worker.
+    pub struct Note {
+        /// The worker.
+        pub worker: WorkerId,
+        /// At most [`NOTE_MAX`] bytes, kept unread.
+        pub note: Bytes,
     }
 
     /// What the spawner is and what it can enforce here.

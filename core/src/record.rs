@@ -88,7 +88,8 @@ impl RunResult {
             return None;
         }
         let data = data.unwrap_or_default();
-        let json = response.content_type.as_deref().is_some_and(is_json)
+        // One that does not say what it is, is taken as the output of a script is.
+        let json = response.content_type.as_deref().is_none_or(is_json)
             && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
         let mut result = Self {
             json,
@@ -275,6 +276,7 @@ mod tests {
             ),
             (Some("text/html"), b"<p>", false, "text/html", true),
             (None, b"text", false, "text/plain; charset=utf-8", false),
+            (None, b"{}", true, "application/json", false),
             (None, b"\xff", false, "application/octet-stream", false),
         ] {
             let result = said(content_type, Some(data)).unwrap();

@@ -7,21 +7,24 @@ use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::installer::Installer;
 use crate::ledger::{self, Acknowledged};
+use crate::pool::{Member, Speaking};
 use crate::settings::Current;
 use crate::status::StatusFiles;
 use crate::telemetry;
 use crate::watchers::Watchers;
-use crate::workers::output::{Captured, Output};
+use crate::workers::output::{Captured, Meta, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
 use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::frame::{Exited as ExitFrame, Welcome};
-use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
-use fnd_core::supervisor::{Answer, Event, Exited, ReplyTo, Supervisor};
+use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::supervisor::{Answer, Event, Exited, ReplyTo, Rules, Supervisor};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
+use std::rc::Weak;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -42,6 +45,8 @@ pub enum Message {
     Stored(ledger::Acknowledged),
     /// A worker ended and its output is complete.
     Captured(Box<(ExitFrame, Captured)>),
+    /// All output of a call that has ended is read.
+    Spoken((InvocationId, Attempt), Box<Captured>),
 }
 
 /// What is attached to a running worker.
@@ -49,15 +54,29 @@ pub enum Message {
 pub(crate) struct Attached {
     pub(crate) kill: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,
+    /// Where it serves a handler.
+    pub(crate) member: Option<Member>,
+    /// What is released when a handler's worker has ended.
+    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
 }
 
 /// What an outstanding request to the spawner was.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Reload,
-    Spawn(Box<(WorkerId, crate::workers::output::Meta)>),
+    Spawn(Box<Starting>),
     /// The function, and which versions stay.
     Prune(Box<(FunctionName, Vec<Version>)>),
+}
+
+/// A worker that is being started.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) worker: WorkerId,
+    /// Whose output it is; of a handler's worker so far nobody's.
+    pub(crate) meta: Meta,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
 }
 
 /// Everything the driver owns.
@@ -102,6 +121,10 @@ pub(crate) struct State {
     pub(crate) spawner_pid: Option<i32>,
     /// What performing an action led to at once; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
+    /// Calls that have ended and whose output is not counted yet.
+    pub(crate) speaking: Speaking,
+    /// For the conversations, which call back.
+    pub(crate) daemon: Weak<Daemon>,
 }
 
 /// The daemon: shared by the main loop and the control server, both on one thread.
@@ -246,6 +269,7 @@ impl Daemon {
                     state.forget(worker);
                 }
             }
+            Message::Spoken(key, captured) => state.spoken(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 state.step(Event::Exited(Box::new(exited(&frame, captured))));

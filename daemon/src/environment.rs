@@ -1,7 +1,8 @@
 //! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
 
+use fnd_core::ids::WorkerId;
 use fnd_core::record::{Payload, RunResult};
-use fnd_core::supervisor::SpawnOrder;
+use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
 use fnd_core::wire::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -12,26 +13,37 @@ use std::os::fd::OwnedFd;
 /// Largest payload that is put into `DATA` too; a single variable may have 128 KiB (execve(2)).
 const DATA_MAX: usize = 64 * 1024;
 
-/// Returns the variables of an attempt.
+/// Returns the variables of an attempt; of a handler's worker those that do not differ from call to call.
 #[must_use]
-pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, Bytes)> {
+pub fn variables(order: &SpawnOrder) -> Vec<(String, Bytes)> {
+    let runtime = &order.rules.runtime;
     let mut variables = vec![
         ("FND_FUNCTION", order.function.to_string()),
-        ("FND_INVOCATION", order.invocation.to_string()),
-        ("FND_ATTEMPT", order.attempt.0.to_string()),
-        ("FND_POLL", order.poll.to_string()),
-        ("FND_RUNTIME", runtime.to_owned()),
-        ("RUNTIME", runtime.to_owned()),
-        ("FND_TRIGGER", order.trigger.as_str().to_owned()),
-        ("TRACEPARENT", traceparent(order)),
+        ("FND_RUNTIME", runtime.clone()),
+        ("RUNTIME", runtime.clone()),
     ];
-    if let Some(deadline) = order.deadline_ms {
+    if let Some(attempt) = &order.attempt {
+        of_attempt(attempt, order.worker, &mut variables);
+    }
+    let bytes = |(name, value): (&str, String)| (name.to_owned(), Bytes(value.into_bytes()));
+    variables.into_iter().map(bytes).collect()
+}
+
+fn of_attempt(attempt: &AttemptOrder, worker: WorkerId, variables: &mut Vec<(&str, String)>) {
+    variables.extend([
+        ("FND_INVOCATION", attempt.invocation.to_string()),
+        ("FND_ATTEMPT", attempt.attempt.0.to_string()),
+        ("FND_POLL", attempt.poll.to_string()),
+        ("FND_TRIGGER", attempt.trigger.as_str().to_owned()),
+        ("TRACEPARENT", traceparent(attempt, worker.0)),
+    ]);
+    if let Some(deadline) = attempt.deadline_ms {
         variables.push(("FND_DEADLINE", deadline.to_string()));
     }
-    if let Some(data) = data(&order.payload) {
+    if let Some(data) = data(&attempt.payload) {
         variables.push(("DATA", data));
     }
-    if let Some(context) = order
+    if let Some(context) = attempt
         .payload
         .context
         .as_deref()
@@ -40,10 +52,6 @@ pub fn variables(order: &SpawnOrder, runtime: &str) -> Vec<(String, Bytes)> {
         variables.push(("KEPTN_CONTEXT", context.to_owned()));
         variables.push(("CONTEXT", context.to_owned()));
     }
-    variables
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Bytes(value.into_bytes())))
-        .collect()
 }
 
 /// `DATA`: JSON compact with sorted keys, other text as it is; absent without payload, where it is too large, and where it
@@ -59,10 +67,11 @@ fn data(payload: &Payload) -> Option<String> {
 }
 
 /// The caller's trace, or one made of the ids: the same for every attempt of an invocation, so that they belong together
-/// (W3C Trace Context, `traceparent`).
-fn traceparent(order: &SpawnOrder) -> String {
-    let made = || format!("00-{:032x}-{:016x}-01", order.invocation.0, order.worker.0.max(1));
-    order.payload.traceparent.clone().unwrap_or_else(made)
+/// (W3C Trace Context, `traceparent`). `span` tells the attempts apart.
+#[must_use]
+pub fn traceparent(attempt: &AttemptOrder, span: u64) -> String {
+    let made = || format!("00-{:032x}-{:016x}-01", attempt.invocation.0, span.max(1));
+    attempt.payload.traceparent.clone().unwrap_or_else(made)
 }
 
 /// An attempt's documents: descriptors in the order of [`fnd_core::frame::Spawn`].
@@ -81,17 +90,19 @@ pub struct Passed {
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
-pub fn pass(order: &SpawnOrder, runtime: &str) -> Result<Passed, std::io::Error> {
+pub fn pass(order: &SpawnOrder) -> Result<Passed, std::io::Error> {
     let mut descriptors = Vec::new();
-    if let Some(data) = &order.payload.data {
+    let input = order.attempt.as_ref().and_then(|attempt| attempt.payload.data.as_ref());
+    let previous = order.attempt.as_ref().and_then(|attempt| attempt.previous.as_ref());
+    if let Some(data) = input {
         descriptors.push(sealed("fnd-input", data)?);
     }
-    if let Some(RunResult { data, .. }) = &order.previous {
+    if let Some(RunResult { data, .. }) = previous {
         descriptors.push(sealed("fnd-previous", data)?);
     }
-    let (input, previous) = (order.payload.data.is_some(), order.previous.is_some());
+    let (input, previous) = (input.is_some(), previous.is_some());
     Ok(Passed {
-        environment: variables(order, runtime),
+        environment: variables(order),
         input,
         previous,
         descriptors,
@@ -126,30 +137,41 @@ mod tests {
     use std::sync::Arc;
 
     fn order(data: Option<&[u8]>) -> SpawnOrder {
+        let payload = Payload {
+            data: data.map(Arc::from),
+            ..Payload::default()
+        };
+        let attempt = AttemptOrder {
+            invocation: InvocationId(9),
+            attempt: Attempt(2),
+            poll: 1,
+            trigger: Trigger::Manual,
+            payload,
+            previous: None,
+            deadline_ms: None,
+        };
+        let manifest = r#"{"enabled":true,"run_on_load":false,"timeout":null,"grace":{"secs":5,"nanos":0},"deadline":null,
+            "memory":1,"cpu_milli":null,"memory_text":"","max_running":1,"retry":{"retries":0,"backoff":{"interval":
+            {"secs":1,"nanos":0},"factor":2.0,"max_interval":{"secs":1,"nanos":0},"jitter":"None"},"on":[],"not_on_exit":[]},
+            "poll":null,"queue":{"max":1,"overlap":"Queue","rate":null},"result_max":1,"pids":1,"runtime":"bash"}"#;
         SpawnOrder {
             worker: WorkerId(7),
             function: FunctionName::new("ops/hello").unwrap(),
             id: FunctionId(1),
             version: Version([0; 32]),
-            invocation: InvocationId(9),
-            attempt: Attempt(2),
-            poll: 1,
-            trigger: Trigger::Manual,
-            payload: Payload {
-                data: data.map(Arc::from),
-                ..Payload::default()
-            },
-            previous: None,
+            rules: Arc::new(serde_json::from_str(manifest).unwrap()),
+            attempt: Some(attempt),
             lasts: None,
-            deadline_ms: None,
         }
     }
 
+    fn attempt(order: &mut SpawnOrder) -> &mut AttemptOrder {
+        order.attempt.as_mut().unwrap()
+    }
+
     fn value(order: &SpawnOrder, name: &str) -> Option<String> {
-        variables(order, "bash")
-            .into_iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, value)| String::from_utf8(value.0).unwrap())
+        let found = variables(order).into_iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| String::from_utf8(value.0).unwrap())
     }
 
     #[test]
@@ -177,7 +199,7 @@ mod tests {
         assert_eq!(value(&order, "FND_POLL").as_deref(), Some("1"));
         assert_eq!(value(&order, "KEPTN_CONTEXT"), None);
         assert_eq!(value(&order, "FND_DEADLINE"), None);
-        order.payload.context = Some("{}".into());
+        attempt(&mut order).payload.context = Some("{}".into());
         assert_eq!(value(&order, "CONTEXT").as_deref(), Some("{}"));
         assert_eq!(value(&order, "TRACEPARENT").unwrap().len(), 55);
     }
@@ -185,7 +207,7 @@ mod tests {
     #[test]
     fn large_things_are_passed_as_files_nobody_can_change() {
         let data = vec![b'x'; DATA_MAX];
-        let passed = pass(&order(Some(&data)), "bash").unwrap();
+        let passed = pass(&order(Some(&data))).unwrap();
         assert!(passed.input && !passed.previous);
         let mut input = File::from(passed.descriptors.into_iter().next().unwrap());
         let mut read = Vec::new();

@@ -49,7 +49,11 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
     let mut welcome = None;
     let (mut held, mut exits) = (Vec::new(), Vec::new());
     loop {
-        let Incoming { reply, descriptors, .. } = connection.next().await?;
+        let Incoming {
+            request,
+            reply,
+            descriptors,
+        } = connection.next().await?;
         match reply {
             Reply::Welcome(greeted) => {
                 if greeted.protocol < PROTOCOL_HANDLERS {
@@ -84,6 +88,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
             Reply::Exited(exited) => exits.push(exited),
             // To something the fnd before this one had asked.
             Reply::Done => {}
+            Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
             | Reply::Refused(_)
             | Reply::Spawned(_)

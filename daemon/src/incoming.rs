@@ -1,17 +1,17 @@
 //! What the spawner and the catalog say, turned into events and new wishes.
 
 use crate::catalog::CatalogEvent;
-use crate::driver::{Asked, Attached, Message, State};
+use crate::driver::{Asked, Attached, Message, Starting, State};
 use crate::functions::Serving;
 use crate::rules::rules;
 use crate::systemd;
 use crate::takeover::Ends;
 use crate::telemetry::events;
-use crate::workers::output::{Meta, Piped};
+use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
-use fnd_core::ids::{FunctionName, WorkerId};
+use fnd_core::ids::FunctionName;
 use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_core::supervisor::{self, Event};
 use fnd_core::wire::Bytes;
@@ -125,7 +125,7 @@ impl State {
         }
         match self.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => self.step(Event::SpawnFailed {
-                worker: asked.0,
+                worker: asked.worker,
                 message: message.to_owned(),
             }),
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
@@ -140,25 +140,54 @@ impl State {
             result,
             kill,
         } = Ends::take(spawned, &mut descriptors);
-        let Some(Asked::Spawn(asked)) = self.asked.remove(&request) else {
+        // Behind the others, where it speaks the worker protocol.
+        let channel = descriptors.next();
+        let Some(Asked::Spawn(starting)) = self.asked.remove(&request) else {
             return;
         };
-        let (worker, meta): (WorkerId, Meta) = *asked;
+        let Starting {
+            worker,
+            meta,
+            rules,
+            tmp,
+        } = *starting;
+        let mut member = None;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            self.output.attach(Piped {
+            let piped = Piped {
                 worker,
                 stdout,
                 stderr,
                 meta,
-            });
+            };
+            match channel {
+                Some(channel) => member = self.converse(worker, channel, &rules, piped),
+                None => self.output.attach(piped),
+            }
         }
-        self.attached.insert(worker, Attached { kill, result });
+        let deaf = rules.pool.is_some() && member.is_none();
+        let attached = Attached {
+            kill,
+            result,
+            member,
+            tmp,
+        };
+        self.attached.insert(worker, attached);
         self.step(Event::Spawned(worker));
+        if deaf {
+            let message = "there is no connection to it: too many files are open".to_owned();
+            self.step(Event::Broken { worker, message });
+        }
     }
 
     /// A worker's leaf is empty. Its end is complete once its output is.
     pub(crate) fn exited(&mut self, frame: Exited) {
-        let result = self.attached.remove(&frame.worker).and_then(|attached| attached.result);
+        self.hear_out(frame.worker);
+        let attached = self.attached.remove(&frame.worker);
+        self.release_tmp(attached.as_ref().and_then(|attached| attached.tmp));
+        if let Some(member) = attached.as_ref().and_then(|attached| attached.member.as_ref()) {
+            self.cut_off(member);
+        }
+        let result = attached.and_then(|attached| attached.result);
         let messages = self.messages.clone();
         self.output.finish(frame.worker, result, move |captured| {
             let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // fnd is stopping

@@ -18,6 +18,7 @@ pub mod judge;
 pub mod ledger;
 pub mod logs;
 mod perform;
+mod pool;
 mod pruning;
 pub mod rules;
 pub mod settings;
@@ -41,7 +42,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -100,7 +101,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
 
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
-    let noted: Vec<_> = held.iter().filter_map(takeover::Worker::invocation).collect();
+    let noted: Vec<_> = held.iter().flat_map(takeover::Worker::invocations).collect();
     let opened = ledger::open(&own, ledger::Retention::default(), &noted, move |acknowledged| {
         let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
     })?;
@@ -148,16 +149,19 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         places: named(&places),
         spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
         follow_up: VecDeque::new(),
+        speaking: pool::Speaking::new(),
+        daemon: Weak::new(),
         clock,
     };
     let daemon = Rc::new(Daemon {
         state: RefCell::new(state),
         changed: Notify::new(),
     });
+    daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
     let mut restored = opened.restored;
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
-    restored.adopted = daemon.state.borrow_mut().attach_held(held);
+    (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
     daemon.step(Event::Restored(restored));
     for exited in exits {
         daemon.state.borrow_mut().exited(exited);
@@ -170,9 +174,12 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         places: Arc::new(places.judged()),
     };
     let ended = supervise(cli, &places, &daemon, messages, control).await;
-    // A spawner that stays reads what it was sent, and is told the rest by the next fnd.
-    if ended.is_ok() && child.is_some() {
-        daemon.last_answers().await;
+    if ended.is_ok() {
+        daemon.leave_members().await;
+        // A spawner that stays reads what it was sent, and is told the rest by the next fnd.
+        if child.is_some() {
+            daemon.last_answers().await;
+        }
     }
     daemon.state.borrow_mut().close();
     opened.writer.stop();
@@ -370,6 +377,7 @@ impl State {
 
     /// Ends what was started: status files and kept output are written, the spawner's socket is closed.
     fn close(&mut self) {
+        self.speak_up(None);
         for function in self.status.all_due() {
             self.write_status(&function);
         }

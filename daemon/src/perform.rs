@@ -1,17 +1,18 @@
 //! One match over [`Action`]: carries out what the supervisor wishes. What comes of it returns later as an [`Event`].
 
-use crate::driver::{Asked, State};
+use crate::driver::{Asked, Starting, State};
 use crate::environment;
 use crate::ledger::Command;
 use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
-use fnd_core::ids::{FunctionName, WorkerId};
-use fnd_core::record::InvocationRecord;
+use fnd_core::ids::{Attempt, FunctionName, WorkerId};
+use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, Event, SpawnOrder};
 use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 impl State {
     /// Handles an event and everything that follows from it at once.
@@ -30,6 +31,8 @@ impl State {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Spawn(order) => self.spawn(&order),
+            Action::Call(order) => self.call(&order),
+            Action::Stop(worker) => self.stop_member(worker),
             Action::Forget(worker) => self.forget(worker),
             Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
             Action::Kill(worker) => self.kill(worker),
@@ -43,13 +46,13 @@ impl State {
                 }
             }
             Action::Record(attempt, record) => {
-                events::attempt_ended(&attempt);
-                self.ended(&record);
-                // It may have been the last that ran on an old version.
-                self.prune(&record.function);
-                self.store(Command::Record(attempt, record));
+                if let Some((attempt, record)) = self.keep_record(attempt, record) {
+                    self.speak_up(Some(record.id));
+                    self.record(attempt, record);
+                }
             }
             Action::Update(record) => {
+                self.speak_up(Some(record.id));
                 if record.state.is_final() {
                     events::invocation_ended(&record);
                 }
@@ -96,49 +99,59 @@ impl State {
         }
     }
 
+    /// Stores an ended attempt and what follows from it.
+    pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
+        events::attempt_ended(&attempt);
+        self.ended(&record);
+        // It may have been the last that ran on an old version.
+        self.prune(&record.function);
+        self.store(Command::Record(attempt, record));
+    }
+
     fn spawn(&mut self, order: &SpawnOrder) {
-        let failed = |message: String| Event::SpawnFailed {
-            worker: order.worker,
-            message,
-        };
-        let Some(serving) = self
-            .functions
-            .get(&order.function)
-            .and_then(|function| function.serving.as_ref())
-        else {
-            self.follow_up.push_back(failed("the function is not installed".into()));
-            return;
-        };
-        let passed = match environment::pass(order, &serving.manifest.runtime) {
+        let passed = match environment::pass(order) {
             Ok(passed) => passed,
             Err(error) => {
-                self.follow_up
-                    .push_back(failed(format!("failed to prepare its input: {error}")));
+                let message = format!("failed to prepare its input: {error}");
+                let worker = order.worker;
+                self.follow_up.push_back(Event::SpawnFailed { worker, message });
                 return;
             }
         };
+        // A handler's worker has temporary files of its own, from its start to its end.
+        let (invocation, attempt) = match &order.attempt {
+            Some(run) => (run.invocation, run.attempt),
+            None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
+        };
+        let tmp = order.attempt.is_none().then_some((order.id, invocation));
         let meta = Meta {
             function: order.function.clone(),
-            invocation: order.invocation,
-            attempt: order.attempt,
-            output_max: serving.manifest.limits.output,
-            result_max: serving.manifest.limits.result,
+            invocation,
+            attempt,
+            output_max: order.rules.output_max,
+            result_max: order.rules.result_max,
         };
         let request = Request::Spawn(Spawn {
             worker: order.worker,
             function: order.id,
             version: order.version,
-            invocation: order.invocation,
+            invocation,
             environment: passed.environment,
             input: passed.input,
             previous: passed.previous,
             lasts_ms: order
                 .lasts
                 .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
-            note: Bytes(takeover::note(&self.supervisor, order.worker, &meta)),
+            note: Bytes(takeover::note(&self.supervisor, order.worker, tmp)),
         });
         if let Some(number) = self.send(&request, passed.descriptors) {
-            self.asked.insert(number, Asked::Spawn(Box::new((order.worker, meta))));
+            let starting = Starting {
+                worker: order.worker,
+                meta,
+                rules: Arc::clone(&order.rules),
+                tmp,
+            };
+            self.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }
     }
 

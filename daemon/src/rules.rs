@@ -4,8 +4,9 @@ use fnd_core::backoff::{Backoff, Jitter};
 use fnd_core::manifest::{self, Manifest, RetryOn};
 use fnd_core::outcome::Class;
 use fnd_core::record::Payload;
-use fnd_core::supervisor::{Overlap, Poll, Queue, Retry, Rules};
+use fnd_core::supervisor::{Overlap, Poll, Pool, Queue, Retry, Rules};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Returns the rules of a manifest on the node `host`. A function that is for other nodes is not enabled here.
 #[must_use]
@@ -27,6 +28,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         cpu_milli: limits.cpu_milli,
         memory_text: size_text(limits.memory),
         max_running: manifest.pool.max,
+        pool: (manifest.mode == manifest::Mode::Handler).then(|| pool(&manifest.pool)),
         retry: retry(&manifest.retry),
         poll: manifest.poll.as_ref().map(|poll| Poll {
             repeat: poll.repeat,
@@ -44,6 +46,27 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         },
         result_max: limits.result,
         pids: limits.pids,
+        output_max: limits.output,
+        runtime: manifest.runtime.clone(),
+    }
+}
+
+/// From its process being there to its code being loaded, a worker may take as long as a program that serves HTTP may
+/// (`start_timeout`).
+const LOAD_MAX: Duration = Duration::from_secs(30);
+
+fn pool(pool: &manifest::Pool) -> Pool {
+    let alone = pool.isolation == manifest::Isolation::Invocation;
+    let spare = alone.then_some(pool.spare);
+    Pool {
+        min: pool.min,
+        most: pool.max.saturating_add(spare.unwrap_or(0)).min(pool.fit),
+        concurrency: pool.concurrency,
+        idle: pool.idle,
+        max_invocations: pool.max_invocations,
+        max_age: pool.max_age,
+        spare,
+        load_max: LOAD_MAX,
     }
 }
 

@@ -2,28 +2,57 @@
 
 use crate::driver::{Attached, State};
 use crate::workers::output::{Meta, Piped};
-use fnd_core::frame::{Held, NOTE_MAX, Request, Spawned};
-use fnd_core::ids::{Attempt, InvocationId, WorkerId};
-use fnd_core::supervisor::{Adopted, Note, Supervisor};
+use fnd_core::frame::{self, Held, NOTE_MAX, Request, Spawned};
+use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use fnd_core::supervisor::{Adopted, AdoptedMember, MemberNote, Note, Supervisor};
+use fnd_core::wire::Bytes;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// What lies with the spawner, as JSON: an older or newer fnd reads what it knows of it.
 #[derive(Serialize, Deserialize)]
-struct Left<'a> {
-    note: Note<'a>,
-    /// `limits.output`.
-    output_max: u64,
+#[serde(untagged)]
+enum Left<'a> {
+    /// About an attempt.
+    Attempt {
+        note: Box<Note<'a>>,
+        /// `limits.output`.
+        output_max: u64,
+    },
+    /// About a handler's worker: whose it is and the name of its temporary files; from a hand-over also what it has in
+    /// flight. Without that nobody knows what stands in its connection, and it is killed.
+    Member {
+        function: u32,
+        tmp: InvocationId,
+        #[serde(default)]
+        handed_over: Option<Box<MemberNote<'a>>>,
+    },
 }
 
 /// Returns what to leave about a worker; nothing where that is too much (a list of hundreds of exit codes): it could then
 /// not be taken over, and would be killed.
-pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, meta: &Meta) -> Vec<u8> {
-    let output_max = meta.output_max;
-    let left = supervisor.note(worker).map(|note| Left { note, output_max });
-    let bytes = left.and_then(|left| serde_json::to_vec(&left).ok());
-    bytes.filter(|bytes| bytes.len() <= NOTE_MAX).unwrap_or_default()
+pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
+    let left = match tmp {
+        Some((FunctionId(function), tmp)) => Some(Left::Member {
+            function,
+            tmp,
+            handed_over: None,
+        }),
+        None => supervisor.note(worker).map(|note| {
+            let output_max = note.rules.output_max;
+            Left::Attempt {
+                note: Box::new(note),
+                output_max,
+            }
+        }),
+    };
+    left.and_then(|left| bytes(&left)).unwrap_or_default()
+}
+
+fn bytes(left: &Left<'_>) -> Option<Vec<u8>> {
+    let bytes = serde_json::to_vec(left).ok()?;
+    (bytes.len() <= NOTE_MAX).then_some(bytes)
 }
 
 /// A worker's descriptors.
@@ -51,62 +80,156 @@ impl Ends {
 pub(crate) struct Worker {
     held: Held,
     ends: Ends,
+    /// A handler's socket.
+    channel: Option<OwnedFd>,
     left: Option<Left<'static>>,
 }
 
 impl Worker {
-    /// Returns its invocation.
-    pub(crate) fn invocation(&self) -> Option<InvocationId> {
-        self.left.as_ref().map(|left| left.note.invocation)
+    /// Returns its invocations.
+    pub(crate) fn invocations(&self) -> Vec<InvocationId> {
+        match &self.left {
+            Some(Left::Attempt { note, .. }) => vec![note.invocation],
+            Some(Left::Member { handed_over, .. }) => {
+                let calls = handed_over.iter().flat_map(|note| &note.calls);
+                calls.map(|call| call.invocation).collect()
+            }
+            None => Vec::new(),
+        }
     }
 }
 
 /// Reads what was left about workers.
 pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
     let read = |(held, descriptors): (Held, Vec<OwnedFd>)| {
-        let ends = Ends::take(&held.spawned, &mut descriptors.into_iter());
+        let mut descriptors = descriptors.into_iter();
+        let ends = Ends::take(&held.spawned, &mut descriptors);
+        let channel = descriptors.next();
         let left = serde_json::from_slice(&held.note.0)
             .inspect_err(|error| {
                 let worker = held.spawned.worker;
                 tracing::warn!("what an earlier fnd left about {worker} cannot be read ({error}), it is killed");
             })
             .ok();
-        Worker { held, ends, left }
+        Worker {
+            held,
+            ends,
+            channel,
+            left,
+        }
     };
     held.into_iter().map(read).collect()
 }
 
 impl State {
     /// Goes on reading the output of workers, and returns them for the supervisor. What cannot be taken over is killed.
-    pub(crate) fn attach_held(&mut self, held: Vec<Worker>) -> Vec<Adopted> {
+    pub(crate) fn attach_held(&mut self, held: Vec<Worker>) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         if !held.is_empty() {
             tracing::info!("{} workers of the fnd before this one go on", held.len());
         }
-        let mut piped = Vec::new();
-        let attached = held
-            .into_iter()
-            .filter_map(|worker| self.attach_one(worker, &mut piped));
-        let adopted: Vec<Adopted> = attached.collect();
+        let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        for worker in held {
+            if matches!(worker.left, Some(Left::Member { .. })) {
+                members.extend(self.attach_member(worker));
+            } else {
+                adopted.extend(self.attach_one(worker, &mut piped));
+            }
+        }
         self.output.adopt(piped);
         let known = adopted
             .iter()
             .map(|adopted| (adopted.note.invocation, Attempt(adopted.note.attempt)));
         self.output.salvage(known.collect());
-        adopted
+        (adopted, members)
     }
 
-    fn attach_one(&mut self, Worker { held, ends, left }: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
-        let worker = held.spawned.worker;
-        let Some(Left { note, output_max }) = left else {
-            self.request(&Request::Kill(worker), Vec::new());
+    fn attach_member(&mut self, worker: Worker) -> Option<AdoptedMember> {
+        let Worker {
+            held,
+            ends,
+            channel,
+            left,
+        } = worker;
+        let Some(Left::Member {
+            function,
+            tmp,
+            handed_over,
+        }) = left
+        else {
             return None;
         };
+        let worker = held.spawned.worker;
+        let mut attached = Attached {
+            kill: ends.kill,
+            result: None,
+            member: None,
+            tmp: Some((FunctionId(function), tmp)),
+        };
+        if let (Some(note), Some(stdout), Some(stderr), Some(channel)) =
+            (&handed_over, ends.stdout, ends.stderr, channel)
+        {
+            let meta = Meta {
+                function: note.function.clone().into_owned(),
+                invocation: tmp,
+                attempt: Attempt(0),
+                output_max: note.rules.output_max,
+                result_max: note.rules.result_max,
+            };
+            let piped = Piped {
+                worker,
+                stdout,
+                stderr,
+                meta,
+            };
+            attached.member = self.converse(worker, channel, &note.rules, piped);
+            if let Some(member) = &mut attached.member {
+                note.calls.iter().for_each(|call| member.go_on(note, call));
+            }
+        }
+        let goes_on = attached.member.is_some();
+        self.attached.insert(worker, attached);
+        if !goes_on {
+            self.request(&Request::Kill(worker), Vec::new());
+        }
+        Some(AdoptedMember {
+            worker,
+            note: *handed_over.filter(|_| goes_on)?,
+            age: Duration::from_millis(held.age_ms),
+            ended: held.spawned.pid == 0,
+        })
+    }
+
+    /// Leaves with the spawner what the next fnd needs to go on with a handler's worker, whose conversation stands between two
+    /// messages.
+    pub(crate) fn leave_member(&mut self, worker: WorkerId) {
+        let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
+        let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_note(worker)) else {
+            return;
+        };
+        let left = Left::Member {
+            function,
+            tmp,
+            handed_over: Some(Box::new(note)),
+        };
+        if let Some(note) = bytes(&left) {
+            let note = Bytes(note);
+            self.request(&Request::Note(frame::Note { worker, note }), Vec::new());
+        }
+    }
+
+    fn attach_one(&mut self, worker: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
+        let Worker { held, ends, left, .. } = worker;
+        let worker = held.spawned.worker;
         let Ends {
             stdout,
             stderr,
             result,
             kill,
         } = ends;
+        let Some(Left::Attempt { note, output_max }) = left else {
+            self.request(&Request::Kill(worker), Vec::new());
+            return None;
+        };
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
             let meta = Meta {
                 function: note.function.clone().into_owned(),
@@ -122,10 +245,16 @@ impl State {
                 meta,
             });
         }
-        self.attached.insert(worker, Attached { kill, result });
+        let attached = Attached {
+            kill,
+            result,
+            member: None,
+            tmp: None,
+        };
+        self.attached.insert(worker, attached);
         Some(Adopted {
             worker,
-            note,
+            note: *note,
             age: Duration::from_millis(held.age_ms),
             termed: held.termed.map(|(ago, cause)| (Duration::from_millis(ago), cause)),
             ended: held.spawned.pid == 0,

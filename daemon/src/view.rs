@@ -47,7 +47,10 @@ impl State {
             result: result.and_then(shown),
             runs: view.runs,
             failures: view.failures,
-            error: known.and_then(|function| function.error.clone()),
+            // What is wrong with the file, else with what was made of it: a version that cannot be loaded, a limit too large.
+            error: known
+                .and_then(|function| function.error.clone())
+                .or_else(|| view.error.as_deref().map(str::to_owned)),
             runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
             labels: serving
                 .map(|serving| serving.manifest.labels.clone())

@@ -20,7 +20,7 @@ echo after; echo '{\"answer\": 42}' >\"$FND_RESULT\"
 exit ${CODE:-0}
 ";
 
-fn start(files: &[(&str, &str)]) -> (Fnd, PathBuf) {
+pub(crate) fn start(files: &[(&str, &str)]) -> (Fnd, PathBuf) {
     let fnd = Fnd::prepare(&Setup::default().detached());
     let gate = fnd.path("gate");
     std::fs::create_dir(&gate).unwrap();

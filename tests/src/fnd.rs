@@ -107,7 +107,7 @@ impl Fnd {
             .expect("a temporary directory");
         // Functions run as users of their own and reach their code through it.
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("its mode can be set");
-        for directory in ["functions", "state", "run"] {
+        for directory in ["functions", "state", "run", "log"] {
             fs::create_dir(root.path().join(directory)).expect("a directory in it");
         }
         let mut config = setup.config.clone();
@@ -223,10 +223,11 @@ impl Fnd {
 
     /// Gives a command an empty environment, and the log to write to.
     fn quiet(&self, mut command: Command) -> Command {
+        // In a directory of its own: fnd watches the one its functions directory is in, and would see each line.
         let log = fs::OpenOptions::new()
             .append(true)
             .create(true)
-            .open(self.path("fnd.log"))
+            .open(self.path("log/fnd.log"))
             .expect("the log opens");
         command
             .env_clear()
@@ -267,7 +268,7 @@ impl Fnd {
     /// Returns what it logged.
     #[must_use]
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.path("fnd.log")).unwrap_or_default()).into_owned()
+        String::from_utf8_lossy(&fs::read(self.path("log/fnd.log")).unwrap_or_default()).into_owned()
     }
 
     /// Returns its process id.

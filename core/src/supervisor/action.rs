@@ -1,9 +1,11 @@
 //! What can leave the supervisor: wishes that the edges carry out.
 
 use super::event::ReplyTo;
+use super::rules::Rules;
 use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Skip, Trigger};
 use crate::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything the supervisor can wish.
@@ -13,6 +15,10 @@ pub enum Action {
     Store(Box<Accepted>),
     /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
+    /// Hand a call to a handler's worker; `Answered`, `Closed`, `Broken` or `Exited` must follow.
+    Call(Box<CallOrder>),
+    /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
+    Stop(WorkerId),
     /// SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
     Term(WorkerId),
     /// SIGKILL to them. Only between `Spawned` and `Exited`.
@@ -60,6 +66,32 @@ pub struct SpawnOrder {
     pub id: FunctionId,
     /// The version.
     pub version: Version,
+    /// What its manifest says.
+    pub rules: Arc<Rules>,
+    /// The attempt it is; absent: a handler's worker, which gets ready and is then [called](Action::Call).
+    pub attempt: Option<AttemptOrder>,
+    /// The time until the attempt's end: the spawner ends it itself if no fnd is there.
+    pub lasts: Option<Duration>,
+}
+
+/// A call to a handler's worker.
+#[derive(Debug, Clone)]
+pub struct CallOrder {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The call's number, above every earlier one.
+    pub call: u64,
+    /// The function.
+    pub function: FunctionName,
+    /// What the manifest of the worker's version says.
+    pub rules: Arc<Rules>,
+    /// The attempt it is.
+    pub attempt: AttemptOrder,
+}
+
+/// What an attempt is about.
+#[derive(Debug, Clone)]
+pub struct AttemptOrder {
     /// The invocation.
     pub invocation: InvocationId,
     /// Which try.
@@ -74,8 +106,6 @@ pub struct SpawnOrder {
     pub previous: Option<RunResult>,
     /// End of this attempt, Unix milliseconds, for `FND_DEADLINE`.
     pub deadline_ms: Option<u64>,
-    /// The time until then: the spawner ends it itself if no fnd is there.
-    pub lasts: Option<Duration>,
 }
 
 /// What a caller is told.

@@ -8,6 +8,7 @@ use super::action::Action;
 use super::event::Now;
 use super::function::{Function, FunctionKey};
 use super::invocation::End;
+use super::pool::Want;
 use super::rules::{NodeBudget, Rules};
 use super::words;
 use crate::outcome::Reason;
@@ -46,6 +47,17 @@ pub(super) struct Node {
     charged: Charge,
     workers: u32,
     line: VecDeque<FunctionKey>,
+    /// Functions with free workers and something for them.
+    calls: Vec<FunctionKey>,
+}
+
+/// What a function has to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// An attempt of a script.
+    Attempt,
+    /// A worker of a handler.
+    Member(Want),
 }
 
 impl Node {
@@ -55,6 +67,7 @@ impl Node {
             charged: Charge::default(),
             workers: 0,
             line: VecDeque::new(),
+            calls: Vec::new(),
         }
     }
 
@@ -123,13 +136,33 @@ impl Supervisor {
         self.node.budget = budget;
     }
 
-    /// Lets a function stand in line, if it has something to start.
-    pub(super) fn line_up(&mut self, key: FunctionKey) {
+    /// Lets a function stand in line, if it has something to start; and among those whose free workers are to be called.
+    pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let function = &mut self.functions[key];
-        if !function.in_line && function.can_start() {
-            function.in_line = true;
+        if !function.in_call_line && !function.free.is_empty() && !function.ready.is_empty() {
+            function.in_call_line = true;
+            self.node.calls.push(key);
+        }
+        if !self.functions[key].in_line && self.want(now, key).is_some() {
+            self.functions[key].in_line = true;
             self.node.line.push_back(key);
         }
+    }
+
+    /// Says what a function has to start: an attempt of a script, or a worker of a handler.
+    fn want(&self, now: Now, key: FunctionKey) -> Option<Start> {
+        let function = &self.functions[key];
+        let serving = function.serving()?;
+        if serving.rules.pool.is_some() {
+            self.wants(now, key).map(Start::Member)
+        } else {
+            function.can_start().then_some(Start::Attempt)
+        }
+    }
+
+    fn is_urgent(&self, now: Now, key: FunctionKey) -> bool {
+        self.want(now, key)
+            .is_some_and(|start| start != Start::Member(Want::Ahead))
     }
 
     /// Starts what may begin now.
@@ -137,22 +170,46 @@ impl Supervisor {
         if !self.phase.is_serving() || !self.spawner {
             return;
         }
+        self.call_free(now, out);
         while let Some(key) = self.node.line.front().copied() {
-            let function = &mut self.functions[key];
-            let serving = function.serving().filter(|_| function.can_start()).cloned();
-            if let Some(serving) = serving {
+            let serving = self.functions[key].serving().cloned();
+            if let (Some(serving), Some(start)) = (serving, self.want(now, key)) {
+                let trial = self.functions[key]
+                    .candidate
+                    .as_ref()
+                    .filter(|_| start == Start::Member(Want::Trial));
+                let starting = trial.map_or(&serving, |candidate| &candidate.serving).clone();
                 if let Some(refusal) = self.node.refusal(&serving.rules) {
                     // Its limit grew or the budget shrank: it would hold up everybody for ever.
                     self.refuse_ready(now, key, &refusal, out);
-                } else if self.node.take(&mut self.functions[key], &serving.rules) {
-                    self.start(now, key, serving, out);
+                } else if self.node.take(&mut self.functions[key], &starting.rules) {
+                    match start {
+                        Start::Attempt => self.start(now, key, serving, out),
+                        Start::Member(want) => self.start_member(now, key, want, out),
+                    }
+                } else if start != Start::Member(Want::Ahead) {
+                    self.evict(now, out);
+                    return;
+                } else if self.node.line.iter().any(|other| self.is_urgent(now, *other)) {
+                    // Nothing waits for it: who is waited for comes first.
+                    self.node.line.rotate_left(1);
+                    continue;
                 } else {
                     return;
                 }
             }
             self.node.line.pop_front();
             self.functions[key].in_line = false;
-            self.line_up(key);
+            self.line_up(now, key);
+            self.call_free(now, out);
+        }
+    }
+
+    /// Hands what waits to workers that are free: they have their place in the budget.
+    fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
+        while let Some(key) = self.node.calls.pop() {
+            self.functions[key].in_call_line = false;
+            self.serve(now, key, out);
         }
     }
 

@@ -1,14 +1,14 @@
 //! Attempts: their start, their end, and what follows from it.
 
 use super::Supervisor;
-use super::action::{Action, Answer, Notice, SpawnOrder};
+use super::action::{Action, Answer, AttemptOrder, Notice, SpawnOrder};
 use super::event::{Exited, LAST_RESULT_MAX, LastAttempt, Now};
 use super::function::{Function, FunctionKey, Serving};
 use super::invocation::{End, Invocation, Stage, Started};
 use super::submit::on_wall;
 use super::timers::Timer;
 use super::verdict::Verdict;
-use super::worker::{Phase, Worker};
+use super::worker::{Phase, Run, Worker};
 use crate::ids::{Attempt, InvocationId, WorkerId};
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, RunResult, Usage};
@@ -34,35 +34,97 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    fn without_exit(verdict: Verdict) -> Self {
+    pub(super) fn new(verdict: Verdict, usage: Usage, result: Option<RunResult>) -> Self {
         Self {
             verdict,
-            usage: Usage::default(),
-            result: None,
+            usage,
+            result,
             late: None,
         }
     }
 }
 
+/// An attempt that has ended, and where it ran.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// Nothing where no process could be started.
+    pub(super) worker: Option<WorkerId>,
+    pub(super) function: FunctionKey,
+    pub(super) serving: Arc<Serving>,
+    pub(super) run: Run,
+}
+
 impl Supervisor {
-    /// Starts the first of a function's ready invocations; its place in the budget is taken.
+    /// Returns the number of the next worker.
+    pub(super) fn next_worker(&mut self) -> WorkerId {
+        let worker = WorkerId(self.next_worker);
+        self.next_worker = self.next_worker.saturating_add(1);
+        worker
+    }
+
+    /// Starts the first of a script's ready invocations; its place in the budget is taken.
     pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let ready = function.ready.pop_first();
-        let Some(invocation) = ready.and_then(|(_, id)| self.invocations.get_mut(&id)) else {
+        let Some((_, invocation)) = ready else {
             self.node.give_back(function);
             return;
         };
-        let worker = WorkerId(self.next_worker);
-        self.next_worker = self.next_worker.saturating_add(1);
+        let id = self.next_worker();
+        let Some((run, order)) = self.begin(now, invocation, (id, &serving, None), out) else {
+            return;
+        };
+        let deadline = self
+            .invocations
+            .get(&invocation)
+            .and_then(|invocation| invocation.deadline);
+        let ends_at = [run.timeout_at, deadline.map(|deadline| deadline.at)];
+        let function = &mut self.functions[key];
+        function.running.insert(id);
+        out.push(Action::Spawn(Box::new(SpawnOrder {
+            worker: id,
+            function: function.name.clone(),
+            id: serving.id,
+            version: serving.version,
+            rules: Arc::clone(&serving.rules),
+            attempt: Some(order),
+            lasts: ends_at
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|at| at.saturating_sub(now.mono)),
+        })));
+        let worker = Worker {
+            function: key,
+            serving,
+            started: now,
+            phase: Phase::Starting,
+            adopted: false,
+            runs: vec![run],
+            member: None,
+        };
+        self.workers.insert(id, worker);
+        self.announce(key, out);
+    }
+
+    /// Begins an invocation's next attempt in a worker, for a handler as a call.
+    pub(super) fn begin(
+        &mut self,
+        now: Now,
+        id: InvocationId,
+        (worker, serving, call): (WorkerId, &Serving, Option<(u64, bool)>),
+        out: &mut Vec<Action>,
+    ) -> Option<(Run, AttemptOrder)> {
+        let invocation = self.invocations.get_mut(&id)?;
         if let Some(at) = invocation.expires.take() {
-            self.timers.disarm(at, Timer::Expire(invocation.id));
+            self.timers.disarm(at, Timer::Expire(id));
         }
         // Derived, not remembered: after a restart the record says it as well.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_add(1);
         }
         invocation.attempts = invocation.attempts.saturating_add(1);
+        invocation.has_tmp |= call.is_none();
         invocation.stage = Stage::Running { worker };
         invocation.version = Some(serving.version);
         invocation.started.get_or_insert(Started {
@@ -70,83 +132,95 @@ impl Supervisor {
             at: now.mono,
             before: Duration::ZERO,
         });
-        let limits = [serving.rules.timeout, invocation.timeout];
-        let timeout = limits.into_iter().flatten().min();
+        let timeout = [serving.rules.timeout, invocation.timeout].into_iter().flatten().min();
         let timeout_at = timeout.map(|timeout| now.mono.saturating_add(timeout));
-        let deadline_ms = timeout_at.map(|at| on_wall(now, at));
-        let ends = [deadline_ms, invocation.deadline.map(|deadline| deadline.unix_ms)];
-        let ends_at = [timeout_at, invocation.deadline.map(|deadline| deadline.at)];
+        let ends = [
+            timeout_at.map(|at| on_wall(now, at)),
+            invocation.deadline.map(|deadline| deadline.unix_ms),
+        ];
         let attempt = Attempt(invocation.attempts);
+        let function = &mut self.functions[invocation.function];
+        function.busy += 1;
         out.push(Action::Update(Box::new(invocation.record(&function.name))));
-        out.push(Action::Spawn(Box::new(SpawnOrder {
-            worker,
+        out.push(Action::Notice(Notice::AttemptStarted {
             function: function.name.clone(),
-            id: serving.id,
-            version: serving.version,
-            invocation: invocation.id,
+            invocation: id,
+            attempt,
+            worker,
+            trigger: invocation.trigger,
+        }));
+        if let Some(at) = timeout_at {
+            self.timers.arm(at, Timer::Attempt(worker, id));
+        }
+        let order = AttemptOrder {
+            invocation: id,
             attempt,
             poll: invocation.polls,
             trigger: invocation.trigger,
             payload: invocation.payload.clone(),
             previous: invocation.previous.clone(),
             deadline_ms: ends.into_iter().flatten().min(),
-            lasts: ends_at
-                .into_iter()
-                .flatten()
-                .min()
-                .map(|at| at.saturating_sub(now.mono)),
-        })));
-        out.push(Action::Notice(Notice::AttemptStarted {
-            function: function.name.clone(),
-            invocation: invocation.id,
-            attempt,
-            worker,
-            trigger: invocation.trigger,
-        }));
-        function.running.insert(worker);
-        if let Some(at) = timeout_at {
-            self.timers.arm(at, Timer::Worker(worker));
-        }
-        let begun = Worker {
-            function: key,
-            invocation: invocation.id,
+        };
+        let run = Run {
+            invocation: id,
             attempt,
             poll: invocation.polls,
-            serving,
             started: now,
             timeout,
-            phase: Phase::Starting { timeout_at },
+            timeout_at,
             ending: None,
-            adopted: false,
+            call,
         };
-        self.workers.insert(worker, begun);
-        self.announce(key, out);
+        Some((run, order))
     }
 
     /// A worker ended and its leaf is empty. One nobody knows ended twice, or with its spawner.
-    pub(super) fn exited(&mut self, now: Now, exited: Exited, out: &mut Vec<Action>) {
-        if let Some(worker) = self.take_worker(exited.worker) {
-            let verdict = Verdict::of(&worker, &exited);
+    pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
+        let id = exited.worker;
+        let Some(mut worker) = self.take_worker(id) else {
+            out.push(Action::Forget(id));
+            return;
+        };
+        if worker.member.is_some() {
+            return self.member_exited(now, worker, exited, out);
+        }
+        let adopted = worker.adopted;
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = Verdict::of(&worker.serving.rules, &run, exited);
             let ended = Ended {
-                verdict,
-                usage: exited.usage,
-                result: exited.result,
                 late: exited.late,
+                ..Ended::new(verdict, exited.usage, exited.result.clone())
             };
-            if let Some((worker, ended)) = self.keep_early(exited.worker, worker, ended) {
-                self.attempt_ended(now, (Some(exited.worker), worker), ended, out);
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = Done {
+                worker: Some(id),
+                function,
+                serving,
+                run,
+            };
+            if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
+                self.attempt_ended(now, done, ended, out);
             }
-        } else {
-            out.push(Action::Forget(exited.worker));
         }
     }
 
     /// A worker could not be started.
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
-        if let Some(worker) = self.take_worker(id) {
-            self.spawn_trouble(now, worker.function, &worker.serving);
-            let verdict = Verdict::without_exit(&worker, Reason::Spawn, message);
-            self.attempt_ended(now, (None, worker), Ended::without_exit(verdict), out);
+        let Some(mut worker) = self.take_worker(id) else { return };
+        if worker.member.is_some() {
+            return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
+        }
+        self.spawn_trouble(now, worker.function, &worker.serving);
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
+            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
+            let done = Done {
+                worker: None,
+                function,
+                serving,
+                run,
+            };
+            self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
         }
     }
 
@@ -154,18 +228,29 @@ impl Supervisor {
     pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
         self.spawner = false;
         while let Some(id) = self.workers.keys().next().copied() {
-            if let Some(worker) = self.take_worker(id) {
+            let Some(worker) = self.take_worker(id) else { return };
+            for run in worker.runs {
                 let message = "fnd-spawner went down under it".to_owned();
-                let verdict = Verdict::without_exit(&worker, Reason::Interrupted, message);
-                self.attempt_ended(now, (Some(id), worker), Ended::without_exit(verdict), out);
+                let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
+                let done = Done {
+                    worker: Some(id),
+                    function: worker.function,
+                    serving: Arc::clone(&worker.serving),
+                    run,
+                };
+                self.attempt_ended(now, done, Ended::new(verdict, Usage::default(), None), out);
             }
         }
     }
 
     fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+        self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
         if let Some(at) = worker.phase.timer() {
             self.timers.disarm(at, Timer::Worker(id));
+        }
+        for run in &worker.runs {
+            self.run_over(id, worker.function, run);
         }
         let function = &mut self.functions[worker.function];
         function.running.remove(&id);
@@ -173,32 +258,40 @@ impl Supervisor {
         Some(worker)
     }
 
-    pub(super) fn attempt_ended(
-        &mut self,
-        now: Now,
-        (id, worker): (Option<WorkerId>, Worker),
-        ended: Ended,
-        out: &mut Vec<Action>,
-    ) {
+    /// Takes an attempt that is over off the books of its worker.
+    pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, run: &Run) {
+        if let Some(at) = run.timeout_at {
+            self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+        }
+        let function = &mut self.functions[function];
+        function.busy = function.busy.saturating_sub(1);
+    }
+
+    pub(super) fn attempt_ended(&mut self, now: Now, done: Done, ended: Ended, out: &mut Vec<Action>) {
         let Ended {
             verdict,
             usage,
             result,
             late,
         } = ended;
-        let at_once = (Duration::ZERO, now.mono.saturating_sub(worker.started.mono));
+        let Done {
+            worker,
+            function,
+            serving,
+            run,
+        } = done;
+        let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
         let (ago, lasted) = late.unwrap_or(at_once);
         let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
         let record = AttemptRecord {
-            invocation: worker.invocation,
-            function: self.functions[worker.function].name.clone(),
-            attempt: worker.attempt,
-            poll: worker.poll,
-            worker: id,
-            cold: None,
-            version: Some(worker.serving.version),
-            started_ms: worker.started.unix_ms,
-            ended_ms: now.unix_ms.saturating_sub(ago_ms).max(worker.started.unix_ms),
+            invocation: run.invocation,
+            function: self.functions[function].name.clone(),
+            attempt: run.attempt,
+            poll: run.poll,
+            worker,
+            version: Some(serving.version),
+            started_ms: run.started.unix_ms,
+            ended_ms: now.unix_ms.saturating_sub(ago_ms).max(run.started.unix_ms),
             duration_us: u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX),
             reason: verdict.reason,
             message: verdict.message,
@@ -206,13 +299,14 @@ impl Supervisor {
             signal: verdict.signal,
             usage,
             next_attempt_ms: None,
+            cold: run.call.map(|(_, cold)| cold),
         };
-        if id.is_some() {
-            self.functions[worker.function].durations.push(record.duration_us);
+        if worker.is_some() {
+            self.functions[function].durations.push(record.duration_us);
         }
-        self.conclude(now, &worker.serving, (record, result), out);
-        self.announce(worker.function, out);
-        self.line_up(worker.function);
+        self.conclude(now, &serving, (record, result), out);
+        self.announce(function, out);
+        self.line_up(now, function);
     }
 
     /// Books an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
@@ -356,7 +450,7 @@ impl Supervisor {
         for reply in invocation.waiters {
             out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
         }
-        if invocation.attempts > 0 {
+        if invocation.has_tmp {
             match function.id {
                 Some(function) => out.push(Action::Release {
                     function,

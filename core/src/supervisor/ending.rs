@@ -29,9 +29,10 @@ impl Supervisor {
             Timer::Expire(id) => {
                 self.give_up(now, id, (Skip::Expired, "it had not begun when it expired"), out);
             }
+            Timer::Attempt(worker, id) => self.attempt_due(now, worker, id, out),
             Timer::Worker(id) => self.worker_due(now, id, out),
-            Timer::Begin(id) => self.make_ready(id),
-            Timer::Hold(key) => self.hold_over(key),
+            Timer::Begin(id) => self.make_ready(now, id),
+            Timer::Hold(key) => self.hold_over(now, key),
         }
     }
 
@@ -43,9 +44,13 @@ impl Supervisor {
         let is_deadline = ending == Ending::Deadline;
         if let Stage::Running { worker } = invocation.stage {
             // Who waits for one that is on its way out already hears of its end.
-            let going_on = self.workers.get(&worker).filter(|worker| worker.ending.is_none());
-            let words = going_on.filter(|_| is_deadline).map(|worker| ending.words(worker));
-            self.ask_to_end(now, worker, ending, out);
+            let found = self
+                .workers
+                .get(&worker)
+                .and_then(|worker| Some((worker, worker.run(id)?)));
+            let going_on = found.filter(|(_, run)| is_deadline && run.ending.is_none());
+            let words = going_on.map(|(worker, run)| ending.words(&worker.serving.rules, run.timeout));
+            self.ask_to_end(now, (worker, id), ending, out);
             if let Some(words) = words {
                 self.tell_timed_out(id, &words, out);
             }
@@ -56,7 +61,7 @@ impl Supervisor {
                 exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
                 ..End::new(
                     Reason::Deadline,
-                    deadline_words(self.functions[invocation.function].serving().map(|s| &s.rules)),
+                    deadline_words(self.functions[invocation.function].serving().map(|s| &*s.rules)),
                 )
             },
             Ending::Cancelled(why) => End::new(Reason::Cancelled, why),

@@ -1,5 +1,7 @@
 //! What can arrive at the supervisor: facts and requests.
 
+use super::calls::Answered;
+use super::handover::AdoptedMember;
 use super::rules::Rules;
 use super::takeover::Adopted;
 use crate::frame::ExitStatus;
@@ -81,6 +83,31 @@ pub enum Event {
     },
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
+    /// A handler's worker has loaded its code.
+    WorkerReady {
+        /// The worker.
+        worker: WorkerId,
+        /// Calls it can have in flight.
+        concurrency: u32,
+    },
+    /// It could not; it is about to end.
+    LoadFailed {
+        /// The worker.
+        worker: WorkerId,
+        /// Why.
+        message: String,
+    },
+    /// It answered a call.
+    Answered(Box<Answered>),
+    /// It closed its end of the connection.
+    Closed(WorkerId),
+    /// It said something that is not in the protocol.
+    Broken {
+        /// The worker.
+        worker: WorkerId,
+        /// What.
+        message: String,
+    },
     /// The spawner is gone and with it every worker. Nothing starts any more: fnd ends, and the next one goes on.
     SpawnerLost,
     /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
@@ -100,6 +127,8 @@ pub struct Restored {
     pub counts: Vec<(FunctionName, u64, u64)>,
     /// Workers of an earlier fnd that the spawner still knows, by number.
     pub adopted: Vec<Adopted>,
+    /// Workers of handlers that it handed over.
+    pub members: Vec<AdoptedMember>,
     /// Those of their invocations that have an end.
     pub ended: Vec<InvocationId>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.

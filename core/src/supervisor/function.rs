@@ -12,6 +12,7 @@
 use super::FunctionState;
 use super::admission::Charge;
 use super::event::LastAttempt;
+use super::pool::Candidate;
 use super::rules::Rules;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,7 @@ pub(super) struct Serving {
     pub(super) load_key: Version,
     /// For the run by itself, which may come only when the function is enabled.
     pub(super) load_id: InvocationId,
-    pub(super) rules: Rules,
+    pub(super) rules: Arc<Rules>,
 }
 
 /// What there is of a function.
@@ -76,6 +77,16 @@ pub(super) struct Function {
     pub(super) ready: BTreeMap<Place, InvocationId>,
     /// Its workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
+    /// Attempts in them.
+    pub(super) busy: usize,
+    /// Workers of a handler that can take a call now, the one used last at the end.
+    pub(super) free: Vec<WorkerId>,
+    /// When a handler was called last.
+    pub(super) last_call: Option<Duration>,
+    /// A version that is tried before it serves.
+    pub(super) candidate: Option<Candidate>,
+    /// Whether it stands among those whose free workers have something to do.
+    pub(super) in_call_line: bool,
     /// Being made durable, to run then.
     pub(super) storing: usize,
     /// Idempotency keys of live invocations.
@@ -119,6 +130,11 @@ impl Function {
             live: BTreeSet::new(),
             ready: BTreeMap::new(),
             running: BTreeSet::new(),
+            busy: 0,
+            free: Vec::new(),
+            last_call: None,
+            candidate: None,
+            in_call_line: false,
             storing: 0,
             keys: BTreeMap::new(),
             charged: Charge::default(),
@@ -144,28 +160,27 @@ impl Function {
 
     /// Says whether people see it.
     pub(super) fn is_shown(&self) -> bool {
-        !matches!(self.presence, Presence::Absent) || !self.running.is_empty()
+        !matches!(self.presence, Presence::Absent) || self.busy > 0
     }
 
     /// Returns the public state: one total function of what there is.
     pub(super) fn state(&self) -> FunctionState {
         let looping = self.trouble.as_ref().is_some_and(|trouble| trouble.looping > 0);
         match &self.presence {
-            Presence::Absent if !self.running.is_empty() => FunctionState::Running,
+            Presence::Absent if self.busy > 0 => FunctionState::Running,
             Presence::Absent => FunctionState::Building,
             Presence::Invalid => FunctionState::Invalid,
             Presence::Serving(_) if !self.is_enabled() => FunctionState::Disabled,
             Presence::Serving(_) if looping => FunctionState::CrashLooping,
-            Presence::Serving(_) if !self.running.is_empty() => FunctionState::Running,
+            Presence::Serving(_) if self.busy > 0 => FunctionState::Running,
             Presence::Serving(_) => FunctionState::Ready,
         }
     }
 
-    /// Says whether one more of what is ready could begin, the node's budget aside.
+    /// Says whether one more of a script's ready invocations could begin, the node's budget aside.
     pub(super) fn can_start(&self) -> bool {
-        let held = self.trouble.as_ref().is_some_and(|trouble| trouble.hold.is_some());
         let places = |serving: &Arc<Serving>| self.running.len() < to_usize(serving.rules.max_running);
-        !self.ready.is_empty() && !held && self.is_enabled() && self.serving().is_some_and(places)
+        !self.ready.is_empty() && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
     /// Forgets what only a function that is there needs.

@@ -49,6 +49,8 @@ pub(super) struct Invocation {
     pub(super) version: Option<Version>,
     /// What the next attempt gets as the result of the one before.
     pub(super) previous: Option<RunResult>,
+    /// Whether an attempt may have had temporary files for it, which last until its end. Those of a call are its worker's.
+    pub(super) has_tmp: bool,
 }
 
 /// Instant at which the whole invocation ends.

@@ -4,16 +4,20 @@
 //! nothing, reads no clock and waits for nothing; [`Supervisor::next_deadline`] says when it wants a [`Event::Tick`].
 //!
 //! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `attempt` (start, end, what follows) with
-//! `worker` (its phases) and `verdict` (reason and words); `ending` is what ends an invocation from outside, `versions` what
+//! `worker` (its phases) and `verdict` (reason and words), for handlers `pool` (which workers there are) and `calls` (what they
+//! answer); `ending` is what ends an invocation from outside, `versions` what
 //! changes functions, `restore`, `takeover` and `shutdown` the edges of its life, `view` what people see.
 
 mod action;
 mod admission;
 mod attempt;
+mod calls;
 mod ending;
 mod event;
 mod function;
+mod handover;
 mod invocation;
+mod pool;
 mod restore;
 mod rules;
 mod shutdown;
@@ -28,9 +32,11 @@ mod view;
 mod words;
 mod worker;
 
-pub use action::{Action, Answer, Notice, Rejection, SpawnOrder};
+pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder};
+pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
-pub use rules::{NodeBudget, Overlap, Poll, Queue, Retry, Rules};
+pub use handover::{AdoptedMember, CallNote, MemberNote};
+pub use rules::{NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules};
 pub use takeover::{Adopted, Note};
 pub use view::FunctionView;
 
@@ -96,6 +102,8 @@ pub struct Supervisor {
     /// Ends of workers of an earlier fnd that wait for it.
     early: Vec<takeover::EarlyEnd>,
     next_worker: u64,
+    /// The last call to a handler's worker.
+    next_call: u64,
     /// Order of acceptance of the next invocation.
     next_number: u64,
     random: fastrand::Rng,
@@ -118,6 +126,7 @@ impl Supervisor {
             scanned: false,
             early: Vec::new(),
             next_worker: next_worker.0,
+            next_call: 0,
             next_number: 0,
             random: fastrand::Rng::with_seed(seed),
         }
@@ -148,7 +157,12 @@ impl Supervisor {
             Event::StopNow => self.stop_now(now, out),
             Event::Spawned(worker) => self.spawned(now, worker, out),
             Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
-            Event::Exited(exited) => self.exited(now, *exited, out),
+            Event::Exited(exited) => self.exited(now, &exited, out),
+            Event::WorkerReady { worker, concurrency } => self.worker_ready(now, worker, concurrency, out),
+            Event::LoadFailed { worker, message } => self.load_failed(now, worker, message, out),
+            Event::Answered(answered) => self.answered(now, *answered, out),
+            Event::Closed(worker) => self.closed(now, worker),
+            Event::Broken { worker, message } => self.broken(now, worker, message, out),
             Event::SpawnerLost => self.spawner_lost(now, out),
             Event::Tick => {}
         }

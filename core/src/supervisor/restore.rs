@@ -20,7 +20,14 @@ impl Supervisor {
     /// Takes over what the ledger knows.
     pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
         let adopted = self.worth_adopting(&mut restored, out);
-        let going_on: BTreeSet<_> = adopted.iter().map(|adopted| adopted.note.invocation).collect();
+        let members = self.worth_employing(&mut restored, out);
+        let calls = members.iter().flat_map(|member| &member.note.calls);
+        let calls = calls.map(|call| call.invocation);
+        let going_on: BTreeSet<_> = adopted
+            .iter()
+            .map(|adopted| adopted.note.invocation)
+            .chain(calls)
+            .collect();
         for (name, content) in restored.loaded {
             let key = self.functions.find_or_add(&name);
             self.functions[key].loaded.push(content);
@@ -45,6 +52,9 @@ impl Supervisor {
         }
         for adopted in adopted {
             self.employ(now, adopted);
+        }
+        for member in members {
+            self.employ_member(now, member);
         }
     }
 
@@ -107,11 +117,13 @@ impl Supervisor {
             last: record.reason.map(|reason| (reason, record.message)),
             version: record.version,
             previous: record.result,
+            // Which kind its attempts were is not known any more; releasing what is not there does nothing.
+            has_tmp: record.attempts > 0 || goes_on,
         };
         let is_ready = matches!(invocation.stage, Stage::Ready);
         self.enrol(invocation);
         if is_ready {
-            self.make_ready(id);
+            self.make_ready(now, id);
         }
         if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will ask again: running it now would run it twice.

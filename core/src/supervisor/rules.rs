@@ -28,8 +28,11 @@ pub struct Rules {
     pub cpu_milli: Option<u32>,
     /// In words for `oom` messages: `256 MiB`.
     pub memory_text: String,
-    /// `pool.max`: attempts at once.
+    /// `pool.max`: workers with attempts at once.
     pub max_running: u32,
+    /// How a handler's workers are kept; absent: a process for each attempt.
+    #[serde(default)]
+    pub pool: Option<Pool>,
     /// Retries.
     pub retry: Retry,
     /// Polling; absent: exit 99 is an error.
@@ -40,6 +43,51 @@ pub struct Rules {
     pub result_max: u64,
     /// `limits.pids`, for the message of `pids`.
     pub pids: u32,
+    /// `limits.output`.
+    #[serde(default)]
+    pub output_max: u64,
+    /// Runtime id, for what attempts are told.
+    #[serde(default)]
+    pub runtime: String,
+}
+
+impl Rules {
+    /// Returns how many attempts may run at once.
+    #[must_use]
+    pub fn places(&self) -> u32 {
+        let each = self.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        self.max_running.saturating_mul(each)
+    }
+}
+
+impl Pool {
+    /// Returns how many workers without calls do not leave for being idle: fresh ones too, where there are always some.
+    #[must_use]
+    pub fn kept(&self) -> u32 {
+        let fresh = self.spare.filter(|_| self.min > 0);
+        self.min.max(fresh.unwrap_or(0))
+    }
+}
+
+/// A handler's workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Workers started ahead and kept.
+    pub min: u32,
+    /// Workers at most, fresh ones that wait included.
+    pub most: u32,
+    /// Calls in one worker at once.
+    pub concurrency: u32,
+    /// A worker without calls leaves after it; absent: it stays.
+    pub idle: Option<Duration>,
+    /// Calls after which a worker is replaced; 0: any number.
+    pub max_invocations: u32,
+    /// Age at which it is replaced.
+    pub max_age: Option<Duration>,
+    /// Where each worker serves one call only: how many fresh ones are kept ready.
+    pub spare: Option<u32>,
+    /// From the process being there to its code being loaded.
+    pub load_max: Duration,
 }
 
 /// When and how often to try again.

@@ -7,6 +7,7 @@ use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
 use super::event::Now;
 use super::invocation::{End, Stage};
+use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::Phase as WorkerPhase;
 use crate::ids::{InvocationId, WorkerId};
@@ -44,6 +45,10 @@ impl Supervisor {
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
             self.release_callers(now, out);
+            // They have nothing more to do, or will have when their calls have ended.
+            for id in self.workers.keys().copied().collect::<Vec<_>>() {
+                self.retire(now, id, out);
+            }
         }
     }
 
@@ -53,7 +58,8 @@ impl Supervisor {
         if self.phase.is_serving() {
             self.phase = Phase::HandingOver;
             self.release_callers(now, out);
-            let running = self.workers.values().map(|worker| worker.invocation);
+            let runs = self.workers.values().flat_map(|worker| &worker.runs);
+            let running = runs.map(|run| run.invocation);
             for id in running.collect::<Vec<_>>() {
                 self.send_away(id, out);
             }
@@ -72,12 +78,20 @@ impl Supervisor {
             let Some(worker) = self.workers.get_mut(&id) else {
                 continue;
             };
-            worker.ending.get_or_insert(Ending::Stopped);
+            for run in &mut worker.runs {
+                run.ending.get_or_insert(Ending::Stopped);
+                if let Some(at) = run.timeout_at.take() {
+                    self.timers.disarm(at, Timer::Attempt(id, run.invocation));
+                }
+            }
             match worker.phase {
+                WorkerPhase::Loading { .. }
+                | WorkerPhase::Idle { .. }
+                | WorkerPhase::Busy
+                | WorkerPhase::Leaving { .. }
+                | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
                 // It gets its SIGKILL when it is there.
-                WorkerPhase::Starting { .. } => self.enter(id, WorkerPhase::Starting { timeout_at: None }),
-                WorkerPhase::Busy { .. } | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
-                WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
+                WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
             }
         }
     }

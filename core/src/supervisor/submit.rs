@@ -117,8 +117,8 @@ impl Supervisor {
     /// place counts as if it had: two requests in one instant overlap as well.
     fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
-        let entitled = function.running.len() + function.ready.len() + function.storing;
-        entitled < to_usize(serving.rules.max_running)
+        let entitled = function.busy + function.ready.len() + function.storing;
+        entitled < to_usize(serving.rules.places())
     }
 
     fn admit(&self, now: Now, submit: &Submit) -> Result<(FunctionKey, Arc<Serving>), Rejection> {
@@ -159,7 +159,7 @@ impl Supervisor {
         }
         let place = self.has_place(key, serving);
         // Everything accepted counts, also what waits for a retry: otherwise failing invocations pile up without bound.
-        let held = to_usize(serving.rules.max_running).saturating_add(to_usize(queue.max));
+        let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
         match queue.overlap {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // What replaces another frees as much as it takes, and what is skipped does not wait.
@@ -227,6 +227,7 @@ impl Supervisor {
             last: None,
             version: None,
             previous: None,
+            has_tmp: false,
         };
         self.enrol(invocation);
         if request.durable {
@@ -263,19 +264,19 @@ impl Supervisor {
                 invocation.stage = Stage::Delayed { until };
                 self.timers.arm(until, Timer::Begin(id));
             }
-            _ => self.make_ready(id),
+            _ => self.make_ready(now, id),
         }
     }
 
     /// Puts an invocation among those that may begin.
-    pub(super) fn make_ready(&mut self, id: InvocationId) {
+    pub(super) fn make_ready(&mut self, now: Now, id: InvocationId) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         invocation.stage = Stage::Ready;
         let key = invocation.function;
         self.functions[key].ready.insert(invocation.place(), id);
-        self.line_up(key);
+        self.line_up(now, key);
     }
 
     /// A durable invocation is on disk.
@@ -335,9 +336,16 @@ impl Supervisor {
     fn replace_oldest(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
         const WHY: &str = "replaced by a newer invocation (queue.overlap)";
         let function = &self.functions[key];
-        let going_on = |id: &&_| self.workers.get(id).is_some_and(|worker| worker.ending.is_none());
-        if let Some(worker) = function.running.iter().find(going_on).copied() {
-            return self.ask_to_end(now, worker, Ending::Cancelled(WHY), out);
+        let workers = function
+            .running
+            .iter()
+            .filter_map(|id| Some((*id, self.workers.get(id)?)));
+        let runs = workers.flat_map(|(id, worker)| worker.runs.iter().map(move |run| (id, run)));
+        let going_on = runs.filter(|(_, run)| run.ending.is_none());
+        let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
+        if let Some((worker, run)) = oldest {
+            let run = run.invocation;
+            return self.ask_to_end(now, (worker, run), Ending::Cancelled(WHY), out);
         }
         // All running ones are on their way out already: the oldest that waits for their place makes way instead.
         if let Some(oldest) = function

@@ -10,15 +10,16 @@
 
 use super::Supervisor;
 use super::action::Action;
-use super::attempt::Ended;
+use super::attempt::{Done, Ended};
 use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, Serving};
+use super::handover::{AdoptedMember, CallNote};
 use super::invocation::{Deadline, Invocation, Stage, Started};
 use super::rules::Rules;
 use super::submit::on_mono;
 use super::timers::Timer;
 use super::verdict::Ending;
-use super::worker::{Phase, Worker};
+use super::worker::{Phase, Run, Worker};
 use crate::frame::TermCause;
 use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{State, Trigger};
@@ -80,11 +81,22 @@ pub struct Adopted {
     pub ended: bool,
 }
 
+/// What a note says of an invocation and its newest attempt.
+pub(super) struct Origin {
+    pub(super) invocation: InvocationId,
+    pub(super) attempt: u32,
+    pub(super) poll: u32,
+    pub(super) version: Version,
+    pub(super) trigger: Trigger,
+    pub(super) accepted_ms: u64,
+    pub(super) first_ms: u64,
+    pub(super) deadline_ms: Option<u64>,
+}
+
 /// An end that waits until it is known whether its function is still there.
 #[derive(Debug)]
 pub(super) struct EarlyEnd {
-    id: WorkerId,
-    worker: Worker,
+    done: Done,
     ended: Ended,
 }
 
@@ -93,24 +105,25 @@ impl Supervisor {
     #[must_use]
     pub fn note(&self, id: WorkerId) -> Option<Note<'_>> {
         let worker = self.workers.get(&id)?;
-        let invocation = self.invocations.get(&worker.invocation)?;
+        let run = worker.runs.first()?;
+        let invocation = self.invocations.get(&run.invocation)?;
         Some(Note {
             function: Cow::Borrowed(&self.functions[worker.function].name),
             id: worker.serving.id.0,
             version: worker.serving.version,
             load_key: worker.serving.load_key,
-            invocation: worker.invocation,
-            attempt: worker.attempt.0,
-            poll: worker.poll,
+            invocation: run.invocation,
+            attempt: run.attempt.0,
+            poll: run.poll,
             trigger: invocation.trigger,
             accepted_ms: invocation.accepted_ms,
             first_ms: invocation
                 .started
-                .map_or(worker.started.unix_ms, |started| started.unix_ms),
-            started_ms: worker.started.unix_ms,
-            timeout: worker.timeout,
+                .map_or(run.started.unix_ms, |started| started.unix_ms),
+            started_ms: run.started.unix_ms,
+            timeout: run.timeout,
             deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
-            rules: Cow::Borrowed(&worker.serving.rules),
+            rules: Cow::Borrowed(&*worker.serving.rules),
         })
     }
 
@@ -128,9 +141,26 @@ impl Supervisor {
         adopted
     }
 
+    /// Returns the workers of handlers that can go on: of none of their calls the end is known.
+    pub(super) fn worth_employing(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
+        let unfinished = restored.unfinished.iter().map(|left| (left.accepted.id, left));
+        let unfinished: BTreeMap<InvocationId, &Unfinished> = unfinished.collect();
+        let ended = &restored.ended;
+        let is_over = |call: &CallNote| {
+            let recorded = unfinished
+                .get(&call.invocation)
+                .is_some_and(|left| is_recorded(left, call.attempt));
+            recorded || ended.contains(&call.invocation)
+        };
+        let mut members = std::mem::take(&mut restored.members);
+        let over = members.extract_if(.., |member| member.note.calls.iter().any(is_over));
+        out.extend(over.map(|member| Action::Kill(member.worker)));
+        members
+    }
+
     /// Takes an invocation into the books of which there is nothing but a note: its caller, who waited on a connection, is
     /// gone, and what it brought is, too.
-    fn enrol_noted(&mut self, now: Now, key: FunctionKey, note: &Note<'_>) {
+    fn enrol_noted(&mut self, now: Now, key: FunctionKey, note: &Origin) {
         let number = self.next_number();
         self.enrol(Invocation {
             id: note.invocation,
@@ -158,11 +188,15 @@ impl Supervisor {
             last: None,
             version: None,
             previous: None,
+            has_tmp: true,
         });
     }
 
-    /// Lets an invocation stand where its newest attempt says.
-    fn go_on(&mut self, now: Now, note: &Note<'_>) {
+    /// Lets an invocation stand where its newest attempt, in a worker that was taken over, says.
+    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), note: &Origin) {
+        if !self.invocations.contains_key(&note.invocation) {
+            self.enrol_noted(now, key, note);
+        }
         if let Some(invocation) = self.invocations.get_mut(&note.invocation)
             && invocation.attempts <= note.attempt
         {
@@ -174,6 +208,7 @@ impl Supervisor {
                 at: now.mono,
                 before: Duration::from_millis(now.unix_ms.saturating_sub(note.first_ms)),
             });
+            invocation.stage = Stage::Running { worker };
         }
     }
 
@@ -187,16 +222,23 @@ impl Supervisor {
             ended,
         } = adopted;
         let key = self.functions.find_or_add(&note.function);
-        if !self.invocations.contains_key(&note.invocation) {
-            self.enrol_noted(now, key, &note);
-        }
-        self.go_on(now, &note);
+        let origin = Origin {
+            invocation: note.invocation,
+            attempt: note.attempt,
+            poll: note.poll,
+            version: note.version,
+            trigger: note.trigger,
+            accepted_ms: note.accepted_ms,
+            first_ms: note.first_ms,
+            deadline_ms: note.deadline_ms,
+        };
+        self.go_on(now, (id, key), &origin);
         let serving = Arc::new(Serving {
             id: FunctionId(note.id),
             version: note.version,
             load_key: note.load_key,
             load_id: InvocationId(0),
-            rules: note.rules.into_owned(),
+            rules: Arc::new(note.rules.into_owned()),
         });
         let started = Now {
             mono: now.mono.saturating_sub(age),
@@ -205,7 +247,7 @@ impl Supervisor {
         let timeout_at = note.timeout.map(|timeout| started.mono.saturating_add(timeout));
         let deadline = note.deadline_ms.map(|unix_ms| on_mono(now, unix_ms));
         let (phase, ending) = match termed {
-            None => (Phase::Busy { timeout_at }, None),
+            None => (Phase::Busy, None),
             Some((ago, cause)) => {
                 let at = now.mono.saturating_sub(ago);
                 let kill_at = at.saturating_add(serving.rules.grace);
@@ -217,48 +259,55 @@ impl Supervisor {
         if let Some(at) = phase.timer() {
             self.timers.arm(at, Timer::Worker(id));
         }
+        let timeout_at = timeout_at.filter(|_| phase == Phase::Busy);
+        if let Some(at) = timeout_at {
+            self.timers.arm(at, Timer::Attempt(id, note.invocation));
+        }
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         let function = &mut self.functions[key];
         function.id = Some(serving.id);
-        function.running.insert(id);
         self.node.take_over(function, &serving.rules);
-        let worker = Worker {
-            function: key,
+        function.running.insert(id);
+        function.busy += 1;
+        let run = Run {
             invocation: note.invocation,
             attempt: Attempt(note.attempt),
             poll: note.poll,
-            serving,
             started,
             timeout: note.timeout,
-            phase,
+            timeout_at,
             ending,
+            call: None,
+        };
+        let worker = Worker {
+            function: key,
+            serving,
+            started,
+            phase,
             adopted: true,
+            runs: vec![run],
+            member: None,
         };
         self.workers.insert(id, worker);
-        if let Some(invocation) = self.invocations.get_mut(&note.invocation)
-            && invocation.attempts == note.attempt
-        {
-            invocation.stage = Stage::Running { worker: id };
-        }
     }
 
     /// Keeps the end of a worker that was taken over until the first scan has said what became of its function: what
-    /// follows goes by that. Says whether it was kept.
-    pub(super) fn keep_early(&mut self, id: WorkerId, worker: Worker, ended: Ended) -> Option<(Worker, Ended)> {
-        let unknown = !matches!(self.functions[worker.function].presence, Presence::Serving(_));
-        if worker.adopted && unknown && !self.scanned {
-            self.early.push(EarlyEnd { id, worker, ended });
+    /// follows goes by that. Returns what was not kept.
+    pub(super) fn keep_early(&mut self, adopted: bool, done: Done, ended: Ended) -> Option<(Done, Ended)> {
+        let unknown = !matches!(self.functions[done.function].presence, Presence::Serving(_));
+        if adopted && unknown && !self.scanned {
+            self.early.push(EarlyEnd { done, ended });
             return None;
         }
-        Some((worker, ended))
+        Some((done, ended))
     }
 
     /// Handles the ends that waited: of one function that is there now, or of all.
     pub(super) fn release_early(&mut self, now: Now, of: Option<FunctionKey>, out: &mut Vec<Action>) {
-        let is_due = |early: &mut EarlyEnd| of.is_none_or(|key| early.worker.function == key);
+        let is_due = |early: &mut EarlyEnd| of.is_none_or(|key| early.done.function == key);
         let due: Vec<EarlyEnd> = self.early.extract_if(.., is_due).collect();
-        for EarlyEnd { id, worker, ended } in due {
-            self.attempt_ended(now, (Some(id), worker), ended, out);
+        for EarlyEnd { done, ended } in due {
+            self.attempt_ended(now, done, ended, out);
         }
     }
 }

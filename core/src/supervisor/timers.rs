@@ -16,7 +16,9 @@ pub(super) enum Timer {
     Deadline(InvocationId),
     /// It was to have begun by now.
     Expire(InvocationId),
-    /// A worker's phase is over: timeout, grace, or the patience after SIGKILL.
+    /// An attempt's timeout.
+    Attempt(WorkerId, InvocationId),
+    /// A worker's phase is over: loading, idleness, grace, or the patience after SIGKILL.
     Worker(WorkerId),
     /// A delayed start, a retry or a poll.
     Begin(InvocationId),

@@ -3,10 +3,11 @@
 use super::event::Exited;
 use super::rules::Rules;
 use super::words;
-use super::worker::Worker;
+use super::worker::{Phase, Run, Worker};
 use crate::frame::ExitStatus;
 use crate::outcome::Reason;
 use crate::units::print_duration;
+use std::time::Duration;
 
 /// Why fnd ends an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +33,11 @@ impl Ending {
     }
 
     /// Returns what people read beside the reason, which therefore is not said again.
-    pub(super) fn words(&self, worker: &Worker) -> String {
-        let limits = &worker.serving.rules;
+    pub(super) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
         match self {
             Self::Timeout => {
-                let limit = worker.timeout.map(print_duration).unwrap_or_default();
-                let whose = if worker.timeout == limits.timeout {
+                let limit = timeout.map(print_duration).unwrap_or_default();
+                let whose = if timeout == limits.timeout {
                     "limits.timeout"
                 } else {
                     "asked for by the caller"
@@ -71,9 +71,9 @@ pub(super) struct Verdict {
 
 impl Verdict {
     /// Returns the verdict of an attempt no process ended of.
-    pub(super) fn without_exit(worker: &Worker, reason: Reason, message: String) -> Self {
-        let (reason, message) = match &worker.ending {
-            Some(ending) => (ending.reason(), ending.words(worker)),
+    pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
+        let (reason, message) = match &run.ending {
+            Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
             None => (reason, words::bounded(message)),
         };
         Self {
@@ -85,15 +85,56 @@ impl Verdict {
     }
 
     /// Returns the verdict of an exit.
-    pub(super) fn of(worker: &Worker, exited: &Exited) -> Self {
+    pub(super) fn of(rules: &Rules, run: &Run, exited: &Exited) -> Self {
+        // What fnd began is the reason whatever the exit says: a process that exits 0 on SIGTERM still did not end in time.
+        let (reason, message) = match &run.ending {
+            Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
+            None => judge(rules, exited),
+        };
+        Self::with_exit(reason, message, exited)
+    }
+
+    /// Returns the verdict of a call whose worker ended instead of answering.
+    pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
+        let rules = &worker.serving.rules;
+        let broken = worker.member.as_ref().and_then(|member| member.broken.as_ref());
+        let ended_by_fnd = matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. });
+        let (reason, message) = match (&run.ending, broken) {
+            (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
+            (None, _) if exited.oom_kills > 0 => (Reason::Oom, oom_words(rules, exited.oom_kills)),
+            (None, Some(broken)) if ended_by_fnd => (Reason::BadAnswer, broken.clone()),
+            (None, None) if ended_by_fnd => {
+                let why = "its worker was ended because of another invocation in it";
+                (Reason::Interrupted, why.to_owned())
+            }
+            (None, _) if exited.status == ExitStatus::Code(0) => {
+                (Reason::BadAnswer, "its worker exited without an answer".to_owned())
+            }
+            (None, _) => match (judge(rules, exited), exited.status) {
+                // The codes with a meaning are a script's.
+                ((_, message), ExitStatus::Code(code)) => (Reason::Exit(code), message),
+                (judged, ExitStatus::Signal(_)) => judged,
+            },
+        };
+        Self::with_exit(reason, message, exited)
+    }
+
+    /// Returns why a worker's code could not be loaded.
+    pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
+        let member = worker.member.as_ref();
+        match member.and_then(|member| member.load_error.as_ref()) {
+            Some(said) => said.clone(),
+            None => match judge(&worker.serving.rules, exited) {
+                (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
+                (_, message) => words::bounded(message),
+            },
+        }
+    }
+
+    fn with_exit(reason: Reason, message: String, exited: &Exited) -> Self {
         let (exit_code, signal) = match exited.status {
             ExitStatus::Code(code) => (Some(code), None),
             ExitStatus::Signal(number) => (None, Some(number)),
-        };
-        // What fnd began is the reason whatever the exit says: a process that exits 0 on SIGTERM still did not end in time.
-        let (reason, message) = match &worker.ending {
-            Some(ending) => (ending.reason(), ending.words(worker)),
-            None => judge(&worker.serving.rules, exited),
         };
         Self {
             reason,

@@ -6,9 +6,10 @@ use super::action::{Action, Answer, Notice, Rejection};
 use super::event::{Installed, Now, ReplyTo};
 use super::function::{FunctionKey, Presence, Serving, Trouble};
 use super::invocation::Stage;
+use super::pool::Candidate;
 use super::submit::Request;
 use super::timers::Timer;
-use crate::ids::{FunctionName, InvocationId};
+use crate::ids::{FunctionName, InvocationId, Version};
 use crate::outcome::{Skip, Trigger};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,22 +33,42 @@ impl Supervisor {
             version: installed.version,
             load_key: installed.load_key,
             load_id: installed.load_id,
-            rules: installed.rules,
+            rules: Arc::new(installed.rules),
         });
         function.id = Some(serving.id);
         for invocation in std::mem::take(&mut function.unreleased) {
             let function = serving.id;
             out.push(Action::Release { function, invocation });
         }
+        let known_candidate = self.drop_candidate(now, key, serving.version, out);
+        let function = &mut self.functions[key];
+        if known_candidate || (!known && function.is_worth_a_trial(&serving)) {
+            if !known_candidate {
+                function.candidate = Some(Candidate {
+                    serving,
+                    worker: None,
+                    error: None,
+                });
+            }
+            // One that was tried is not tried again: what was wrong with it still is.
+            function.error = function
+                .candidate
+                .as_ref()
+                .and_then(|candidate| candidate.error.clone());
+            out.push(Action::Status(installed.function));
+            self.line_up(now, key);
+            return;
+        }
         function.presence = Presence::Serving(Arc::clone(&serving));
         if !known {
             self.forget_trouble(key);
+            self.retire_all(now, key, Some(&serving), out);
         }
         self.supersede_loads(now, key, &serving, out);
         self.resolve_lost(now, key, &serving, out);
         self.flush_if_disabled(now, key, out);
         self.load(now, key, out);
-        self.line_up(key);
+        self.line_up(now, key);
         if first {
             // Its state is news to nobody: the function itself is.
             self.functions[key].told = self.functions[key].state();
@@ -82,6 +103,8 @@ impl Supervisor {
         if !matches!(self.functions[key].presence, Presence::Absent) {
             self.forget_trouble(key);
             self.functions[key].presence = Presence::Absent;
+            self.functions[key].candidate = None;
+            self.retire_all(now, key, None, out);
             self.flush(
                 now,
                 key,
@@ -95,6 +118,7 @@ impl Supervisor {
     /// The first scan is over: what is not there was deleted while fnd was not running.
     pub(super) fn scanned(&mut self, now: Now, out: &mut Vec<Action>) {
         self.scanned = true;
+        self.retire_deleted(now, out);
         self.release_early(now, None, out);
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
@@ -128,7 +152,7 @@ impl Supervisor {
             out.push(Action::StoreEnabled { function, enabled });
             self.flush_if_disabled(now, key, out);
             self.load(now, key, out);
-            self.line_up(key);
+            self.line_up(now, key);
             self.announce(key, out);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
@@ -140,8 +164,24 @@ impl Supervisor {
         out.push(Action::Reply(reply, Box::new(answer)));
     }
 
+    /// Gives up the version that is on trial, unless it is this one; says whether it is.
+    fn drop_candidate(&mut self, now: Now, key: FunctionKey, newest: Version, out: &mut Vec<Action>) -> bool {
+        let function = &mut self.functions[key];
+        let Some(candidate) = function
+            .candidate
+            .take_if(|candidate| candidate.serving.version != newest)
+        else {
+            return function.candidate.is_some();
+        };
+        if let Some(worker) = candidate.worker {
+            self.retire(now, worker, out);
+        }
+        false
+    }
+
     fn flush_if_disabled(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if !self.functions[key].is_enabled() {
+            self.retire_all(now, key, None, out);
             self.flush(
                 now,
                 key,
@@ -272,19 +312,19 @@ impl Supervisor {
     }
 
     /// A crash-looping function may try again.
-    pub(super) fn hold_over(&mut self, key: FunctionKey) {
+    pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey) {
         if let Some(trouble) = &mut self.functions[key].trouble {
             trouble.hold = None;
         }
-        self.line_up(key);
+        self.line_up(now, key);
     }
 
     /// A worker was started: whatever was wrong is over.
-    pub(super) fn spawn_worked(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn spawn_worked(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if self.functions[key].trouble.is_some() {
             self.forget_trouble(key);
             self.announce(key, out);
-            self.line_up(key);
+            self.line_up(now, key);
         }
     }
 

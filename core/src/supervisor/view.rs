@@ -29,6 +29,8 @@ pub struct FunctionView<'a> {
     pub failures: u64,
     /// Attempts running or being started.
     pub running: usize,
+    /// Processes of it.
+    pub workers: usize,
     /// Invocations accepted that are not running: queued, delayed, waiting for a retry or a poll.
     pub queued: usize,
     /// When the earliest retry or poll is due, Unix milliseconds.
@@ -85,19 +87,29 @@ impl Supervisor {
         let function = self.functions.find(name).map(|key| &self.functions[key]);
         let running = function.into_iter().flat_map(|function| &function.running);
         let workers = running.filter_map(|id| self.workers.get(id));
-        workers.map(|worker| worker.serving.version).collect()
+        // While another version is tried, the one that serves is not the newest.
+        let serving = function
+            .and_then(|function| function.serving())
+            .map(|serving| serving.version);
+        workers.map(|worker| worker.serving.version).chain(serving).collect()
     }
 
     /// Returns how many attempts run or are being started.
     #[must_use]
     pub fn running(&self) -> usize {
+        self.workers.values().map(|worker| worker.runs.len()).sum()
+    }
+
+    /// Returns how many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> usize {
         self.workers.len()
     }
 
     /// Returns how many accepted invocations are not running.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.invocations.len().saturating_sub(self.workers.len())
+        self.invocations.len().saturating_sub(self.running())
     }
 
     /// Says whether the first scan is over: what is not known then is not there.
@@ -129,8 +141,9 @@ impl Supervisor {
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
             runs: function.runs,
             failures: function.failures,
-            running: function.running.len(),
-            queued: function.live.len().saturating_sub(function.running.len()),
+            running: function.busy,
+            workers: function.running.len(),
+            queued: function.live.len().saturating_sub(function.busy),
             next_attempt_ms: function.live.iter().filter_map(due).min(),
             last: function.last.as_deref(),
             durations_us: function.durations.as_slice(),

@@ -1,8 +1,12 @@
 //! A worker: one started process tree, from the wish to start it until its leaf is empty.
 //!
+//! A script's worker is one attempt. A handler's worker belongs to the function's [pool](super::pool): it gets ready, serves
+//! calls, each an attempt, and leaves.
 //! ```text
-//! Starting ──Spawned──▶ Busy ──asked to end: Term──▶ Terminating ──grace over: Kill──▶ Killed
-//!     └─SpawnFailed─▶ gone ◀──────────────── Exited, from each ────────────────────────┘
+//! script:  Starting ──Spawned──▶ Busy ──asked to end: Term──▶ Terminating ──grace over: Kill──▶ Killed
+//!              └─SpawnFailed─▶ gone ◀──────────── Exited, from each ───────────────────────────┘
+//! handler: Starting ──Spawned──▶ Loading ──WorkerReady──▶ Idle ◀──▶ Busy ──asked to end──▶ Terminating ...
+//!                                    └───────────────────────┴──Stop──▶ Leaving ──grace over──▶ Terminating
 //! ```
 //! Nothing is sent to a worker that is still starting: what is to end it waits for `Spawned`.
 
@@ -10,6 +14,7 @@ use super::Supervisor;
 use super::action::{Action, Answer, Notice};
 use super::event::Now;
 use super::function::{FunctionKey, Serving};
+use super::pool::Member;
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::ids::{Attempt, InvocationId, WorkerId};
@@ -19,32 +24,52 @@ use std::time::Duration;
 /// How long after SIGKILL people are told that a worker does not end.
 pub(super) const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// A worker and the attempt it runs.
+/// A worker and the attempts it runs.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) function: FunctionKey,
-    pub(super) invocation: InvocationId,
     /// What runs: the version of its start, whatever is installed meanwhile.
     pub(super) serving: Arc<Serving>,
+    pub(super) started: Now,
+    pub(super) phase: Phase,
+    /// Whether an earlier fnd started it.
+    pub(super) adopted: bool,
+    /// Of a script exactly one, of a handler one for each call in flight.
+    pub(super) runs: Vec<Run>,
+    /// What a handler's worker has beside.
+    pub(super) member: Option<Box<Member>>,
+}
+
+/// An attempt in a worker.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub(super) invocation: InvocationId,
     pub(super) attempt: Attempt,
     pub(super) poll: u32,
     pub(super) started: Now,
     /// Timeout of the attempt: the manifest's, or a shorter one the caller asked for.
     pub(super) timeout: Option<Duration>,
-    pub(super) phase: Phase,
+    /// When that is, while it counts.
+    pub(super) timeout_at: Option<Duration>,
     /// Why fnd ends it, if it does.
     pub(super) ending: Option<Ending>,
-    /// Whether an earlier fnd started it.
-    pub(super) adopted: bool,
+    /// Of a call: its number, and whether its worker was started for it.
+    pub(super) call: Option<(u64, bool)>,
 }
 
 /// Where a worker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The spawner was asked.
-    Starting { timeout_at: Option<Duration> },
-    /// It runs.
-    Busy { timeout_at: Option<Duration> },
+    Starting,
+    /// It is there, its code is not loaded.
+    Loading { until: Duration },
+    /// Its code is loaded, it has no call.
+    Idle { since: Duration, until: Option<Duration> },
+    /// It runs an attempt, or several calls.
+    Busy,
+    /// It was told to finish, or does so by itself.
+    Leaving { until: Duration },
     /// It got SIGTERM.
     Terminating { kill_at: Duration },
     /// It got SIGKILL.
@@ -57,11 +82,19 @@ impl Phase {
     /// Returns when its time is over.
     pub(super) fn timer(self) -> Option<Duration> {
         match self {
-            Self::Starting { timeout_at } | Self::Busy { timeout_at } => timeout_at,
+            Self::Loading { until } | Self::Leaving { until } => Some(until),
+            Self::Idle { until, .. } => until,
             Self::Terminating { kill_at } => Some(kill_at),
             Self::Killed { report_at } => report_at,
-            Self::Over => None,
+            Self::Starting | Self::Busy | Self::Over => None,
         }
+    }
+}
+
+impl Worker {
+    /// Returns the attempt of an invocation.
+    pub(super) fn run(&self, invocation: InvocationId) -> Option<&Run> {
+        self.runs.iter().find(|run| run.invocation == invocation)
     }
 }
 
@@ -71,18 +104,22 @@ impl Supervisor {
         // Unknown: the spawner was lost meanwhile.
         let Some(worker) = self.workers.get(&id) else { return };
         // Otherwise said twice.
-        let Phase::Starting { timeout_at } = worker.phase else {
+        if worker.phase != Phase::Starting {
             return;
-        };
-        let key = worker.function;
+        }
+        let (key, is_member) = (worker.function, worker.member.is_some());
         if self.phase.is_stopping() {
             self.kill(now, id, out);
-        } else if worker.ending.is_some() {
+        } else if worker.runs.iter().any(|run| run.ending.is_some()) {
             self.terminate(now, id, out);
+        } else if is_member {
+            self.member_spawned(now, id, out);
         } else {
-            self.enter(id, Phase::Busy { timeout_at });
+            self.enter(id, Phase::Busy);
         }
-        self.spawn_worked(key, out);
+        if !is_member {
+            self.spawn_worked(now, key, out);
+        }
     }
 
     /// Changes a worker's phase and arms its timer.
@@ -99,35 +136,48 @@ impl Supervisor {
         }
     }
 
-    /// Asks a worker to end, for a reason.
-    pub(super) fn ask_to_end(&mut self, now: Now, id: WorkerId, ending: Ending, out: &mut Vec<Action>) {
+    /// Asks a worker to end because of one of its attempts, for a reason.
+    pub(super) fn ask_to_end(
+        &mut self,
+        now: Now,
+        (id, invocation): (WorkerId, InvocationId),
+        ending: Ending,
+        out: &mut Vec<Action>,
+    ) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if worker.phase == Phase::Over {
+        let over = worker.phase == Phase::Over;
+        let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
+            return;
+        };
+        if over {
             return;
         }
-        let first = worker.ending.is_none();
+        let first = run.ending.is_none();
         // The first reason stays, but for a person who wants the whole invocation to end.
         if first || matches!(ending, Ending::Cancelled(_)) {
-            worker.ending = Some(ending);
+            run.ending = Some(ending);
         }
-        if !first {
-            return;
+        if let Some(at) = run.timeout_at.take() {
+            self.timers.disarm(at, Timer::Attempt(id, invocation));
         }
         match worker.phase {
-            Phase::Starting { .. } => self.enter(id, Phase::Starting { timeout_at: None }),
-            Phase::Busy { .. } => self.terminate(now, id, out),
+            Phase::Busy | Phase::Idle { .. } | Phase::Leaving { .. } if first => self.terminate(now, id, out),
+            // It gets its SIGTERM when it is there.
+            Phase::Starting | Phase::Loading { .. } => {}
             // Already on its way.
-            Phase::Terminating { .. } | Phase::Killed { .. } | Phase::Over => {}
+            _ => {}
         }
     }
 
-    fn terminate(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    /// Sends a worker SIGTERM.
+    pub(super) fn terminate(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let kill_at = now.mono.saturating_add(worker.serving.rules.grace);
         out.push(Action::Term(id));
         self.enter(id, Phase::Terminating { kill_at });
+        self.out_of_service(id);
     }
 
     /// Kills a worker that is there and was not killed yet.
@@ -135,26 +185,33 @@ impl Supervisor {
         out.push(Action::Kill(id));
         let report_at = Some(now.mono.saturating_add(UNKILLABLE_AFTER));
         self.enter(id, Phase::Killed { report_at });
+        self.out_of_service(id);
+    }
+
+    /// An attempt has lasted its time.
+    pub(super) fn attempt_due(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        let Some(run) = worker.run(invocation) else { return };
+        let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
+        self.ask_to_end(now, (id, invocation), Ending::Timeout, out);
+        self.tell_timed_out(invocation, &message, out);
     }
 
     /// A worker's phase has lasted its time.
     pub(super) fn worker_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         match worker.phase {
-            Phase::Starting { .. } | Phase::Busy { .. } => {
-                let (invocation, ending) = (worker.invocation, Ending::Timeout);
-                let message = ending.words(worker);
-                self.ask_to_end(now, id, ending, out);
-                self.tell_timed_out(invocation, &message, out);
-            }
+            Phase::Loading { .. } => self.not_ready(now, id, out),
+            Phase::Idle { .. } => self.idle_due(now, id, out),
+            Phase::Leaving { .. } => self.terminate(now, id, out),
             Phase::Terminating { .. } => self.kill(now, id, out),
             Phase::Killed { .. } => {
                 let function = self.functions[worker.function].name.clone();
                 out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
                 self.enter(id, Phase::Killed { report_at: None });
             }
-            // It has no timer.
-            Phase::Over => {}
+            // They have no timer.
+            Phase::Starting | Phase::Busy | Phase::Over => {}
         }
     }
 

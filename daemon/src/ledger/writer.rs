@@ -209,8 +209,8 @@ impl Thread {
         let mut recorded = Vec::new();
         for command in commands {
             if let Command::Record(attempt, _) = command {
-                // What failed is kept and tried again; its end stays with the spawner until then.
-                recorded.extend(attempt.worker.filter(|_| result.is_ok()));
+                // What failed is kept and tried again; its end stays with the spawner until then. A handler's worker goes on.
+                recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
             }
             match command {
                 Command::Store(accepted) if accepted.durable => {
@@ -263,8 +263,14 @@ impl Thread {
     }
 }
 
-/// Leaves out where an invocation stood before a later command of the same transaction says where it stands.
+/// Leaves out what a later command of the same transaction says as well: where an invocation stood before, and that it was
+/// accepted where it has ended. What only its acceptance says serves to run it; a durable one keeps that it was.
 fn needed(commands: &[Command]) -> impl Iterator<Item = &Command> {
+    let end = |command: &Command| match command {
+        Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| record.state.is_final()),
+        Command::Store(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => None,
+    };
+    let over: HashSet<_> = commands.iter().filter_map(end).collect();
     let mut told = HashSet::new();
     let later = |command: &&Command| match command {
         Command::Update(record) => told.insert(record.id),
@@ -272,7 +278,8 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = &Command> {
             told.insert(record.id);
             true
         }
-        Command::Store(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => true,
+        Command::Store(accepted) => accepted.durable || accepted.load_key.is_some() || !over.contains(&accepted.id),
+        Command::StoreEnabled { .. } | Command::StoreVersions { .. } => true,
     };
     let needed: Vec<_> = commands.iter().rev().filter(later).collect();
     needed.into_iter().rev()

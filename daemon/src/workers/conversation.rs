@@ -21,6 +21,9 @@ use tokio::sync::Notify;
 /// Read at once, and in one turn: a piece of small messages takes about a millisecond to act on.
 const PIECE: usize = 64 << 10;
 
+/// Most that is read of a worker that has ended.
+const LEFT_MAX: usize = 16 << 20;
+
 thread_local! {
     /// Where bytes are read to. One for all conversations: nothing is in it between two reads, and with a thousand idle
     /// workers it is a thousand times smaller.
@@ -120,6 +123,17 @@ impl Conversation {
     pub fn hang_up(&self) {
         self.turn_to(Course::HungUp);
         self.unsent.borrow_mut().clear();
+    }
+
+    /// Reads what a worker that has ended left in the socket, and hands each whole message to `on`. Where [`run`](Self::run)
+    /// has come to an end there is nothing more.
+    pub fn hear_out(&self, mut on: impl FnMut(Said)) {
+        // No more than a socket holds: somebody else may have its other end, and go on.
+        for _ in 0..LEFT_MAX / PIECE {
+            if !matches!(self.read(&mut on), Ok(Read::Some)) {
+                break;
+            }
+        }
     }
 
     fn turn_to(&self, course: Course) {
@@ -236,7 +250,11 @@ impl Conversation {
             match next {
                 Ok(Some(said)) => on(said),
                 Ok(None) => break,
-                Err(error) => return Err(End::Protocol(error)),
+                Err(error) => {
+                    // Nothing behind it can be trusted.
+                    self.course.set(Course::HungUp);
+                    return Err(End::Protocol(error));
+                }
             }
         }
         Ok(read)

@@ -75,6 +75,7 @@ impl Spawner {
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
+            Request::Note(note) => self.workers.note(note),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());

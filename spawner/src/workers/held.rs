@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_core::frame::{Held, Kept, PROTOCOL_HANDLERS, TermCause};
+use fnd_core::frame::{Held, Kept, NOTE_MAX, Note, PROTOCOL_HANDLERS, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -61,6 +61,13 @@ impl Workers {
         };
         told.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
         told
+    }
+
+    /// Keeps what fnd says of a worker, in place of what it said before.
+    pub fn note(&mut self, Note { worker, note }: Note) {
+        if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| note.0.len() <= NOTE_MAX) {
+            worker.left.note = note;
+        }
     }
 
     /// Says whether a start is under way.

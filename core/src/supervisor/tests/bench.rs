@@ -40,6 +40,7 @@ pub(super) fn rules() -> Rules {
         memory_text: "256 MiB".to_owned(),
         cpu_milli: None,
         max_running: 1,
+        pool: None,
         retry: Retry {
             retries: 0,
             backoff: Backoff {
@@ -66,6 +67,8 @@ pub(super) fn rules() -> Rules {
         },
         result_max: 6 * MIB,
         pids: 64,
+        output_max: MIB,
+        runtime: "bash".to_owned(),
     }
 }
 
@@ -224,7 +227,18 @@ fn word(action: &Action) -> Option<String> {
     Some(match action {
         Action::Store(accepted) if accepted.durable => format!("store {}", accepted.id.0),
         Action::Store(accepted) => format!("note {}", accepted.id.0),
-        Action::Spawn(order) => format!("spawn {} a{} {}", order.worker, order.attempt.0, order.invocation.0),
+        Action::Spawn(order) => match &order.attempt {
+            Some(run) => format!("spawn {} a{} {}", order.worker, run.attempt.0, run.invocation.0),
+            None => format!("spawn {}", order.worker),
+        },
+        Action::Call(order) => {
+            let run = &order.attempt;
+            format!(
+                "call {} #{} a{} {}",
+                order.worker, order.call, run.attempt.0, run.invocation.0
+            )
+        }
+        Action::Stop(worker) => format!("stop {worker}"),
         Action::Term(worker) => format!("term {worker}"),
         Action::Kill(worker) => format!("kill {worker}"),
         Action::Forget(worker) => format!("forget {worker}"),

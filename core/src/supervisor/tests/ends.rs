@@ -2,7 +2,9 @@
 
 use super::bench::*;
 use crate::frame::ExitStatus::{self, Code, Signal};
-use crate::supervisor::{Action, Event, Exited, Poll, Rules, Submit};
+use crate::ids::WorkerId;
+use crate::outcome::Reason;
+use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, Rules, Submit};
 
 /// Runs one attempt to this end and returns reason and message.
 fn check(rules: Rules, exited: Exited, expected: &str) {
@@ -277,4 +279,45 @@ fn late_and_doubled_answers_of_the_spawner_change_nothing() {
     assert_eq!(b.spawned(1), "");
     assert_eq!(b.event(Event::Stored(id(1))), "");
     assert_eq!(b.event(Event::StoreFailed(id(5))), "");
+}
+
+#[test]
+fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
+    let releases = |b: &Bench| b.last.iter().any(|action| matches!(action, Action::Release { .. }));
+    let mut script = Bench::with(rules());
+    script.submit(1);
+    script.spawned(1);
+    script.exited(exit(1, Code(0)));
+    assert!(releases(&script));
+
+    let pool = Pool {
+        min: 0,
+        most: 1,
+        concurrency: 1,
+        idle: None,
+        max_invocations: 0,
+        max_age: None,
+        spare: None,
+        load_max: secs(60),
+    };
+    let mut handler = Bench::with(Rules {
+        pool: Some(pool),
+        ..rules()
+    });
+    handler.submit(1);
+    handler.spawned(1);
+    let worker = WorkerId(1);
+    handler.event(Event::WorkerReady { worker, concurrency: 1 });
+    handler.event(Event::Answered(Box::new(Answered {
+        worker,
+        call: 1,
+        reason: Reason::Ok,
+        message: String::new(),
+        result: None,
+    })));
+    assert_eq!(handler.said(), "record ok: succeeded ok; reply 1: succeeded ok");
+    assert!(
+        !releases(&handler),
+        "each call would cost a message to the spawner and its answer"
+    );
 }

@@ -5,6 +5,7 @@ mod ends;
 mod functions;
 mod limits;
 mod model;
+mod pool;
 mod queue;
 mod restart;
 mod retry;

@@ -1,10 +1,19 @@
 //! Random events in the simulated world: what must hold is checked at every action (`world`) and at the end.
 
 use super::world::{FUNCTIONS, Step, World};
+use crate::outcome::Reason;
 use proptest::prelude::*;
 
 fn step() -> impl Strategy<Value = Step> {
     let function = 0..FUNCTIONS;
+    let reason = prop_oneof![
+        4 => Just(Reason::Ok),
+        1 => Just(Reason::Error),
+        1 => Just(Reason::Transient),
+        1 => Just(Reason::Failed),
+        1 => Just(Reason::ExecuteAgain),
+        1 => Just(Reason::BadAnswer),
+    ];
     let code = prop_oneof![3 => Just(0u8), 2 => Just(1), 1 => Just(75), 2 => Just(99), 1 => Just(65), 1 => Just(9)];
     prop_oneof![
         20 => (function.clone(), any::<[bool; 2]>(), any::<[u8; 3]>()).prop_map(|(function, [wait, timeout], rare)| {
@@ -16,6 +25,9 @@ fn step() -> impl Strategy<Value = Step> {
         18 => (any::<u8>(), code, 0..12u8, any::<bool>())
             .prop_map(|(which, code, n, result)| Step::Exit { which, code, oom: n == 0, result }),
         1 => any::<u8>().prop_map(|worker| Step::ExitAgain { worker }),
+        14 => (any::<u8>(), 0..8u8).prop_map(|(which, n)| Step::Ready { which, fine: n > 0 }),
+        18 => (any::<u8>(), reason).prop_map(|(which, reason)| Step::Answer { which, reason }),
+        1 => any::<[u8; 2]>().prop_map(|[which, how]| Step::Break { which, how }),
         4 => any::<u8>().prop_map(|which| Step::Cancel { which }),
         2 => (function.clone(), any::<bool>()).prop_map(|(function, enabled)| Step::Enable { function, enabled }),
         4 => (function.clone(), 0..40u8).prop_map(|(function, variant)| Step::Install { function, variant }),
@@ -43,11 +55,11 @@ fn run(seed: u64, steps: &[Step]) -> World {
     world
 }
 
-/// Each case is thousands of events: a tenth of the usual number, which `PROPTEST_CASES` sets, is plenty.
+/// Each case is thousands of events: a twentieth of the usual number, which `PROPTEST_CASES` sets, is plenty.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {
-        cases: usual.cases / 10,
+        cases: usual.cases / 20,
         max_shrink_iters: 3_000,
         ..usual
     }

@@ -135,6 +135,8 @@ fn a_poll_gets_what_the_last_one_left_and_is_no_retry() {
 fn previous(b: &Bench) -> Option<String> {
     b.last.iter().find_map(|action| match action {
         Action::Spawn(order) => order
+            .attempt
+            .as_ref()?
             .previous
             .as_ref()
             .map(|result| String::from_utf8(result.data.to_vec()).unwrap()),

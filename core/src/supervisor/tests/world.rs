@@ -6,11 +6,11 @@ mod judge;
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
 use crate::frame::{ExitStatus, TermCause};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use crate::outcome::{Class, Trigger};
+use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload};
 use crate::supervisor::{
-    Adopted, Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Queue, ReplyTo, Restored, Rules, SpawnOrder,
-    Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Pool, Queue,
+    ReplyTo, Restored, Rules, SpawnOrder, Submit, Supervisor,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,6 +52,21 @@ pub(super) enum Step {
     },
     ExitAgain {
         worker: u8,
+    },
+    /// A handler's code is loaded, or cannot be.
+    Ready {
+        which: u8,
+        fine: bool,
+    },
+    /// A call is answered.
+    Answer {
+        which: u8,
+        reason: Reason,
+    },
+    /// A worker hangs up, talks nonsense, or answers what nobody asked.
+    Break {
+        which: u8,
+        how: u8,
     },
     Cancel {
         which: u8,
@@ -118,6 +133,20 @@ pub(super) fn variant(n: u8) -> Rules {
     };
     rules.run_on_load = n % 3 == 2;
     rules.enabled = n % 11 != 10;
+    rules.pool = (n % 2 == 1).then(|| Pool {
+        min: u32::from(n % 5 == 3),
+        most: rules.max_running + u32::from(n % 8 == 5),
+        concurrency: 1 + u32::from(n % 3),
+        idle: (n % 7 != 1).then(|| secs(4)),
+        max_invocations: u32::from(n % 4) * 2,
+        // Fresh workers that are kept for ever are replaced for ever.
+        max_age: (n % 5 == 4 && n % 8 != 5).then(|| secs(12)),
+        spare: (n % 8 == 5).then_some(1),
+        load_max: secs(3),
+    });
+    if rules.pool.is_some() {
+        rules.run_on_load = false;
+    }
     rules
 }
 
@@ -133,6 +162,24 @@ struct Process {
     started: bool,
     term: Option<Duration>,
     killed: bool,
+    /// Of a handler: how many calls it takes at once, once it is ready.
+    ready: Option<usize>,
+    calls: BTreeMap<u64, InvocationId>,
+    served: u32,
+    stopped: bool,
+    /// Whether it has done something that may get it killed at once.
+    broken: bool,
+}
+
+impl Process {
+    fn is_pooled(&self) -> bool {
+        self.order.attempt.is_none()
+    }
+
+    /// Says whether it ends by itself, sooner or later.
+    fn is_to_end(&self) -> bool {
+        !self.is_pooled() || self.stopped || self.term.is_some() || self.killed || self.broken
+    }
 }
 
 /// An invocation as the ledger sees it.
@@ -149,6 +196,7 @@ pub(super) struct World {
     now: Now,
     ids: u128,
     replies: u64,
+    calls: u64,
     budget: NodeBudget,
     /// Rules of what is installed.
     installed: BTreeMap<FunctionName, (Version, Rules)>,
@@ -180,6 +228,7 @@ impl World {
             now,
             ids: 0,
             replies: 0,
+            calls: 0,
             budget: BUDGET,
             installed: BTreeMap::new(),
             refused: BTreeSet::new(),
@@ -224,6 +273,22 @@ impl World {
                     self.handle(Event::Exited(Box::new(exit(worker.0, ExitStatus::Code(0)))));
                     self.handle(Event::Spawned(worker));
                 }
+            }
+            Step::Ready { which, fine } => self.ready(which, fine),
+            Step::Answer { which, reason } => self.answer(which, reason),
+            Step::Break { which, how } => {
+                let workers = self.some_processes(|process| process.is_pooled() && process.started);
+                let Some(at) = choose(which, workers.len()) else { return };
+                let worker = workers[at];
+                self.processes.get_mut(&worker).unwrap().broken = true;
+                self.handle(match how % 3 {
+                    0 => Event::Closed(worker),
+                    1 => Event::Broken {
+                        worker,
+                        message: "nonsense".to_owned(),
+                    },
+                    _ => answered(worker, self.calls + 1, Reason::Ok),
+                });
             }
             Step::Cancel { which } => {
                 let id = id(u128::from(which) % (self.ids + 1));
@@ -355,7 +420,9 @@ impl World {
     }
 
     fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
-        let running: Vec<WorkerId> = self.some_processes(|process| process.started);
+        // A handler's worker that is well rarely ends by itself.
+        let ends = |process: &Process| process.started && (process.is_to_end() || which % 16 == 15);
+        let running: Vec<WorkerId> = self.some_processes(ends);
         let Some(at) = choose(which, running.len()) else { return };
         let worker = running[at];
         self.processes.remove(&worker);
@@ -368,6 +435,37 @@ impl World {
             result: result.then(|| text("result")),
             ..exit(worker.0, status)
         })));
+    }
+
+    fn ready(&mut self, which: u8, fine: bool) {
+        let loading = self.some_processes(|process| {
+            process.is_pooled() && process.started && process.ready.is_none() && !process.broken
+        });
+        let Some(at) = choose(which, loading.len()) else { return };
+        let worker = loading[at];
+        let process = self.processes.get_mut(&worker).unwrap();
+        if fine {
+            let concurrency = 1 + u32::from(which % 3);
+            let most = process.order.rules.pool.unwrap().concurrency;
+            process.ready = Some(concurrency.min(most).try_into().unwrap());
+            self.handle(Event::WorkerReady { worker, concurrency });
+        } else {
+            process.broken = true;
+            let message = "no such module".to_owned();
+            self.handle(Event::LoadFailed { worker, message });
+        }
+    }
+
+    fn answer(&mut self, which: u8, reason: Reason) {
+        let calls = self
+            .processes
+            .iter()
+            .flat_map(|(worker, process)| process.calls.keys().map(|call| (*worker, *call)));
+        let calls: Vec<_> = calls.collect();
+        let Some(at) = choose(which, calls.len()) else { return };
+        let (worker, call) = calls[at];
+        self.processes.get_mut(&worker).unwrap().calls.remove(&call);
+        self.handle(answered(worker, call, reason));
     }
 
     fn some_processes(&self, which: impl Fn(&Process) -> bool) -> Vec<WorkerId> {
@@ -391,6 +489,11 @@ impl World {
         if !workers_survive {
             self.processes.clear();
         }
+        self.calls = 0;
+        let members = if in_order { self.handed_over() } else { Vec::new() };
+        // Nobody knows what stands in the connections of the others: they are killed.
+        self.processes
+            .retain(|id, process| !process.is_pooled() || members.iter().any(|member| member.worker == *id));
         self.owed.clear();
         for id in std::mem::take(&mut self.to_store) {
             self.ledger.remove(&id);
@@ -398,7 +501,8 @@ impl World {
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
         self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
         self.spawner = true;
-        let adopted = self.processes.iter_mut().map(|(worker, process)| {
+        let scripts = self.processes.iter_mut().filter(|(_, process)| !process.is_pooled());
+        let adopted = scripts.map(|(worker, process)| {
             // The spawner says which workers there are once no start is under way.
             process.started = true;
             process.killed = false;
@@ -414,6 +518,7 @@ impl World {
         self.handle(Event::Restored(Restored {
             unfinished,
             adopted,
+            members,
             loaded: self.loaded.iter().cloned().collect(),
             disabled: self.disabled.iter().cloned().collect(),
             ..Restored::default()
@@ -437,6 +542,24 @@ impl World {
             self.handle(Event::Refused { function, error });
         }
         self.handle(Event::Scanned);
+    }
+
+    /// What fnd leaves about the workers of handlers.
+    fn handed_over(&self) -> Vec<AdoptedMember> {
+        let started = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.is_pooled() && process.started && !process.broken);
+        let member = |(worker, process): (&WorkerId, &Process)| {
+            let note = serde_json::to_string(&self.s.member_note(*worker)?).unwrap();
+            Some(AdoptedMember {
+                worker: *worker,
+                note: serde_json::from_str(&note).unwrap(),
+                age: self.now.mono - process.since,
+                ended: false,
+            })
+        };
+        started.filter_map(member).collect()
     }
 
     fn pass(&mut self, time: Duration) {
@@ -464,11 +587,30 @@ impl World {
             "a deadline in the past"
         );
         for action in out {
-            writeln!(self.log, "{:?} {action:?}", self.now.mono).unwrap();
+            // Rules are long, and the same each time.
+            match &action {
+                Action::Spawn(order) => {
+                    writeln!(self.log, "{:?} {} {:?}", self.now.mono, order.worker, order.attempt).unwrap();
+                }
+                Action::Call(order) => {
+                    writeln!(self.log, "{:?} {} {:?}", self.now.mono, order.worker, order.attempt).unwrap();
+                }
+                action => writeln!(self.log, "{:?} {action:?}", self.now.mono).unwrap(),
+            }
             self.perform(action);
         }
-        assert_eq!(self.s.running(), self.processes.len());
+        assert_eq!(self.s.workers(), self.processes.len());
     }
+}
+
+fn answered(worker: WorkerId, call: u64, reason: Reason) -> Event {
+    Event::Answered(Box::new(Answered {
+        worker,
+        call,
+        reason,
+        message: "said so".to_owned(),
+        result: Some(text("answer")),
+    }))
 }
 
 fn nth(function: u8) -> FunctionName {

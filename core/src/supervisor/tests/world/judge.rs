@@ -1,10 +1,10 @@
 //! What must hold at every action, and at the end.
 
 use super::{Entry, Process, RETRIES, Step, World};
-use crate::ids::FunctionName;
-use crate::outcome::{Class, State};
+use crate::ids::{FunctionName, WorkerId};
+use crate::outcome::{Class, Reason, State};
 use crate::record::{InvocationRecord, Unfinished};
-use crate::supervisor::{Action, Answer, Event, Notice, SpawnOrder};
+use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
 use std::collections::BTreeMap;
 
 impl World {
@@ -29,12 +29,17 @@ impl World {
                 assert!(process.started && process.term.is_none());
                 process.term = Some(self.now.mono);
             }
+            Action::Call(order) => self.call(&order),
+            Action::Stop(worker) => self.stop(worker),
             Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
             Action::Kill(worker) => {
                 let process = self.processes.get_mut(&worker).expect("SIGKILL to nobody");
                 assert!(process.started && !process.killed);
                 let grace_over = process.term.is_some_and(|at| at + process.grace <= self.now.mono);
-                assert!(self.stopping || grace_over, "killed before its grace was over");
+                assert!(
+                    self.stopping || grace_over || process.broken,
+                    "killed before its grace was over"
+                );
                 process.killed = true;
             }
             Action::Record(attempt, stands) => {
@@ -92,35 +97,37 @@ impl World {
         assert!(!self.draining && self.spawner, "a start after the end");
         assert!(order.worker.0 >= self.next_worker, "a worker's number came twice");
         self.next_worker = order.worker.0 + 1;
-        let (version, rules) = self.installed.get(&order.function).expect("nothing to start");
-        assert_eq!(order.version, *version, "the newest version starts");
+        let (version, rules) = self.installed.get(&order.function).expect("nothing to start").clone();
         assert!(rules.enabled && !self.disabled.contains(&order.function));
-        let entry = &self.ledger[&order.invocation];
-        assert!(entry.stored && !entry.is_final());
-        assert_eq!(order.attempt.0, entry.ended + 1, "the one before has not ended");
-        assert!(order.attempt.0 <= 1 + RETRIES + order.poll, "too many attempts");
-        let polls = entry.record.as_ref().map(|record| record.polls);
-        assert_eq!(Some(order.poll), polls);
-        if let Some(deadline) = entry.accepted.deadline_ms {
-            assert!(self.now.unix_ms <= deadline, "a start after the deadline");
-        }
-        if let Some(at) = entry.accepted.not_before_ms {
-            assert!(self.now.unix_ms >= at, "started too early");
-        }
+        let note = match &order.attempt {
+            Some(attempt) => {
+                assert_eq!(order.version, version, "the newest version starts");
+                self.may_begin(attempt);
+                serde_json::to_string(&self.s.note(order.worker).expect("it has begun")).unwrap()
+            }
+            None => String::new(),
+        };
         let process = Process {
-            note: serde_json::to_string(&self.s.note(order.worker).expect("it has begun")).unwrap(),
+            note,
             since: self.now.mono,
-            memory: rules.memory,
-            cpu_milli: rules.cpu_milli.unwrap_or(0),
-            grace: rules.grace,
+            memory: order.rules.memory,
+            cpu_milli: order.rules.cpu_milli.unwrap_or(0),
+            grace: order.rules.grace,
             order,
             started: false,
             term: None,
             killed: false,
+            ready: None,
+            calls: BTreeMap::new(),
+            served: 0,
+            stopped: false,
+            broken: false,
         };
-        let same = |other: &&Process| other.order.function == process.order.function;
-        let running = self.processes.values().filter(same).count();
-        assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
+        if !process.is_pooled() {
+            let same = |other: &&Process| other.order.function == process.order.function && !other.is_pooled();
+            let running = self.processes.values().filter(same).count();
+            assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
+        }
         self.processes.insert(process.order.worker, process);
         let mut used: BTreeMap<&FunctionName, (u64, u32)> = BTreeMap::new();
         for process in self.processes.values() {
@@ -134,6 +141,56 @@ impl World {
         let budget = self.budget.cpu_milli.unwrap_or(u32::MAX);
         assert!(cpu_milli <= budget, "more CPU than the budget");
         assert!(self.processes.len() <= self.budget.workers.try_into().unwrap());
+    }
+
+    /// Looks at whether an attempt may begin now.
+    fn may_begin(&self, attempt: &AttemptOrder) {
+        let entry = &self.ledger[&attempt.invocation];
+        assert!(entry.stored && !entry.is_final());
+        assert_eq!(attempt.attempt.0, entry.ended + 1, "the one before has not ended");
+        assert!(attempt.attempt.0 <= 1 + RETRIES + attempt.poll, "too many attempts");
+        let polls = entry.record.as_ref().map(|record| record.polls);
+        assert_eq!(Some(attempt.poll), polls);
+        if let Some(deadline) = entry.accepted.deadline_ms {
+            assert!(self.now.unix_ms <= deadline, "a start after the deadline");
+        }
+        if let Some(at) = entry.accepted.not_before_ms {
+            assert!(self.now.unix_ms >= at, "started too early");
+        }
+    }
+
+    fn call(&mut self, order: &CallOrder) {
+        assert!(!self.draining && self.spawner, "a call after the end");
+        assert!(order.call > self.calls, "a call's number came twice");
+        self.calls = order.call;
+        self.may_begin(&order.attempt);
+        let process = self.processes.get_mut(&order.worker).expect("a call to nobody");
+        let ready = process.ready.expect("a call to a worker that is not ready");
+        assert!(process.calls.len() < ready, "more calls than it takes");
+        assert!(
+            !process.stopped && process.term.is_none() && !process.killed,
+            "a call to one that ends"
+        );
+        let pool = process.order.rules.pool.expect("it has one");
+        process.served += 1;
+        assert!(
+            pool.spare.is_none() || process.served == 1,
+            "a second call to a fresh worker"
+        );
+        assert!(pool.max_invocations == 0 || process.served <= pool.max_invocations);
+        process.calls.insert(order.call, order.attempt.invocation);
+        let same = |process: &&Process| process.order.function == order.function;
+        let calls = self.processes.values().filter(same).map(|process| process.calls.len());
+        assert!(
+            calls.sum::<usize>() <= order.rules.places().try_into().unwrap(),
+            "more than pool.max"
+        );
+    }
+
+    fn stop(&mut self, worker: WorkerId) {
+        let process = self.processes.get_mut(&worker).expect("a stop to nobody");
+        assert!(process.started && !process.stopped && process.calls.is_empty());
+        process.stopped = true;
     }
 
     fn stands(&mut self, record: InvocationRecord) {
@@ -154,9 +211,13 @@ impl World {
             let before = self.log.len();
             self.step(&Step::Store { which: 0, fine: true });
             self.answer_spawn(0, true);
+            self.ready(0, true);
+            self.answer(0, Reason::Ok);
             self.exit(0, 0, (false, true));
             self.step(&Step::WaitForDeadline);
-            if before == self.log.len() && self.s.next_deadline().is_none() && self.to_store.is_empty() {
+            let coming = |process: &Process| !process.started || (process.is_pooled() && process.ready.is_none());
+            let quiet = before == self.log.len() && self.s.next_deadline().is_none();
+            if quiet && self.to_store.is_empty() && !self.processes.values().any(coming) {
                 break;
             }
         }
@@ -177,6 +238,8 @@ impl World {
                 fine: n % 3 > 0,
             });
             self.answer_spawn(0, n % 5 > 0);
+            self.ready(0, n % 7 > 0);
+            self.answer(0, Reason::Transient);
             self.exit(0, 75, (false, false));
             if self.drained && self.to_store.is_empty() {
                 break;

@@ -1,0 +1,324 @@
+//! Calls: invocations handed to workers that are ready, their answers, and workers that end instead of answering.
+
+use super::Supervisor;
+use super::action::{Action, CallOrder};
+use super::attempt::{Done, Ended};
+use super::event::{Exited, Now};
+use super::function::{FunctionKey, to_usize};
+use super::pool::age_over;
+use super::verdict::Verdict;
+use super::words;
+use super::worker::{Phase, Worker};
+use crate::ids::{InvocationId, WorkerId};
+use crate::outcome::Reason;
+use crate::record::{RunResult, Usage};
+use std::sync::Arc;
+
+/// What a worker answered to a call.
+#[derive(Debug)]
+pub struct Answered {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The call.
+    pub call: u64,
+    /// [`Reason::Ok`], or how it failed.
+    pub reason: Reason,
+    /// In words, where it failed.
+    pub message: String,
+    /// The result; what execute-again leaves.
+    pub result: Option<RunResult>,
+}
+
+impl Supervisor {
+    /// Hands a function's ready invocations to its workers that are free: the one used last first, so that the others can be
+    /// let go.
+    pub(super) fn serve(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        loop {
+            let function = &self.functions[key];
+            let Some(serving) = function.serving().filter(|_| function.is_enabled()).cloned() else {
+                return;
+            };
+            let room = function.busy < to_usize(serving.rules.places());
+            let (Some(worker), Some((place, invocation))) = (function.free.last(), function.ready.first_key_value())
+            else {
+                return;
+            };
+            if !room {
+                return;
+            }
+            let (worker, place, invocation) = (*worker, *place, *invocation);
+            self.functions[key].ready.remove(&place);
+            self.call(now, worker, invocation, out);
+        }
+    }
+
+    fn call(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
+        self.next_call += 1;
+        let call = self.next_call;
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let (key, serving) = (worker.function, Arc::clone(&worker.serving));
+        let Some(member) = &mut worker.member else { return };
+        let cold = member.cold && member.served == 0;
+        member.served = member.served.saturating_add(1);
+        let worn = serving.rules.pool.as_ref().is_some_and(|pool| {
+            pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations)
+        });
+        member.retiring |= worn;
+        let full = worker.runs.len() + 1 >= to_usize(member.concurrency);
+        if worn || full {
+            self.out_of_service(id);
+        }
+        let Some((run, order)) = self.begin(now, invocation, (id, &serving, Some((call, cold))), out) else {
+            return;
+        };
+        out.push(Action::Call(Box::new(CallOrder {
+            worker: id,
+            call,
+            function: self.functions[key].name.clone(),
+            rules: Arc::clone(&serving.rules),
+            attempt: order,
+        })));
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.runs.push(run);
+        }
+        self.enter(id, Phase::Busy);
+        self.functions[key].last_call = Some(now.mono);
+        self.line_up(now, key);
+        self.announce(key, out);
+    }
+
+    /// A worker answered.
+    pub(super) fn answered(&mut self, now: Now, answered: Answered, out: &mut Vec<Action>) {
+        let id = answered.worker;
+        // It is gone, and with it what it said.
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let at = worker
+            .runs
+            .iter()
+            .position(|run| run.call.is_some_and(|(call, _)| call == answered.call));
+        let Some(at) = at else {
+            let message = format!("it answered call {}, which it did not have", answered.call);
+            return self.broken(now, id, message, out);
+        };
+        if worker.runs.get(at).is_none_or(|run| run.ending.is_some()) {
+            // Too late: its end is that of the worker.
+            return;
+        }
+        let run = worker.runs.remove(at);
+        let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
+        self.run_over(id, function, &run);
+        let reason = match answered.reason {
+            Reason::ExecuteAgain if serving.rules.poll.is_none() => Reason::Error,
+            reason => reason,
+        };
+        let message = if reason == Reason::Ok {
+            String::new()
+        } else {
+            words::bounded(answered.message)
+        };
+        let verdict = Verdict {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        };
+        let done = Done {
+            worker: Some(id),
+            function,
+            serving,
+            run,
+        };
+        let usage = Usage {
+            scope_worker: true,
+            ..Usage::default()
+        };
+        if let Some((done, ended)) = self.keep_early(adopted, done, Ended::new(verdict, usage, answered.result)) {
+            self.attempt_ended(now, done, ended, out);
+        }
+        self.after_call(now, id, out);
+    }
+
+    /// Lets a worker go on after a call.
+    fn after_call(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let Some(pool) = &worker.serving.rules.pool else { return };
+        let aged = age_over(worker, pool).is_some_and(|at| at <= now.mono);
+        let (key, empty) = (worker.function, worker.runs.is_empty());
+        if worker.phase != Phase::Busy {
+            return;
+        }
+        let Some(member) = &mut worker.member else { return };
+        member.retiring |= aged;
+        let retiring = member.retiring;
+        if empty {
+            self.rest(now, id, out);
+        } else if !retiring && !self.functions[key].free.contains(&id) {
+            self.functions[key].free.push(id);
+            self.line_up(now, key);
+        } else if retiring {
+            self.out_of_service(id);
+        }
+    }
+
+    /// A worker's code could not be loaded; it is about to end.
+    pub(super) fn load_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
+        let Some(member) = worker.member.as_mut().filter(|member| loading && !member.ready) else {
+            return self.broken(now, id, "it said that it cannot serve after it did".to_owned(), out);
+        };
+        member.load_error = Some(words::bounded(message));
+        let until = now.mono.saturating_add(worker.serving.rules.grace);
+        self.enter(id, Phase::Leaving { until });
+    }
+
+    /// A worker's code has not been loaded in time.
+    pub(super) fn not_ready(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let limit = worker
+            .serving
+            .rules
+            .pool
+            .as_ref()
+            .map(|pool| pool.load_max)
+            .unwrap_or_default();
+        if let Some(member) = &mut worker.member {
+            let limit = crate::units::print_duration(limit);
+            member.load_error = Some(format!("it was not ready within {limit}"));
+        }
+        self.terminate(now, id, out);
+    }
+
+    /// A worker closed its end of the connection: it ends by itself, or is made to.
+    pub(super) fn closed(&mut self, now: Now, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, Some(member)) =
+            (worker.phase, &mut worker.member)
+        {
+            member.broken = Some("it closed descriptor 3".to_owned());
+            member.retiring = true;
+            let until = now.mono.saturating_add(worker.serving.rules.grace);
+            self.enter(id, Phase::Leaving { until });
+            self.out_of_service(id);
+        }
+    }
+
+    /// What a worker says cannot be trusted any more.
+    pub(super) fn broken(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let Some(member) = &mut worker.member else { return };
+        member.broken.get_or_insert(message);
+        member.retiring = true;
+        match worker.phase {
+            Phase::Loading { .. }
+            | Phase::Idle { .. }
+            | Phase::Busy
+            | Phase::Leaving { .. }
+            | Phase::Terminating { .. } => {
+                self.kill(now, id, out);
+            }
+            Phase::Starting | Phase::Killed { .. } | Phase::Over => {}
+        }
+    }
+
+    /// A handler's worker ended, with whatever calls it had.
+    pub(super) fn member_exited(&mut self, now: Now, mut worker: Worker, exited: &Exited, out: &mut Vec<Action>) {
+        let id = exited.worker;
+        for run in std::mem::take(&mut worker.runs) {
+            let verdict = Verdict::of_call(&worker, &run, exited);
+            let usage = Usage {
+                scope_worker: true,
+                ..exited.usage
+            };
+            let done = Done {
+                worker: Some(id),
+                function: worker.function,
+                serving: Arc::clone(&worker.serving),
+                run,
+            };
+            if let Some((done, ended)) = self.keep_early(worker.adopted, done, Ended::new(verdict, usage, None)) {
+                self.attempt_ended(now, done, ended, out);
+            }
+        }
+        if worker.member.as_ref().is_some_and(|member| !member.ready) {
+            let message = Verdict::of_load(&worker, exited);
+            self.never_ready(now, (id, &worker), (Reason::Load, message), out);
+        }
+        out.push(Action::Forget(id));
+        self.line_up(now, worker.function);
+    }
+
+    /// A worker ended before it was ready: a new version on trial is given up, and what waits hears why.
+    pub(super) fn never_ready(
+        &mut self,
+        now: Now,
+        (id, worker): (WorkerId, &Worker),
+        (reason, message): (Reason, String),
+        out: &mut Vec<Action>,
+    ) {
+        let key = worker.function;
+        let function = &mut self.functions[key];
+        if let Some(candidate) = function
+            .candidate
+            .as_mut()
+            .filter(|candidate| candidate.worker == Some(id))
+        {
+            candidate.worker = None;
+            let what = if reason == Reason::Load { "loaded" } else { "started" };
+            let error = format!("the new version could not be {what}, the one before it serves: {message}");
+            candidate.error = Some(error.into());
+            function.error.clone_from(&candidate.error);
+            out.push(Action::Status(function.name.clone()));
+            return;
+        }
+        if worker
+            .member
+            .as_ref()
+            .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none())
+        {
+            // It was not needed any more.
+            return;
+        }
+        self.spawn_trouble(now, key, &worker.serving);
+        let function = &mut self.functions[key];
+        let Some((_, invocation)) = function.ready.pop_first() else {
+            self.announce(key, out);
+            return;
+        };
+        let serving = &worker.serving;
+        let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
+        let Some((run, _)) = begun else { return };
+        self.run_over(id, key, &run);
+        let verdict = Verdict {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        };
+        let done = Done {
+            worker: Some(id),
+            function: key,
+            serving: Arc::clone(serving),
+            run,
+        };
+        let usage = Usage {
+            scope_worker: true,
+            ..Usage::default()
+        };
+        self.attempt_ended(now, done, Ended::new(verdict, usage, None), out);
+    }
+}

@@ -1,0 +1,257 @@
+//! Workers of handlers over a planned restart: their connections are left between two messages, and what each has in flight
+//! lies with the spawner. After a crash nobody knows what stands in a connection; then the worker is killed.
+
+use super::Supervisor;
+use super::action::Action;
+use super::event::Now;
+use super::function::{FunctionKey, Presence, Serving, to_usize};
+use super::pool::Member;
+use super::rules::Rules;
+use super::takeover::Origin;
+use super::timers::Timer;
+use super::worker::{Phase, Run, Worker};
+use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::outcome::Trigger;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the next fnd has to know of a handler's worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemberNote<'a> {
+    /// The function.
+    pub function: Cow<'a, FunctionName>,
+    /// Its number at the spawner.
+    pub id: u32,
+    /// The version that runs.
+    pub version: Version,
+    /// What "once per content" goes by.
+    pub load_key: Version,
+    /// Calls it can have in flight; absent: its code is not loaded.
+    pub concurrency: Option<u32>,
+    /// Calls it has had.
+    pub served: u32,
+    /// Whether it takes no more calls.
+    pub retiring: bool,
+    /// No call had a number above it.
+    pub last_call: u64,
+    /// Its calls in flight.
+    pub calls: Vec<CallNote>,
+    /// The rules of the version that runs.
+    pub rules: Cow<'a, Rules>,
+}
+
+/// A call in flight.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallNote {
+    /// Its number.
+    pub call: u64,
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// Which try.
+    pub attempt: u32,
+    /// Polls before it.
+    pub poll: u32,
+    /// What made the invocation.
+    pub trigger: Trigger,
+    /// When it was accepted, Unix milliseconds.
+    pub accepted_ms: u64,
+    /// When its first attempt began, Unix milliseconds.
+    pub first_ms: u64,
+    /// When this attempt began, Unix milliseconds.
+    pub started_ms: u64,
+    /// Timeout of this attempt.
+    pub timeout: Option<Duration>,
+    /// End of the whole invocation, Unix milliseconds.
+    pub deadline_ms: Option<u64>,
+    /// Whether it waited for its worker.
+    pub cold: bool,
+}
+
+/// A handler's worker of an earlier fnd: it serves on, or its exit follows.
+#[derive(Debug, Clone)]
+pub struct AdoptedMember {
+    /// Its number.
+    pub worker: WorkerId,
+    /// What that fnd knew of it.
+    pub note: MemberNote<'static>,
+    /// Since its start.
+    pub age: Duration,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+impl Supervisor {
+    /// Returns what the next fnd has to know of a handler's worker; nothing of one that is being ended, with which it has
+    /// nothing to do.
+    #[must_use]
+    pub fn member_note(&self, id: WorkerId) -> Option<MemberNote<'_>> {
+        let worker = self.workers.get(&id)?;
+        let member = worker.member.as_ref()?;
+        let goes_on = matches!(worker.phase, Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy);
+        if !goes_on {
+            return None;
+        }
+        let calls = worker.runs.iter().filter_map(|run| {
+            let (call, cold) = run.call?;
+            let invocation = self.invocations.get(&run.invocation)?;
+            Some(CallNote {
+                call,
+                invocation: run.invocation,
+                attempt: run.attempt.0,
+                poll: run.poll,
+                trigger: invocation.trigger,
+                accepted_ms: invocation.accepted_ms,
+                first_ms: invocation
+                    .started
+                    .map_or(run.started.unix_ms, |started| started.unix_ms),
+                started_ms: run.started.unix_ms,
+                timeout: run.timeout,
+                deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
+                cold,
+            })
+        });
+        Some(MemberNote {
+            function: Cow::Borrowed(&self.functions[worker.function].name),
+            id: worker.serving.id.0,
+            version: worker.serving.version,
+            load_key: worker.serving.load_key,
+            concurrency: member.ready.then_some(member.concurrency),
+            served: member.served,
+            retiring: member.retiring,
+            last_call: self.next_call,
+            calls: calls.collect(),
+            rules: Cow::Borrowed(&*worker.serving.rules),
+        })
+    }
+
+    /// Goes on with a handler's worker as if this fnd had started it.
+    pub(super) fn employ_member(&mut self, now: Now, adopted: AdoptedMember) {
+        let AdoptedMember {
+            worker: id,
+            note,
+            age,
+            ended,
+        } = adopted;
+        let key = self.functions.find_or_add(&note.function);
+        let runs: Vec<Run> = note
+            .calls
+            .iter()
+            .map(|call| self.go_on_calling(now, (id, key), &note, call))
+            .collect();
+        self.next_worker = self.next_worker.max(id.0.saturating_add(1));
+        self.next_call = self.next_call.max(note.last_call);
+        let rules = note.rules.into_owned();
+        let load_max = rules.pool.as_ref().map(|pool| pool.load_max).unwrap_or_default();
+        let phase = match note.concurrency {
+            _ if ended => Phase::Over,
+            None => Phase::Loading {
+                until: now.mono.saturating_add(load_max),
+            },
+            Some(_) if !runs.is_empty() => Phase::Busy,
+            Some(_) => Phase::Idle {
+                since: now.mono,
+                // Its idleness begins anew.
+                until: rules
+                    .pool
+                    .as_ref()
+                    .and_then(|pool| pool.idle)
+                    .map(|idle| now.mono.saturating_add(idle)),
+            },
+        };
+        if let Some(at) = phase.timer() {
+            self.timers.arm(at, Timer::Worker(id));
+        }
+        let serving = Arc::new(Serving {
+            id: FunctionId(note.id),
+            version: note.version,
+            load_key: note.load_key,
+            load_id: InvocationId(0),
+            rules: Arc::new(rules),
+        });
+        let function = &mut self.functions[key];
+        function.id = Some(serving.id);
+        self.node.take_over(function, &serving.rules);
+        function.running.insert(id);
+        function.busy += runs.len();
+        if !runs.is_empty() {
+            function.last_call = Some(now.mono);
+        }
+        let concurrency = note.concurrency.unwrap_or(1);
+        if !ended && !note.retiring && note.concurrency.is_some() && runs.len() < to_usize(concurrency) {
+            function.free.push(id);
+        }
+        let member = Member {
+            concurrency,
+            served: note.served,
+            ready: note.concurrency.is_some(),
+            cold: false,
+            retiring: note.retiring,
+            load_error: None,
+            broken: None,
+        };
+        let worker = Worker {
+            function: key,
+            serving,
+            started: Now {
+                mono: now.mono.saturating_sub(age),
+                unix_ms: now.unix_ms,
+            },
+            phase,
+            adopted: true,
+            runs,
+            member: Some(Box::new(member)),
+        };
+        self.workers.insert(id, worker);
+    }
+
+    fn go_on_calling(
+        &mut self,
+        now: Now,
+        (id, key): (WorkerId, FunctionKey),
+        note: &MemberNote<'_>,
+        call: &CallNote,
+    ) -> Run {
+        let origin = Origin {
+            invocation: call.invocation,
+            attempt: call.attempt,
+            poll: call.poll,
+            version: note.version,
+            trigger: call.trigger,
+            accepted_ms: call.accepted_ms,
+            first_ms: call.first_ms,
+            deadline_ms: call.deadline_ms,
+        };
+        self.go_on(now, (id, key), &origin);
+        let age = Duration::from_millis(now.unix_ms.saturating_sub(call.started_ms));
+        let started = Now {
+            mono: now.mono.saturating_sub(age),
+            unix_ms: call.started_ms,
+        };
+        let timeout_at = call.timeout.map(|timeout| started.mono.saturating_add(timeout));
+        if let Some(at) = timeout_at {
+            self.timers.arm(at, Timer::Attempt(id, call.invocation));
+        }
+        Run {
+            invocation: call.invocation,
+            attempt: Attempt(call.attempt),
+            poll: call.poll,
+            started,
+            timeout: call.timeout,
+            timeout_at,
+            ending: None,
+            call: Some((call.call, call.cold)),
+        }
+    }
+
+    /// Lets go of the workers of functions that were deleted while no fnd was there.
+    pub(super) fn retire_deleted(&mut self, now: Now, out: &mut Vec<Action>) {
+        let keys: Vec<_> = self.functions.keys().collect();
+        for key in keys {
+            if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].running.is_empty() {
+                self.retire_all(now, key, None, out);
+            }
+        }
+    }
+}

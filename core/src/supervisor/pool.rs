@@ -1,0 +1,375 @@
+//! A function's workers where it is a handler: started when they are needed or ahead, kept while they are used, replaced.
+//!
+//! A worker takes calls between `WorkerReady` and the moment it is *retired* (another version serves, it has served or lived
+//! long enough, nothing needs it): then it finishes its calls and is told to stop. A new version is tried first: one worker
+//! of it has to get ready before it serves, so that a version that cannot be loaded replaces nothing.
+
+use super::Supervisor;
+use super::action::{Action, SpawnOrder};
+use super::event::Now;
+use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
+use super::rules::Pool;
+use super::worker::{Phase, Worker};
+use crate::ids::WorkerId;
+use std::sync::Arc;
+
+/// What a handler's worker has beside what every worker has.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Calls it can have in flight; known when it is ready.
+    pub(super) concurrency: u32,
+    /// Calls it has had.
+    pub(super) served: u32,
+    /// Whether its code is loaded.
+    pub(super) ready: bool,
+    /// Whether an invocation waited for it to start.
+    pub(super) cold: bool,
+    /// Whether it takes no more calls.
+    pub(super) retiring: bool,
+    /// Why its code could not be loaded.
+    pub(super) load_error: Option<String>,
+    /// Why it is not trusted any more.
+    pub(super) broken: Option<String>,
+}
+
+/// A version that is tried before it serves.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) serving: Arc<Serving>,
+    pub(super) worker: Option<WorkerId>,
+    /// Why it could not be loaded or started: it is not tried again.
+    pub(super) error: Option<Box<str>>,
+}
+
+/// Why one more worker is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Something waits for it.
+    Demand,
+    /// To see whether a new version can be loaded.
+    Trial,
+    /// `pool.min`, or a fresh one for the next invocation.
+    Ahead,
+}
+
+/// The workers of the version that serves, as far as they take calls.
+#[derive(Debug, Clone, Copy, Default)]
+struct Members {
+    all: usize,
+    /// Calls that those can take that are not ready yet.
+    coming: usize,
+    busy: usize,
+}
+
+impl Worker {
+    /// Says whether it takes calls, or will.
+    fn is_in_service(&self) -> bool {
+        let retiring = self.member.as_ref().is_none_or(|member| member.retiring);
+        let lives = matches!(
+            self.phase,
+            Phase::Starting | Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy
+        );
+        lives && !retiring
+    }
+}
+
+impl Function {
+    /// Says whether another version of a handler is to be tried before it serves: where one serves already.
+    pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
+        let pooled = |serving: &Serving| serving.rules.pool.is_some() && serving.rules.enabled;
+        !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
+    }
+
+    /// Says whether something is held back because its workers die before they are ready.
+    pub(super) fn is_held(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|trouble| trouble.hold.is_some())
+    }
+
+    /// Says whether fresh workers are kept ready now: after a call for as long as an idle worker is kept.
+    fn is_active(&self, now: Now, pool: &Pool) -> bool {
+        let lately = |at: std::time::Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
+        pool.min > 0 || self.last_call.is_some_and(lately)
+    }
+}
+
+impl Supervisor {
+    fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
+        let slots = serving.rules.pool.as_ref().map_or(1, |pool| to_usize(pool.concurrency));
+        let mut members = Members::default();
+        let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
+        for worker in workers.filter(|worker| worker.serving.version == serving.version && worker.is_in_service()) {
+            members.all += 1;
+            match worker.phase {
+                Phase::Starting | Phase::Loading { .. } => members.coming += slots,
+                Phase::Busy => members.busy += 1,
+                _ => {}
+            }
+        }
+        members
+    }
+
+    /// Says whether and why a function wants one more worker.
+    pub(super) fn wants(&self, now: Now, key: FunctionKey) -> Option<Want> {
+        let function = &self.functions[key];
+        let serving = function
+            .serving()
+            .filter(|_| function.is_enabled() && !function.is_held())?;
+        let pool = serving.rules.pool.as_ref()?;
+        let waiting = function.ready.len();
+        if self.node.refusal(&serving.rules).is_some() {
+            // Whatever waits is refused instead.
+            return (waiting > 0).then_some(Want::Demand);
+        }
+        if let Some(candidate) = &function.candidate
+            && candidate.worker.is_none()
+            && candidate.error.is_none()
+        {
+            return Some(Want::Trial);
+        }
+        let members = self.members(key, serving);
+        let room = members.all < to_usize(pool.most);
+        if room && waiting > members.coming && function.free.is_empty() {
+            return Some(Want::Demand);
+        }
+        let unused = members.all - members.busy;
+        // Not while a call runs, with which it would share the CPU, unless the next would find none.
+        let fresh = match pool.spare {
+            Some(spare) if function.is_active(now, pool) && (members.busy == 0 || unused == 0) => to_usize(spare),
+            _ => 0,
+        };
+        let ahead = members.all < to_usize(pool.min) || unused < fresh;
+        (room && ahead).then_some(Want::Ahead)
+    }
+
+    /// Starts a worker; its place in the budget is taken.
+    pub(super) fn start_member(&mut self, now: Now, key: FunctionKey, want: Want, out: &mut Vec<Action>) {
+        let id = self.next_worker();
+        let function = &mut self.functions[key];
+        let candidate = function.candidate.as_mut().filter(|_| want == Want::Trial);
+        let serving = match candidate {
+            Some(candidate) => {
+                candidate.worker = Some(id);
+                Some(Arc::clone(&candidate.serving))
+            }
+            None => function.serving().cloned(),
+        };
+        let Some(serving) = serving else {
+            self.node.give_back(function);
+            return;
+        };
+        function.running.insert(id);
+        out.push(Action::Spawn(Box::new(SpawnOrder {
+            worker: id,
+            function: function.name.clone(),
+            id: serving.id,
+            version: serving.version,
+            rules: Arc::clone(&serving.rules),
+            attempt: None,
+            lasts: None,
+        })));
+        let member = Member {
+            concurrency: 1,
+            served: 0,
+            ready: false,
+            cold: want == Want::Demand,
+            retiring: false,
+            load_error: None,
+            broken: None,
+        };
+        let worker = Worker {
+            function: key,
+            serving,
+            started: now,
+            phase: Phase::Starting,
+            adopted: false,
+            runs: Vec::new(),
+            member: Some(Box::new(member)),
+        };
+        self.workers.insert(id, worker);
+    }
+
+    /// The process is there; its code is being loaded.
+    pub(super) fn member_spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        let until = worker
+            .serving
+            .rules
+            .pool
+            .as_ref()
+            .map(|pool| now.mono.saturating_add(pool.load_max));
+        let retiring = !worker.is_in_service();
+        self.enter(
+            id,
+            Phase::Loading {
+                until: until.unwrap_or(now.mono),
+            },
+        );
+        if retiring {
+            self.leave(now, id, out);
+        }
+    }
+
+    /// A worker's code is loaded.
+    pub(super) fn worker_ready(&mut self, now: Now, id: WorkerId, concurrency: u32, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let (Phase::Loading { .. }, Some(member)) = (worker.phase, &mut worker.member) else {
+            // It is on its way out, or says it twice.
+            return;
+        };
+        let most = worker.serving.rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        member.ready = true;
+        member.concurrency = concurrency.min(most).max(1);
+        let (key, version) = (worker.function, worker.serving.version);
+        if self.functions[key]
+            .candidate
+            .as_ref()
+            .is_some_and(|candidate| candidate.worker == Some(id))
+        {
+            self.switch(now, key, out);
+        }
+        if self.functions[key]
+            .serving()
+            .is_none_or(|serving| serving.version != version)
+        {
+            return self.leave(now, id, out);
+        }
+        self.spawn_worked(now, key, out);
+        self.rest(now, id, out);
+    }
+
+    /// Lets a worker without calls wait for the next, or leave.
+    pub(super) fn rest(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        let key = worker.function;
+        if !worker.is_in_service() {
+            return self.leave(now, id, out);
+        }
+        let until = worker.serving.rules.pool.as_ref().and_then(|pool| {
+            let idle = pool.idle.map(|idle| now.mono.saturating_add(idle));
+            idle.into_iter().chain(age_over(worker, pool)).min()
+        });
+        self.enter(id, Phase::Idle { since: now.mono, until });
+        let free = &mut self.functions[key].free;
+        if !free.contains(&id) {
+            free.push(id);
+        }
+        self.line_up(now, key);
+    }
+
+    /// A worker has been idle for long, or has lived for long.
+    pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        let (Phase::Idle { since, .. }, Some(pool)) = (worker.phase, &worker.serving.rules.pool) else {
+            return;
+        };
+        let age = age_over(worker, pool);
+        let function = &self.functions[worker.function];
+        if age.is_none_or(|at| at > now.mono) {
+            let used = function
+                .last_call
+                .filter(|_| pool.spare.is_some() && function.is_active(now, pool));
+            let again = pool
+                .idle
+                .and_then(|idle| Some(used?.saturating_add(idle)))
+                .filter(|at| *at > now.mono);
+            let kept = self.members(worker.function, &worker.serving).all <= to_usize(pool.kept());
+            if kept || again.is_some() {
+                let until = again.filter(|_| !kept).into_iter().chain(age).min();
+                return self.enter(id, Phase::Idle { since, until });
+            }
+        }
+        self.leave(now, id, out);
+    }
+
+    /// Takes a worker out of service: it finishes its calls and stops.
+    pub(super) fn retire(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let Some(member) = &mut worker.member else { return };
+        member.retiring = true;
+        let idle = worker.runs.is_empty();
+        match worker.phase {
+            Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy if idle => self.leave(now, id, out),
+            // It is told when it is there, or when its last call has ended; others are on their way already.
+            _ => self.out_of_service(id),
+        }
+    }
+
+    /// Takes every worker of a function out of service that is not of a version.
+    pub(super) fn retire_all(&mut self, now: Now, key: FunctionKey, but: Option<&Arc<Serving>>, out: &mut Vec<Action>) {
+        let other = |id: &WorkerId| {
+            let worker = self.workers.get(id);
+            worker.is_some_and(|worker| but.is_none_or(|but| worker.serving.version != but.version))
+        };
+        let others: Vec<_> = self.functions[key].running.iter().copied().filter(other).collect();
+        for id in others {
+            self.retire(now, id, out);
+        }
+    }
+
+    /// Tells a worker to stop.
+    pub(super) fn leave(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        if let Some(member) = &mut worker.member {
+            member.retiring = true;
+        }
+        let until = now.mono.saturating_add(worker.serving.rules.grace);
+        out.push(Action::Stop(id));
+        self.enter(id, Phase::Leaving { until });
+        self.out_of_service(id);
+    }
+
+    /// Gives a worker no more calls.
+    pub(super) fn out_of_service(&mut self, id: WorkerId) {
+        if let Some(worker) = self.workers.get(&id) {
+            self.functions[worker.function].free.retain(|free| *free != id);
+        }
+    }
+
+    /// Makes room on the node for what waits: the worker that has been idle longest leaves. Those a function always keeps
+    /// come last; they are started again when there is room.
+    pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
+        let leaving = |worker: &Worker| worker.member.is_some() && matches!(worker.phase, Phase::Leaving { .. });
+        if self.workers.values().any(leaving) {
+            return;
+        }
+        let idle = self.workers.iter().filter_map(|(id, worker)| {
+            let Phase::Idle { since, .. } = worker.phase else {
+                return None;
+            };
+            let kept = worker
+                .serving
+                .rules
+                .pool
+                .as_ref()
+                .map_or(0, |pool| to_usize(pool.kept()));
+            let kept = self.members(worker.function, &worker.serving).all <= kept;
+            Some((kept, since, *id))
+        });
+        if let Some((_, _, id)) = idle.min() {
+            self.leave(now, id, out);
+        }
+    }
+
+    /// Lets the version that was tried serve.
+    fn switch(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        let Some(candidate) = function.candidate.take() else {
+            return;
+        };
+        function.presence = Presence::Serving(Arc::clone(&candidate.serving));
+        function.error = None;
+        out.push(Action::Status(function.name.clone()));
+        self.retire_all(now, key, Some(&candidate.serving), out);
+    }
+}
+
+/// Returns when a worker has lived long enough.
+pub(super) fn age_over(worker: &Worker, pool: &Pool) -> Option<std::time::Duration> {
+    pool.max_age.map(|age| worker.started.mono.saturating_add(age))
+}

@@ -1,0 +1,199 @@
+//! Workers of handlers: when they start, what they are called with, when they leave.
+
+use super::bench::*;
+use crate::frame::ExitStatus::{Code, Signal};
+use crate::ids::WorkerId;
+use crate::outcome::Reason;
+use crate::supervisor::{Answered, Event, Pool, Rules};
+
+fn pool() -> Pool {
+    Pool {
+        min: 0,
+        most: 2,
+        concurrency: 1,
+        idle: Some(secs(300)),
+        max_invocations: 0,
+        max_age: None,
+        spare: None,
+        load_max: secs(30),
+    }
+}
+
+fn handler(pool: Pool) -> Rules {
+    Rules {
+        max_running: pool.most,
+        pool: Some(pool),
+        ..rules()
+    }
+}
+
+impl Bench {
+    /// A worker that was started and has loaded its code.
+    fn ready(&mut self, worker: u64) -> String {
+        self.spawned(worker);
+        let concurrency = 100;
+        let worker = WorkerId(worker);
+        self.event(Event::WorkerReady { worker, concurrency })
+    }
+
+    fn answer(&mut self, worker: u64, call: u64, reason: Reason) -> String {
+        self.event(Event::Answered(Box::new(Answered {
+            worker: WorkerId(worker),
+            call,
+            reason,
+            message: "why".to_owned(),
+            result: None,
+        })))
+    }
+}
+
+#[test]
+fn the_first_call_waits_for_a_worker_and_the_next_does_not() {
+    let mut b = Bench::with(handler(pool()));
+    assert_eq!(b.submit(1), "note 1; spawn w1");
+    assert_eq!(b.ready(1), "call w1 #1 a1 1");
+    assert_eq!(
+        b.answer(1, 1, Reason::Ok),
+        "record ok: succeeded ok; reply 1: succeeded ok"
+    );
+    assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
+}
+
+#[test]
+fn no_more_workers_start_than_calls_wait_for() {
+    let mut b = Bench::with(handler(Pool {
+        concurrency: 2,
+        ..pool()
+    }));
+    assert_eq!(b.submit(1), "note 1; spawn w1");
+    assert_eq!(b.submit(2), "note 2");
+    assert_eq!(b.submit(3), "note 3; spawn w2");
+    assert_eq!(b.ready(1), "call w1 #1 a1 1; call w1 #2 a1 2");
+    assert_eq!(b.ready(2), "call w2 #3 a1 3");
+}
+
+#[test]
+fn an_idle_worker_leaves_but_for_those_that_are_kept() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.wait(secs(299)), "");
+    assert_eq!(b.wait(secs(1)), "stop w1");
+    assert_eq!(b.code(1, 0), "forget w1");
+    let mut b = Bench::with(handler(Pool { min: 1, ..pool() }));
+    assert_eq!(b.said(), "spawn w1");
+    b.ready(1);
+    assert_eq!(b.wait(secs(1000)), "");
+}
+
+#[test]
+fn a_fresh_worker_serves_one_call_and_another_waits() {
+    let alone = Pool {
+        most: 3,
+        spare: Some(1),
+        ..pool()
+    };
+    let mut b = Bench::with(handler(alone));
+    b.submit(1);
+    assert_eq!(b.ready(1), "call w1 #1 a1 1; spawn w2");
+    let end = b.answer(1, 1, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok; stop w1");
+    b.ready(2);
+    assert_eq!(b.submit(2), "note 2; call w2 #2 a1 2; spawn w3");
+}
+
+#[test]
+fn a_timeout_ends_the_worker_and_what_else_it_had_is_interrupted() {
+    let rules = Rules {
+        timeout: Some(secs(3)),
+        ..handler(Pool {
+            concurrency: 2,
+            most: 1,
+            ..pool()
+        })
+    };
+    let mut b = Bench::with(rules);
+    b.submit(1);
+    b.ready(1);
+    b.wait(secs(2));
+    assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
+    let timeout = "term w1; reply 1: no end within 3s (limits.timeout)";
+    assert_eq!(b.wait(secs(1)), timeout);
+    // An answer that comes too late changes nothing.
+    assert_eq!(b.answer(1, 1, Reason::Ok), "");
+    let end = b.exited(exit(1, Signal(15)));
+    let expected = "record timeout: failed timeout; record interrupted: interrupted interrupted; \
+                    reply 2: interrupted interrupted; forget w1";
+    assert_eq!(end, expected);
+}
+
+#[test]
+fn who_answers_what_it_was_not_asked_is_killed_and_its_call_has_failed() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    assert_eq!(b.answer(1, 7, Reason::Ok), "kill w1");
+    let end = b.exited(exit(1, Signal(9)));
+    assert_eq!(
+        end,
+        "record bad-answer: failed bad-answer; reply 1: failed bad-answer; forget w1"
+    );
+}
+
+#[test]
+fn what_waits_hears_why_the_code_cannot_be_loaded() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.spawned(1);
+    let (worker, message) = (WorkerId(1), "no module named x".to_owned());
+    assert_eq!(b.event(Event::LoadFailed { worker, message }), "");
+    assert_eq!(
+        b.code(1, 1),
+        "record load: failed load; reply 1: failed load; forget w1"
+    );
+}
+
+#[test]
+fn a_new_version_is_tried_before_it_serves() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.event(installed("f", 2, handler(pool()))), "spawn w2");
+    assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2", "the old one serves meanwhile");
+    assert_eq!(b.ready(2), "");
+    assert_eq!(b.submit(3), "note 3; call w2 #3 a1 3");
+    let end = b.answer(1, 2, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 2: succeeded ok; stop w1");
+}
+
+#[test]
+fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    b.event(installed("f", 2, handler(pool())));
+    b.spawned(2);
+    assert_eq!(b.code(2, 1), "forget w2");
+    let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
+    assert!(error.contains("the one before it serves"), "{error}");
+    assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
+}
+
+#[test]
+fn the_worker_idle_longest_makes_room_for_what_waits() {
+    let large = Rules {
+        memory: 700 * MIB,
+        ..handler(pool())
+    };
+    let mut b = Bench::with(large.clone());
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    b.event(installed("g", 1, large));
+    let submit = crate::supervisor::Submit { ..submit("g", 2) };
+    assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 2; stop w1");
+    assert_eq!(b.exited(exit(1, Code(0))), "forget w1; spawn w2");
+}

@@ -1,0 +1,358 @@
+//! Workers of handlers: what is attached to each, what fnd says to it, and what it says.
+//!
+//! A call that has printed something is recorded when the output thread has told how much; what follows it in the ledger
+//! waits for that, its caller does not.
+
+use crate::driver::{Daemon, Message, State};
+use crate::environment;
+use crate::workers::conversation::{Conversation, End};
+use crate::workers::output::{Captured, Ended, Meta, Tie};
+use fnd_core::frame::{Release, Request};
+use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use fnd_core::outcome::Reason;
+use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, Said};
+use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
+use fnd_core::supervisor::{Answered, CallNote, CallOrder, Event, MemberNote, Rules};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+
+type Key = (InvocationId, Attempt);
+
+/// How long a worker may take to finish the message it is sending, or to take the one it is sent, when fnd leaves.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+/// How often that is looked at.
+const LEAVE_AGAIN: Duration = Duration::from_millis(5);
+
+/// What is attached to a handler's worker.
+pub(crate) struct Member {
+    conversation: Rc<Conversation>,
+    tie: Tie,
+    /// Calls in flight.
+    calls: HashMap<u64, Key>,
+    talk: JoinHandle<()>,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.conversation.hang_up();
+        self.talk.abort();
+    }
+}
+
+impl Member {
+    /// Goes on with a call that an earlier fnd handed over.
+    pub(crate) fn go_on(&mut self, note: &MemberNote<'_>, call: &CallNote) {
+        let attempt = Attempt(call.attempt);
+        self.calls.insert(call.call, (call.invocation, attempt));
+        self.tie.begin(Meta {
+            function: note.function.clone().into_owned(),
+            invocation: call.invocation,
+            attempt,
+            output_max: note.rules.output_max,
+            result_max: note.rules.result_max,
+        });
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member")
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Records of calls whose output is not counted yet.
+pub(crate) type Speaking = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
+
+impl State {
+    /// Takes up the conversation with a worker that was started.
+    pub(crate) fn converse(
+        &mut self,
+        worker: WorkerId,
+        channel: std::os::fd::OwnedFd,
+        rules: &Rules,
+        piped: crate::workers::output::Piped,
+    ) -> Option<Member> {
+        let calls = rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        let most = usize::try_from(calls).unwrap_or(usize::MAX);
+        let conversation = match Conversation::new(channel, rules.result_max, most) {
+            Ok(conversation) => Rc::new(conversation),
+            Err(error) => {
+                tracing::error!("failed to watch the socket of {worker}: {error}");
+                return None;
+            }
+        };
+        let tie = self.output.attach_pool(piped, calls <= 1);
+        let talk = tokio::task::spawn_local(talk(Weak::clone(&self.daemon), worker, Rc::clone(&conversation)));
+        Some(Member {
+            conversation,
+            tie,
+            calls: HashMap::new(),
+            talk,
+        })
+    }
+
+    /// Hands a call to a worker. One that is gone has said so, or will.
+    pub(crate) fn call(&mut self, order: &CallOrder) {
+        let attempt = &order.attempt;
+        let attached = self.attached.get_mut(&order.worker);
+        let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
+            return;
+        };
+        let key = (attempt.invocation, attempt.attempt);
+        member.calls.insert(order.call, key);
+        member.tie.begin(Meta {
+            function: order.function.clone(),
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            output_max: order.rules.output_max,
+            result_max: order.rules.result_max,
+        });
+        let payload = &attempt.payload;
+        let head = InvokeHead {
+            invocation: attempt.invocation.to_string().into(),
+            attempt: attempt.attempt.0,
+            poll: attempt.poll,
+            trigger: attempt.trigger.as_str().into(),
+            deadline_ms: attempt.deadline_ms,
+            traceparent: environment::traceparent(attempt, order.call).into(),
+            content_type: payload.content_type.as_deref().map(Into::into),
+            data: None,
+            previous: None,
+            context: payload
+                .context
+                .as_deref()
+                .and_then(|context| serde_json::from_str(context).ok()),
+            request: payload.request.as_deref().map(Cow::Borrowed),
+        };
+        let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
+        let message = protocol::invoke(order.call, head, payload.data.as_deref(), previous);
+        member.conversation.send(message);
+    }
+
+    /// Tells a worker to finish and exit.
+    pub(crate) fn stop_member(&mut self, worker: WorkerId) {
+        let attached = self.attached.get(&worker);
+        if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
+            member.conversation.send(protocol::stop());
+        }
+    }
+
+    /// A worker said something.
+    fn said(&mut self, worker: WorkerId, said: Said) {
+        match said {
+            Said::Ready(ready) => {
+                let concurrency = ready.concurrency;
+                self.step(Event::WorkerReady { worker, concurrency });
+            }
+            Said::Result { call, head, data } => {
+                let result = RunResult::of(head, data);
+                self.answered(worker, call, (Reason::Ok, String::new()), result);
+            }
+            Said::Error { call: 0, failure } => {
+                self.keep_stack(worker, 0, &failure);
+                let message = failure.message;
+                self.step(Event::LoadFailed { worker, message });
+            }
+            Said::Error { call, failure } => {
+                self.keep_stack(worker, call, &failure);
+                let left = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
+                let result = left.map(|data| RunResult {
+                    json: true,
+                    data: data.to_string().into_bytes().into(),
+                    response: None,
+                });
+                self.answered(worker, call, (failure.kind.reason(), failure.message), result);
+            }
+            Said::Log { call, record } => self.log(worker, call, &record),
+        }
+    }
+
+    /// Takes what a worker said before it ended: the news of its end may come before that is read. It gets no more calls.
+    pub(crate) fn hear_out(&mut self, worker: WorkerId) {
+        let attached = self.attached.get(&worker);
+        let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
+            return;
+        };
+        let conversation = Rc::clone(&member.conversation);
+        self.step(Event::Closed(worker));
+        let mut last = Vec::new();
+        conversation.hear_out(|said| last.push(said));
+        for said in last {
+            self.said(worker, said);
+        }
+    }
+
+    fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
+        let attached = self.attached.get(&worker);
+        if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
+            member.tie.log(member.calls.get(&call).copied(), record);
+        }
+    }
+
+    /// Keeps where an error happened with what its call printed.
+    fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
+        let Some(stack) = &failure.stack else { return };
+        let record = LogRecord {
+            time_ms: self.clock.now().unix_ms,
+            level: Level::Error,
+            message: stack.trim_end().to_owned(),
+            fields: serde_json::Map::new(),
+        };
+        self.log(worker, call, &record);
+    }
+
+    fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
+        let (reason, message) = how;
+        let attached = self.attached.get_mut(&worker);
+        if let Some(member) = attached.and_then(|attached| attached.member.as_mut())
+            && let Some(key) = member.calls.remove(&call)
+            && end_output(&self.messages, member, key)
+        {
+            self.speaking.insert(key, None);
+        }
+        self.step(Event::Answered(Box::new(Answered {
+            worker,
+            call,
+            reason,
+            message: crate::telemetry::escape(&message).into_owned(),
+            result,
+        })));
+    }
+
+    /// Ends the output of several calls whose worker is gone; that of a single one ends with its worker's.
+    pub(crate) fn cut_off(&mut self, member: &Member) {
+        if member.calls.len() < 2 {
+            return;
+        }
+        for key in member.calls.values().copied() {
+            if end_output(&self.messages, member, key) {
+                self.speaking.insert(key, None);
+            }
+        }
+    }
+
+    /// Keeps the record of a call until its output is counted; gives it back where there is nothing to wait for. What was
+    /// kept of the same invocation goes first.
+    pub(crate) fn keep_record(
+        &mut self,
+        attempt: Box<AttemptRecord>,
+        record: Box<InvocationRecord>,
+    ) -> Option<(Box<AttemptRecord>, Box<InvocationRecord>)> {
+        let key = (attempt.invocation, attempt.attempt);
+        if let Some(kept) = self.speaking.get_mut(&key)
+            && kept.is_none()
+        {
+            *kept = Some(Box::new((*attempt, *record)));
+            return None;
+        }
+        Some((attempt, record))
+    }
+
+    /// A call's output is counted.
+    pub(crate) fn spoken(&mut self, key: Key, captured: &Captured) {
+        if let Some(Some(kept)) = self.speaking.remove(&key) {
+            let (mut attempt, record) = *kept;
+            let usage = &mut attempt.usage;
+            usage.stdout_bytes = captured.stdout_bytes;
+            usage.stderr_bytes = captured.stderr_bytes;
+            usage.dropped_bytes = captured.dropped_bytes;
+            self.record(Box::new(attempt), Box::new(record));
+        }
+    }
+
+    /// Stores what waits for its output: something newer of the invocation follows, or (none given) fnd ends.
+    pub(crate) fn speak_up(&mut self, invocation: Option<InvocationId>) {
+        if self.speaking.is_empty() {
+            return;
+        }
+        let due = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
+        let keys: Vec<Key> = self.speaking.keys().copied().filter(due).collect();
+        for key in keys {
+            if let Some(Some(kept)) = self.speaking.remove(&key) {
+                let (attempt, record) = *kept;
+                self.record(Box::new(attempt), Box::new(record));
+            }
+        }
+    }
+
+    /// Removes the temporary files of a handler's worker that has ended.
+    pub(crate) fn release_tmp(&mut self, tmp: Option<(FunctionId, InvocationId)>) {
+        if let Some((function, invocation)) = tmp {
+            self.request(&Request::Release(Release { function, invocation }), Vec::new());
+        }
+    }
+}
+
+impl Daemon {
+    /// Leaves the workers of handlers to the next fnd: each conversation ends between two messages. One that does not come to
+    /// that in time is not handed over, and the next fnd kills it.
+    pub(crate) async fn leave_members(&self) {
+        let conversations: Vec<(WorkerId, Rc<Conversation>)> = {
+            let state = self.state.borrow();
+            let members = state
+                .attached
+                .iter()
+                .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));
+            members
+                .map(|(id, member)| (id, Rc::clone(&member.conversation)))
+                .collect()
+        };
+        conversations.iter().for_each(|(_, conversation)| conversation.stop());
+        let between = async {
+            while !conversations.iter().all(|(_, conversation)| conversation.is_between()) {
+                tokio::time::sleep(LEAVE_AGAIN).await; // each conversation would have to tell; this is rare, and bounded
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_MAX, between).await;
+        let mut state = self.state.borrow_mut();
+        for (worker, conversation) in conversations {
+            if conversation.is_between() {
+                state.leave_member(worker);
+            }
+            conversation.hang_up();
+        }
+    }
+}
+
+/// Ends the output of a call; says whether it is told later what that was.
+fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) -> bool {
+    let messages = messages.clone();
+    let done = move |captured| {
+        let _ = messages.send(Message::Spoken(key, Box::new(captured))); // fnd is stopping
+    };
+    member.tie.end(key, done) == Ended::Spoke
+}
+
+/// Talks with one worker until that is over.
+async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversation>) {
+    let end = conversation
+        .run(|said| {
+            if let Some(daemon) = daemon.upgrade() {
+                daemon.state.borrow_mut().said(worker, said);
+                daemon.changed.notify_one();
+            }
+        })
+        .await;
+    let Some(daemon) = daemon.upgrade() else { return };
+    let broken = |message| Event::Broken { worker, message };
+    let event = match end {
+        End::Closed => Event::Closed(worker),
+        End::Failed(error) => broken(format!("its socket cannot be read: {error}")),
+        End::Protocol(error) => {
+            let message = error.to_string();
+            if let ProtocolError::TooLarge { call, .. } = error {
+                let mut state = daemon.state.borrow_mut();
+                state.answered(worker, call, (Reason::ResultTooLarge, message.clone()), None);
+            }
+            broken(message)
+        }
+        End::Stopped | End::HungUp => return,
+    };
+    daemon.step(event);
+}

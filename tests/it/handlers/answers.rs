@@ -1,0 +1,112 @@
+//! What a handler returns reaches the caller as it is: status, headers, bytes; from every runtime.
+
+use super::{ask, install};
+use fnd_tests::{Fnd, require};
+use serde_json::json;
+
+#[test]
+fn status_headers_and_body_are_the_functions() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "py.py",
+        "",
+        "def handler(event, context): return {'status': 201, 'headers': {'X-Name': 'value'}, 'body': {'made': True}}\n",
+    );
+    install(
+        &fnd,
+        "js.cjs",
+        "",
+        "module.exports = () => ({ status: 201, headers: { 'X-Name': 'value' }, body: { made: true } });\n",
+    );
+    let mut names = vec!["py", "js"];
+    if fnd_tests::require::met(&["deno"]) {
+        let code =
+            "export default () => Response.json({ made: true }, { status: 201, headers: { 'X-Name': 'value' } });\n";
+        install(&fnd, "ts.ts", "", code);
+        names.push("ts");
+    }
+    for name in names {
+        let answer = fnd.invoke(name, "");
+        assert_eq!(answer.status, 201, "{name}: {}", answer.text());
+        assert_eq!(answer.header("x-name"), Some("value"), "{name}");
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{name}");
+        assert_eq!(answer.json::<serde_json::Value>(), json!({"made": true}), "{name}");
+    }
+    fnd.finish();
+}
+
+/// Bytes that are no text, larger than a frame, come back byte for byte.
+#[test]
+fn bytes_are_kept() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "py.py",
+        "",
+        "def handler(event, context): return event['extensions']['request'].body\n",
+    );
+    install(
+        &fnd,
+        "js.cjs",
+        "",
+        "module.exports = (event) => event.extensions.request.body;\n",
+    );
+    install(&fnd, "sh.sh", "", "handler() {\n  cat >\"$FND_RESULT\"\n}\n");
+    let bytes: Vec<u8> = (0..600_000_u32)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
+        .collect();
+    for name in ["py", "js", "sh"] {
+        let path = format!("/v1/functions/{name}/invoke");
+        let headers = [("content-type", "application/octet-stream")];
+        let answer = fnd.client().call("POST", &path, &headers, &bytes);
+        assert_eq!(answer.status, 200, "{name}");
+        assert!(answer.body == bytes, "{name}: {} bytes came back", answer.body.len());
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_bash_handler_is_warm() {
+    let fnd = Fnd::start();
+    let code =
+        "loaded=$$\nhandler() {\n  echo noise >&2\n  printf '{\"pid\":%s,\"data\":%s}' \"$loaded\" \"$DATA\"\n}\n";
+    install(&fnd, "shell.sh", "", code);
+    let first = ask(&fnd, "shell", "[1]");
+    assert_eq!(first["data"], json!([1]));
+    assert_eq!(ask(&fnd, "shell", "[1]"), first);
+    let (_, view) = fnd.run("shell", "[2]");
+    assert!(!view.attempt_records[0].cold);
+    assert!(super::lines(&fnd, view.id).contains(&"noise".to_owned()));
+    fnd.finish();
+}
+
+#[test]
+fn a_program_speaks_the_protocol_itself() {
+    let fnd = Fnd::start();
+    let protocol = include_str!("../../conformance/functions/exec/worker.py");
+    let program = include_str!("../../conformance/functions/exec/echo");
+    fnd.drop_bytes("program/worker.py", protocol.as_bytes(), 0o644);
+    fnd.drop_executable("program/serve", program.as_bytes());
+    fnd.drop_file(
+        "program/function.toml",
+        "runtime = \"exec\"\nentry = \"serve\"\nmode = \"handler\"\n",
+    );
+    fnd.wait_ready("program");
+    for n in 0..3 {
+        let (answer, view) = fnd.run("program", &format!("{{\"n\":{n}}}"));
+        assert_eq!(answer.json::<serde_json::Value>(), json!({ "n": n }));
+        assert_eq!(view.attempt_records[0].cold, n == 0);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn typescript_with_a_named_export() {
+    require!(deno);
+    let fnd = Fnd::start();
+    let code = "interface Event { data: { name: string } }\nexport async function handler(event: Event, context: unknown): Promise<object> {\n  return { hello: event.data.name };\n}\n";
+    install(&fnd, "typed.ts", "", code);
+    assert_eq!(ask(&fnd, "typed", "{\"name\":\"Ada\"}"), json!({"hello": "Ada"}));
+    fnd.finish();
+}

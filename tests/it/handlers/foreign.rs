@@ -1,0 +1,180 @@
+//! Functions written for the four systems fnd follows run unchanged.
+
+use super::{ask, reason};
+use fnd_tests::{Fnd, require};
+use serde_json::json;
+
+/// Kubeless: any name in `module.function`, event and context by their names.
+#[test]
+fn a_kubeless_function() {
+    let fnd = Fnd::start();
+    fnd.drop_file("count.toml", "handler = \"count.words\"\n[limits]\ntimeout = \"20s\"\n");
+    fnd.drop_file(
+        "count.py",
+        "import os
+def words(event, context):
+    request = event['extensions']['request']
+    return {
+        'words': len(event['data'].split()),
+        'type': event['event-type'],
+        'id': event['event-id'],
+        'missing': event['event-namespace'],
+        'method': request.method,
+        'header': request.get_header('X-Shop'),
+        'timeout': context['timeout'],
+        'function': context['function-name'],
+        'runtime': context['runtime'],
+        'memory': context['memory-limit'] is not None,
+        'variables': [os.environ['MOD_NAME'], os.environ['FUNC_HANDLER']],
+    }
+",
+    );
+    fnd.wait_ready("count");
+    let headers = [
+        ("content-type", "text/plain"),
+        ("event-type", "text"),
+        ("event-id", "7"),
+        ("x-shop", "north"),
+    ];
+    let answer = fnd
+        .client()
+        .call("POST", "/v1/functions/count/invoke", &headers, b"three small words");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let said: serde_json::Value = answer.json();
+    assert_eq!(said["words"], 3);
+    assert_eq!((&said["type"], &said["id"]), (&json!("text"), &json!("7")));
+    assert_eq!((&said["missing"], &said["method"]), (&json!(null), &json!("POST")));
+    assert_eq!((&said["header"], &said["timeout"]), (&json!("north"), &json!(20.0)));
+    assert_eq!((&said["function"], &said["memory"]), (&json!("words"), &json!(true)));
+    assert_eq!(said["variables"], json!(["count", "words"]));
+    assert!(
+        said["runtime"].as_str().is_some_and(|name| name.starts_with("python")),
+        "{said}"
+    );
+    fnd.finish();
+}
+
+/// Kyma: `main` in python and in node, `CloudEvents` by header.
+#[test]
+fn kyma_functions() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "order.py",
+        "def main(event, context):\n    print('order', event['data']['id'])\n    return {'order': event['data']['id'], 'type': event['ce-type'], 'source': event.ceHeaders['ce-source']}\n",
+    );
+    fnd.drop_file(
+        "mail.js",
+        "module.exports = {\n  main: async function (event, context) {\n    event.setResponseHeader('x-mail', 'sent');\n    event.setResponseStatus(202);\n    return { order: event.data.id, type: event['ce-type'], name: context['function-name'] };\n  },\n};\n",
+    );
+    fnd.wait_ready("order");
+    fnd.wait_ready("mail");
+    let headers = [
+        ("content-type", "application/json"),
+        ("ce-type", "order.created.v1"),
+        ("ce-source", "shop"),
+        ("ce-id", "1"),
+        ("ce-specversion", "1.0"),
+    ];
+    let call = |name: &str| {
+        let path = format!("/v1/functions/{name}/invoke");
+        fnd.client().call("POST", &path, &headers, b"{\"id\": 12}")
+    };
+    let answer = call("order");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        answer.json::<serde_json::Value>(),
+        json!({"order": 12, "type": "order.created.v1", "source": "shop"})
+    );
+    let answer = call("mail");
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("x-mail")),
+        (202, Some("sent")),
+        "{}",
+        answer.text()
+    );
+    let said: serde_json::Value = answer.json();
+    assert_eq!(
+        (&said["order"], &said["type"]),
+        (&json!(12), &json!("order.created.v1"))
+    );
+    fnd.finish();
+}
+
+/// Rafay: `handle(logger, request)`, its SDK, polled with what it left.
+#[test]
+fn a_rafay_function() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "machine.toml",
+        "[poll]\nrepeat = \"10ms\"\n[retry]\nretries = 2\ninterval = \"1ms\"\n",
+    );
+    fnd.drop_file(
+        "machine.py",
+        "from python_sdk_rafay_workflow import sdk
+def handle(logger, request):
+    previous = request.get('previous', {})
+    logger.info('step %d', previous.get('step', 0))
+    if request.get('broken'):
+        raise sdk.FailedException('no such size')
+    if previous.get('step', 0) < 2:
+        raise sdk.ExecuteAgainException('being made', step=previous.get('step', 0) + 1)
+    return {'name': request['name'], 'steps': previous['step'], 'metadata': sorted(request['metadata'])[:1]}
+",
+    );
+    fnd.wait_ready("machine");
+    let (answer, view) = fnd.run("machine", "{\"name\": \"vm-1\"}");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let said: serde_json::Value = answer.json();
+    assert_eq!((&said["name"], &said["steps"]), (&json!("vm-1"), &json!(2)));
+    assert_eq!((view.attempts, view.polls), (3, 2));
+    let log = super::lines(&fnd, view.id);
+    assert!(log.iter().any(|line| line.contains("step 1")), "{log:?}");
+    let (answer, view) = fnd.run("machine", "{\"name\": \"vm-1\", \"broken\": true}");
+    assert_eq!(answer.status, 500);
+    assert_eq!(
+        (reason(&view).as_str(), view.message.as_str()),
+        ("failed", "no such size")
+    );
+    assert_eq!(view.attempts, 1);
+    fnd.finish();
+}
+
+/// Keptn: a deno script that reads DATA and ends with an exit code; a process for each run, beside the handlers.
+#[test]
+fn a_keptn_task() {
+    require!(deno);
+    let fnd = Fnd::start();
+    fnd.drop_file("task.toml", "on_load = false\ncontext = { appName = \"shop\" }\n");
+    fnd.drop_file(
+        "task.ts",
+        "const data = JSON.parse(Deno.env.get(\"DATA\")!);
+const context = JSON.parse(Deno.env.get(\"KEPTN_CONTEXT\")!);
+console.log(`${context.appName}: ${data.text}`);
+if (data.text === \"bad\") Deno.exit(1);
+",
+    );
+    fnd.wait_ready("task");
+    let (answer, view) = fnd.run("task", "{\"text\": \"good\"}");
+    assert_eq!(answer.text().trim(), "shop: good");
+    assert!(view.attempt_records[0].cold);
+    let (_, view) = fnd.run("task", "{\"text\": \"bad\"}");
+    assert_eq!(reason(&view), "exit-1");
+    fnd.finish();
+}
+
+/// Nothing but a default: what `fnd` is for in its first five minutes.
+#[test]
+fn the_first_five_minutes() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "hello.py",
+        "def handler(event, context): return {\"hello\": event[\"data\"][\"name\"]}\n",
+    );
+    fnd.wait_ready("hello");
+    let run = fnd
+        .ctl(&["invoke", "hello", "-d", "{\"name\": \"Ada\"}"])
+        .expect_code(0);
+    assert_eq!(run.json(), json!({"hello": "Ada"}));
+    assert_eq!(ask(&fnd, "hello", "{\"name\": \"Bob\"}"), json!({"hello": "Bob"}));
+    fnd.finish();
+}

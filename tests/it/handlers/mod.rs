@@ -1,0 +1,92 @@
+//! Handlers: a function's code is loaded once and answers many calls, in real interpreters.
+
+mod answers;
+mod broken;
+mod edit;
+mod foreign;
+mod load;
+mod pool;
+mod restart;
+mod timeout;
+mod warm;
+
+use fnd_core::api::InvocationView;
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Installs a function with a manifest inside its file, in the comments of its language.
+#[track_caller]
+fn install(fnd: &Fnd, file: &str, manifest: &str, code: &str) {
+    fnd.drop_file(file, &with_manifest(file, manifest, code));
+    let (name, _) = file.rsplit_once('.').unwrap();
+    let function = fnd.wait_ready(name);
+    assert_eq!(function.error, None, "{name}");
+}
+
+fn with_manifest(file: &str, manifest: &str, code: &str) -> String {
+    let comment = if file.ends_with(".py") || file.ends_with(".sh") {
+        "#"
+    } else {
+        "//"
+    };
+    let mut text = format!("{comment} /// fnd\n");
+    for line in manifest.lines() {
+        text += &format!("{comment} {line}\n");
+    }
+    format!("{text}{comment} ///\n{code}")
+}
+
+/// Calls a function that must succeed and returns what it said.
+#[track_caller]
+fn ask(fnd: &Fnd, name: &str, json: &str) -> Value {
+    let answer = fnd.invoke(name, json);
+    assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+    answer.json()
+}
+
+/// Queues a call and returns when its worker has it.
+#[track_caller]
+fn start(fnd: &Fnd, name: &str, json: &str) -> InvocationId {
+    let id = fnd.queue(name, json);
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    id
+}
+
+fn reason(view: &InvocationView) -> String {
+    view.reason.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+fn lines(fnd: &Fnd, id: InvocationId) -> Vec<String> {
+    fnd.logs(id).into_iter().map(|line| line.text).collect()
+}
+
+/// Returns a directory that functions can write to.
+fn gate(fnd: &Fnd) -> PathBuf {
+    let gate = fnd.path("gate");
+    std::fs::create_dir(&gate).unwrap();
+    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    gate
+}
+
+/// Returns the process id that a call wrote to a file.
+#[track_caller]
+fn pid_in(path: &Path) -> i64 {
+    wait_until("a process id", PATIENCE, || {
+        std::fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()
+    })
+}
+
+fn is_alive(pid: i64) -> bool {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), None).is_ok()
+}
+
+fn kill_process(pid: i64) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+}

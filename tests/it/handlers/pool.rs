@@ -1,0 +1,139 @@
+//! The pool: how many workers there are, how long they stay, how many calls each has.
+
+use super::{ask, install, is_alive};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, now, require, wait_until};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PID: &str = "import os\ndef handler(event, context): return os.getpid()\n";
+
+/// Makes calls beside each other and returns their answers.
+fn together(fnd: &Fnd, name: &str, count: usize) -> Vec<Value> {
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..count).map(|_| scope.spawn(|| ask(fnd, name, ""))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    })
+}
+
+fn different(answers: &[Value]) -> usize {
+    answers.iter().map(ToString::to_string).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn there_are_never_more_workers_than_the_pool_has() {
+    let fnd = Fnd::start();
+    let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.03)\n    return os.getpid()\n";
+    install(&fnd, "crowd.py", "[pool]\nmax = 3\n", code);
+    let answers = together(&fnd, "crowd", 20);
+    assert_eq!(answers.len(), 20);
+    assert!((2..=3).contains(&different(&answers)), "{answers:?}");
+    fnd.finish();
+}
+
+#[test]
+fn workers_are_started_ahead_and_kept() {
+    let fnd = Fnd::start();
+    let gate = super::gate(&fnd);
+    let mark = format!(
+        "import os\nopen('{}/%d' % os.getpid(), 'w').close()\ndef handler(event, context): return os.getpid()\n",
+        gate.display()
+    );
+    install(&fnd, "ahead.py", "[pool]\nmin = 2\nidle = \"100ms\"\n", &mark);
+    let loaded = || std::fs::read_dir(&gate).unwrap().count();
+    wait_until("two workers to have loaded it", PATIENCE, || {
+        (loaded() == 2).then_some(())
+    });
+    let (answer, view) = wait_until("a call that waits for no start", PATIENCE, || {
+        Some(fnd.run("ahead", "")).filter(|(_, view)| !view.attempt_records[0].cold)
+    });
+    assert!(gate.join(answer.text()).exists());
+    // One that is lost is replaced without a call.
+    super::kill_process(answer.text().parse().unwrap());
+    wait_until("another worker to have loaded it", PATIENCE, || {
+        (loaded() == 3).then_some(())
+    });
+    assert!(view.attempt_records[0].worker.is_some());
+    fnd.finish();
+}
+
+#[test]
+fn an_idle_worker_leaves_and_the_next_call_is_cold() {
+    let fnd = Fnd::start();
+    install(&fnd, "rare.py", "[pool]\nidle = \"300ms\"\n", PID);
+    let first = ask(&fnd, "rare", "");
+    wait_until("the idle worker to be gone", PATIENCE, || {
+        (!is_alive(first.as_i64().unwrap())).then_some(())
+    });
+    let (answer, view) = fnd.run("rare", "");
+    assert_ne!(answer.json::<Value>(), first);
+    assert!(view.attempt_records[0].cold);
+    fnd.finish();
+}
+
+#[test]
+fn a_worker_is_replaced_after_so_many_calls() {
+    let fnd = Fnd::start();
+    install(&fnd, "worn.py", "[pool]\nmax = 1\nmax_invocations = 2\n", PID);
+    let pids: Vec<Value> = (0..6).map(|_| ask(&fnd, "worn", "")).collect();
+    assert_eq!(different(&pids), 3, "{pids:?}");
+    for pair in pids.chunks(2) {
+        assert_eq!(pair[0], pair[1]);
+    }
+    fnd.finish();
+}
+
+/// Async handlers share one worker: eight calls of 300 ms are over long before 2.4 s.
+#[test]
+fn many_calls_are_in_flight_in_one_worker() {
+    let fnd = Fnd::start();
+    let manifest = "[pool]\nmax = 1\nconcurrency = 8\n";
+    let python = "import asyncio, os\nasync def handler(event, context):\n    print('of', context['invocation'])\n    await asyncio.sleep(0.3)\n    return os.getpid()\n";
+    install(&fnd, "py.py", manifest, python);
+    shares_a_worker(&fnd, "py");
+    require!(deno);
+    let deno =
+        "export default async () => {\n  await new Promise((done) => setTimeout(done, 300));\n  return Deno.pid;\n};\n";
+    install(&fnd, "deno.ts", manifest, deno);
+    shares_a_worker(&fnd, "deno");
+    fnd.finish();
+}
+
+#[track_caller]
+fn shares_a_worker(fnd: &Fnd, name: &str) {
+    let _ = ask(fnd, name, "");
+    let start = now();
+    let answers = together(fnd, name, 8);
+    let took = start.elapsed();
+    assert_eq!(different(&answers), 1, "{name}: {answers:?}");
+    assert!(took < Duration::from_millis(1800), "{name}: {took:?}");
+}
+
+#[test]
+fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "alone.py",
+        "[pool]\nisolation = \"invocation\"\nspare = 2\n",
+        "import os\ncount = 0\ndef handler(event, context):\n    global count\n    count += 1\n    return [os.getpid(), count]\n",
+    );
+    let mut pids = BTreeSet::new();
+    let mut warm = 0;
+    for _ in 0..6 {
+        let (answer, view) = fnd.run("alone", "");
+        let [pid, count]: [i64; 2] = answer.json();
+        assert_eq!(count, 1);
+        assert!(pids.insert(pid), "{pid} served twice");
+        warm += usize::from(!view.attempt_records[0].cold);
+        // The one that served is gone; the spares are there before the next call needs one.
+        wait_until("two spares", PATIENCE, || {
+            let shims = |process: &&String| process.contains("shim.py");
+            let processes = fnd.mark().processes();
+            (processes.iter().filter(shims).count() == 2 && !is_alive(pid)).then_some(())
+        });
+    }
+    assert!(warm >= 4, "only {warm} of 6 calls found a fresh worker ready");
+    fnd.finish();
+}

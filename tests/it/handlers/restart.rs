@@ -1,0 +1,98 @@
+//! fnd ends while a handler works: after a crash its calls are interrupted, once; a planned stop finishes them.
+
+use super::{ask, gate, install, is_alive, pid_in, reason, start};
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::Signal;
+use std::path::Path;
+
+fn waits(gate: &Path) -> String {
+    format!(
+        "import os, time
+def handler(event, context):
+    if event['data'] is None: return os.getpid()
+    with open('{0}/waiting', 'w') as file: print(os.getpid(), file=file)
+    open(os.environ['TMPDIR'] + '/kept', 'w').close()
+    while not os.path.exists('{0}/go'): time.sleep(0.01)
+    return 'done'
+",
+        gate.display()
+    )
+}
+
+/// The temporary directories of workers; empty when none is left.
+fn temporary(fnd: &Fnd) -> Vec<std::path::PathBuf> {
+    fn kept(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                kept(&path, found);
+            } else if entry.file_name() == "kept" {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    kept(&fnd.path("run"), &mut found);
+    kept(&fnd.path("state"), &mut found);
+    found
+}
+
+#[test]
+fn a_crash_interrupts_a_call_exactly_once() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let gate = gate(&fnd);
+    install(&fnd, "works.py", "[limits]\ngrace = \"300ms\"\n", &waits(&gate));
+    let before = ask(&fnd, "works", "").as_i64().unwrap();
+    let id = start(&fnd, "works", "1");
+    assert_eq!(pid_in(&gate.join("waiting")), before);
+    assert_eq!(temporary(&fnd).len(), 1);
+    fnd.replace(Signal::SIGKILL);
+    let view = fnd.wait_end(id);
+    assert_eq!(
+        (view.state, reason(&view).as_str(), view.attempts),
+        (State::Interrupted, "interrupted", 1)
+    );
+    wait_until("the torn worker to be gone", PATIENCE, || {
+        (!is_alive(before)).then_some(())
+    });
+    wait_until("its temporary files to be gone", PATIENCE, || {
+        temporary(&fnd).is_empty().then_some(())
+    });
+    assert_ne!(ask(&fnd, "works", "").as_i64().unwrap(), before);
+    // It stays one record, over another crash too.
+    fnd.replace(Signal::SIGKILL);
+    let again = fnd.invocation(id);
+    assert_eq!((again.state, again.attempts), (State::Interrupted, 1));
+    let records = fnd.history("works").into_iter().filter(|view| view.id == id);
+    assert_eq!(records.count(), 1);
+    fnd.finish();
+}
+
+/// Ctrl-C: the call in flight is finished, idle workers leave, nothing is left.
+#[test]
+fn draining_finishes_calls_and_ends_idle_workers() {
+    let mut fnd = Fnd::start();
+    let gate = gate(&fnd);
+    install(&fnd, "works.py", "", &waits(&gate));
+    install(
+        &fnd,
+        "rests.py",
+        "",
+        "import os\ndef handler(event, context): return os.getpid()\n",
+    );
+    let idle = ask(&fnd, "rests", "").as_i64().unwrap();
+    let id = start(&fnd, "works", "1");
+    let busy = pid_in(&gate.join("waiting"));
+    fnd.signal(Signal::SIGTERM);
+    wait_until("the idle worker to leave", PATIENCE, || (!is_alive(idle)).then_some(()));
+    assert!(is_alive(busy));
+    std::fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.wait_stopped(), Some(0), "{}", fnd.log());
+    fnd.launch();
+    let view = fnd.invocation(id);
+    assert_eq!((view.state, view.attempts), (State::Succeeded, 1));
+    fnd.finish();
+}

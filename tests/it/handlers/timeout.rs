@@ -1,0 +1,80 @@
+//! A call that takes too long: the worker ends with everything it started, whatever it is doing.
+
+use super::{ask, install, reason};
+use fnd_core::outcome::State;
+use fnd_tests::{Fnd, now, require};
+use std::time::Duration;
+
+const LIMITS: &str = "[limits]\ntimeout = \"700ms\"\ngrace = \"300ms\"\n";
+
+/// Calls, looks that it is over in time and nothing of it is left, and that the next call is served.
+#[track_caller]
+fn ends_in_time(fnd: &Fnd, name: &str, json: &str) {
+    let before = ask(fnd, name, "");
+    let start = now();
+    let answer = fnd.invoke(name, json);
+    let took = start.elapsed();
+    assert_eq!(answer.status, 408, "{name} {json}: {}", answer.text());
+    assert!(took >= Duration::from_millis(690), "{name} {json}: {took:?}");
+    // The answer comes at the timeout; more is what a busy machine may take.
+    assert!(took < Duration::from_secs(5), "{name} {json}: {took:?}");
+    let view = fnd.wait_end(Fnd::id_of(&answer));
+    assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "timeout"));
+    assert!(
+        view.message.contains("700ms") && view.message.contains("timeout"),
+        "{}",
+        view.message
+    );
+    let pid = format!("process {before} ");
+    let processes = fnd.mark().processes();
+    let left = |process: &String| process.starts_with(&pid) || process.contains("sleep 1000");
+    assert!(!processes.iter().any(left), "{name} {json}: {processes:#?}");
+    assert_ne!(ask(fnd, name, ""), before, "{name} {json}");
+}
+
+#[test]
+fn python_in_c_code_and_deaf_to_sigterm() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = "import os, re, signal, subprocess, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def handler(event, context):
+    what = event['data']
+    if what == 'sum': sum(range(10 ** 12))
+    if what == 're': re.match('(a+)+b', 'a' * 60)
+    if what == 'deaf':
+        subprocess.Popen(['sleep', '1000'], start_new_session=True)
+        time.sleep(1000)
+    if what == 'late':
+        time.sleep(0.85)
+    return os.getpid()
+";
+    install(&fnd, "slow.py", LIMITS, code);
+    for what in ["sum", "re", "deaf", "late"] {
+        ends_in_time(&fnd, "slow", &format!("\"{what}\""));
+    }
+    fnd.finish();
+}
+
+#[test]
+fn javascript_that_blocks_or_never_resolves() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let code = |export: &str, pid: &str| {
+        format!(
+            "{export} async (event) => {{
+  if (event.data === 'block') while (true);
+  if (event.data === 'never') await new Promise(() => {{}});
+  return {pid};
+}};\n"
+        )
+    };
+    install(&fnd, "node.cjs", LIMITS, &code("module.exports =", "process.pid"));
+    ends_in_time(&fnd, "node", "\"block\"");
+    ends_in_time(&fnd, "node", "\"never\"");
+    require!(deno);
+    install(&fnd, "deno.ts", LIMITS, &code("export default", "Deno.pid"));
+    ends_in_time(&fnd, "deno", "\"block\"");
+    ends_in_time(&fnd, "deno", "\"never\"");
+    fnd.finish();
+}

@@ -1,0 +1,98 @@
+//! The same worker answers call after call, and what it says belongs to exactly the call it says it in.
+
+use super::{ask, install, lines, reason};
+use fnd_core::outcome::State;
+use fnd_tests::Fnd;
+
+#[test]
+fn the_second_call_is_warm_and_output_is_of_its_call() {
+    let fnd = Fnd::start();
+    let code = "import os, sys
+def handler(event, context):
+    print('out', event['data'])
+    print('err', event['data'], file=sys.stderr)
+    return {'pid': os.getpid(), 'invocation': context['invocation']}
+";
+    fnd.drop_file("hello.py", code);
+    fnd.wait_ready("hello");
+    let mut pids = Vec::new();
+    let mut views = Vec::new();
+    for n in 1..=3 {
+        let (answer, view) = fnd.run("hello", &n.to_string());
+        let said: serde_json::Value = answer.json();
+        assert_eq!(said["invocation"], view.id.to_string());
+        pids.push(said["pid"].clone());
+        views.push(view);
+    }
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+    let cold: Vec<bool> = views.iter().map(|view| view.attempt_records[0].cold).collect();
+    assert_eq!(cold, [true, false, false]);
+    for (view, n) in views.iter().zip(1..) {
+        let mut said = lines(&fnd, view.id);
+        said.sort();
+        assert_eq!(said, [format!("err {n}"), format!("out {n}")]);
+        let attempt = &view.attempt_records[0];
+        assert_eq!((attempt.stdout_bytes, attempt.stderr_bytes), (6, 6));
+        assert_eq!(attempt.worker, views[0].attempt_records[0].worker);
+        assert_eq!(attempt.scope.as_deref(), Some("worker"));
+        assert_eq!((attempt.cpu_ms, attempt.memory_peak_bytes), (None, None));
+    }
+    fnd.finish();
+}
+
+#[test]
+fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
+    let fnd = Fnd::start();
+    let python = "import os\ndef handler(event, context):\n    deeper(event['data'])\n    return os.getpid()\ndef deeper(n):\n    1 / n\n";
+    install(&fnd, "py.py", "", python);
+    let node = "const deeper = (n) => { if (!n) throw new Error('division by zero'); };\nmodule.exports = (event) => { deeper(event.data); return process.pid; };\n";
+    install(&fnd, "js.cjs", "", node);
+    for (name, trace) in [("py", "ZeroDivisionError"), ("js", "at deeper")] {
+        let before = ask(&fnd, name, "1");
+        let (answer, view) = fnd.run(name, "0");
+        assert_eq!(answer.status, 500);
+        assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"), "{name}");
+        assert_eq!(view.message, "division by zero", "{name}");
+        let said = lines(&fnd, view.id).join("\n");
+        assert!(said.contains(trace) && said.contains("deeper"), "{name}: {said}");
+        assert_eq!(ask(&fnd, name, "1"), before, "{name}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn kinds_of_failures_drive_retries_and_polls() {
+    let fnd = Fnd::start();
+    let code = "import fnd
+def handler(event, context):
+    kind, attempt, previous = event['data'], context['attempt'], context['previous']
+    if kind == 'failed': raise fnd.FailedException('no use')
+    if kind == 'transient' and attempt < 3: raise fnd.TransientException('not yet')
+    if kind == 'again':
+        seen = (previous or {'seen': 0})['seen'] + 1
+        if seen < 4: raise fnd.ExecuteAgainException('later', seen=seen)
+        return seen
+    return attempt
+";
+    let manifest = "[retry]\nretries = 5\ninterval = \"5ms\"\n[poll]\nrepeat = \"10ms\"\n";
+    install(&fnd, "kinds.py", manifest, code);
+    let (answer, view) = fnd.run("kinds", "\"failed\"");
+    assert_eq!(answer.status, 500);
+    assert_eq!((reason(&view).as_str(), view.attempts), ("failed", 1));
+    assert_eq!((view.message.as_str(), view.exhausted), ("no use", None));
+
+    let (answer, view) = fnd.run("kinds", "\"transient\"");
+    assert_eq!(answer.text(), "3");
+    let attempts: Vec<(u32, String)> = view
+        .attempt_records
+        .iter()
+        .map(|attempt| (attempt.attempt, attempt.reason.to_string()))
+        .collect();
+    let expected = [(1, "transient"), (2, "transient"), (3, "ok")];
+    assert_eq!(attempts, expected.map(|(n, word)| (n, word.to_owned())));
+
+    let (answer, view) = fnd.run("kinds", "\"again\"");
+    assert_eq!(answer.text(), "4");
+    assert_eq!((view.attempts, view.polls), (4, 3));
+    fnd.finish();
+}

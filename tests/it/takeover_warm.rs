@@ -1,0 +1,71 @@
+//! Workers of handlers over a restart: in order they are handed over with their calls, after a crash they are replaced.
+
+use super::takeover::start;
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{require, wait_until};
+use nix::sys::signal::Signal;
+
+/// Waits for `GATE/go` where it is told to; says who it is.
+const HANDLER: &str = r#"
+import os, time
+
+def handler(event, context):
+    if event["data"] == {"wait": True}:
+        print("before", flush=True)
+        while not os.path.exists("GATE/go"):
+            time.sleep(0.02)
+        print("after")
+    return {"pid": os.getpid()}
+"#;
+
+#[test]
+fn a_warm_worker_and_its_call_go_on_over_a_restart() {
+    require!(root, cgroup);
+    let (mut fnd, gate) = start(&[("warm.py", HANDLER)]);
+    let pid = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
+    let id = fnd.queue("warm", "{\"wait\": true}");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    let printed = || fnd.logs(id).into_iter().map(|line| line.text).collect::<Vec<_>>();
+    wait_until("its first words", PATIENCE, || (printed() == ["before"]).then_some(()));
+    fnd.replace(Signal::SIGTERM);
+    assert_eq!(fnd.invocation(id).state, State::Running, "{}", fnd.log());
+    std::fs::write(gate.join("go"), "").unwrap();
+    let view = fnd.wait_end(id);
+    assert_eq!(
+        (view.state, view.attempts),
+        (State::Succeeded, 1),
+        "{view:?} {}",
+        fnd.log()
+    );
+    assert_eq!(fnd.result(id).json::<serde_json::Value>()["pid"], pid);
+    let said: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
+    assert_eq!(said, ["before", "after"]);
+    let (answer, view) = fnd.run("warm", "null");
+    assert_eq!(
+        answer.json::<serde_json::Value>()["pid"],
+        pid,
+        "the same worker serves on"
+    );
+    assert!(!view.attempt_records[0].cold);
+    fnd.finish();
+}
+
+#[test]
+fn after_a_crash_a_warm_call_is_interrupted_and_its_worker_replaced() {
+    require!(root, cgroup);
+    let (mut fnd, _gate) = start(&[("warm.py", HANDLER)]);
+    let pid = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
+    let id = fnd.queue("warm", "{\"wait\": true}");
+    let _ = fnd.wait_invocation(id, "to run", |view| view.state == State::Running);
+    fnd.replace(Signal::SIGKILL);
+    let view = fnd.wait_end(id);
+    assert_eq!((view.state, view.attempts), (State::Interrupted, 1), "{view:?}");
+    let other = fnd.run("warm", "null").0.json::<serde_json::Value>()["pid"].clone();
+    assert_ne!(pid, other);
+    let old = pid.as_u64().unwrap();
+    wait_until("the old worker to be gone", PATIENCE, || {
+        (!std::path::Path::new(&format!("/proc/{old}")).exists()).then_some(())
+    });
+    fnd.finish();
+}
