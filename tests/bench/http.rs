@@ -31,12 +31,12 @@ pub(crate) struct Caller {
     sender: SendRequest<Full<Bytes>>,
     /// Owns the task that drives the connection.
     _connection: JoinSet<hyper::Result<()>>,
-    path: &'static str,
+    path: String,
 }
 
 impl Caller {
     /// Connects, once the server listens.
-    pub(crate) fn open(server: &Server, path: &'static str) -> Self {
+    pub(crate) fn open(server: &Server, path: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -48,13 +48,13 @@ impl Caller {
             runtime,
             sender,
             _connection: connection,
-            path,
+            path: path.to_owned(),
         }
     }
 
     /// Posts, and takes the whole answer.
     pub(crate) fn call(&mut self) {
-        let request = Request::post(self.path).header("host", "fnd").body(Full::default());
+        let request = Request::post(&*self.path).header("host", "fnd").body(Full::default());
         let request = request.expect("a constant request is well-formed");
         let Self { runtime, sender, .. } = self;
         runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Eight callers at once, each with the next call as soon as the last is answered.
+//! How calls follow each other: in turns with others, eight callers at once, or ten times a second.
 
 use crate::table::Times;
 use fnd_tests::now;
@@ -8,7 +8,14 @@ use std::time::Duration;
 /// Callers at once.
 const CALLERS: usize = 8;
 
-/// What they saw.
+/// Calls behind each other before the next of several has its turn: so each is as hot as under load, and whatever disturbs
+/// the machine disturbs all of them.
+const BLOCK: usize = 50;
+
+/// Between two calls that come by themselves.
+const PACE: Duration = Duration::from_millis(100);
+
+/// What callers at once saw.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// How long each call took.
@@ -24,7 +31,44 @@ pub(crate) fn timed(action: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Lets them do an action about `rounds` times two.
+/// Does each of some actions `rounds` times, a block of one after a block of the other, first a block that does not count.
+pub(crate) fn in_turns(rounds: usize, actions: &mut [Box<dyn FnMut() + '_>]) -> Vec<Times> {
+    let mut times = vec![Vec::new(); actions.len()];
+    for block in 0..=rounds.div_ceil(BLOCK) {
+        for (action, times) in actions.iter_mut().zip(&mut times) {
+            let block_times = (0..BLOCK).map(|_| timed(&mut *action));
+            if block == 0 {
+                block_times.for_each(drop);
+            } else {
+                times.extend(block_times);
+            }
+        }
+    }
+    times.into_iter().map(Times::new).collect()
+}
+
+/// Does an action ten times a second. Each is timed from when it was due: one that is late because of the one before it took
+/// longer.
+pub(crate) fn paced(rounds: usize, mut action: impl FnMut()) -> Times {
+    let mut due = now();
+    let times = (0..rounds).map(|_| {
+        due += PACE;
+        wait_for(due);
+        action();
+        due.elapsed()
+    });
+    Times::new(times.collect())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pace is time, there is nothing else to wait for"
+)]
+fn wait_for(due: std::time::Instant) {
+    std::thread::sleep(due.saturating_duration_since(now()));
+}
+
+/// Lets eight callers do an action about `rounds` times two, each the next as soon as the last is done.
 pub(crate) fn run<S>(rounds: usize, prepare: impl Fn() -> S + Sync, action: impl Fn(&mut S) + Sync) -> Load {
     let per_caller = (rounds / CALLERS * 2).max(1);
     let ready = Barrier::new(CALLERS + 1);

@@ -1,18 +1,24 @@
 //! What supervision costs, beside the same work without it, measured in the same run: `make bench`.
 //!
 //! Asserts nothing: a shared machine is 30 % off from one run to the next, so only the ratios say something. Prints one
-//! table on standard output. `FND_BENCH_ROUNDS` sets how often each thing is measured.
+//! table on standard output. Arguments name parts (`scripts`, `handlers`, `files`); without any, all are measured.
+//! `FND_BENCH_ROUNDS` sets how often each thing is.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod files;
+mod handlers;
 mod http;
 mod invocations;
+mod language;
 mod load;
 mod memory;
 mod peers;
+mod raw;
 mod table;
 
 use fnd_tests::{Fnd, Setup};
+use handlers::Bench;
+use language::Language;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use table::Table;
@@ -26,20 +32,56 @@ fn main() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(300);
     let mut table = Table::new();
+    let parts: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
+    if wanted("scripts") {
+        measure_scripts(rounds, &mut table);
+    }
+    if wanted("handlers") {
+        measure_handlers(rounds, &mut table);
+    }
+    if wanted("files") {
+        files::measure(&mut table);
+    }
+    println!("{table}");
+}
 
+fn measure_scripts(rounds: usize, table: &mut Table) {
     let mut fnd = Fnd::prepare(&Setup::default().file("noop.sh", NOOP));
     let _run = run_directory_in_memory(&fnd);
     fnd.launch();
     fnd.wait_ready("noop");
-    memory::measure(&fnd, "idle, 1 function", &mut table);
-    let (one, eight) = invocations::measure(&fnd, rounds, &mut table);
-    memory::measure(&fnd, "after the runs", &mut table);
+    memory::measure(&fnd, "idle, 1 function", table);
+    let (one, eight) = invocations::measure(&fnd, rounds, table);
+    memory::measure(&fnd, "after the runs", table);
     fnd.stop();
     drop(fnd);
-    peers::webhook(NOOP, rounds, (&one, &eight), &mut table);
+    peers::webhook(NOOP, rounds, (&one, &eight), table);
+}
 
-    files::measure(&mut table);
-    println!("{table}");
+fn measure_handlers(rounds: usize, table: &mut Table) {
+    let (python, deno) = (Language::python(), Language::deno());
+    let languages: Vec<Language> = [Some(python), deno].into_iter().flatten().collect();
+    let mut fnd = Fnd::prepare(&handlers::setup(&languages));
+    let _run = run_directory_in_memory(&fnd);
+    fnd.launch();
+    let mut bench = Bench {
+        fnd: &fnd,
+        rounds,
+        table,
+    };
+    for language in &languages {
+        let peer = match language.id {
+            "python" => peers::framework_python(),
+            _ => peers::framework_node(),
+        };
+        bench.measure(language, peer);
+    }
+    bench.fndctl("python-warm");
+    if languages.len() < 2 {
+        table.value("deno", "not installed: scripts/setup.sh".to_owned());
+    }
+    fnd.stop();
 }
 
 /// Puts the run directory where it is on a machine: `/run` is in memory, and a status file replaced on a disk waits for it.

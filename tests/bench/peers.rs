@@ -1,24 +1,55 @@
-//! What others do with the same script, where they are installed: nothing of them limits, contains or records it.
+//! What others do with the same function, where they are installed: nothing of them limits, contains or records it.
 
 use crate::http::{Caller, Server};
 use crate::load::{Load, run, timed};
 use crate::table::{Table, Times};
+use fnd_tests::programs::repository;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
 
 /// Where Debian's package puts it.
 const WEBHOOK: &str = "/usr/bin/webhook";
 
-/// A server of our own, killed at the end.
-struct Peer(Child);
+/// A server of our own, ended at the end.
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) server: Server,
+    pub(crate) path: &'static str,
+    child: Child,
+    _files: TempDir,
+}
+
+impl Peer {
+    fn start(
+        name: &'static str,
+        path: &'static str,
+        mut command: Command,
+        (address, files): (SocketAddr, TempDir),
+    ) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self {
+            name,
+            server: Server::Tcp(address),
+            path,
+            child: command.spawn().expect("an installed server starts"),
+            _files: files,
+        }
+    }
+}
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // it has ended by itself
-        let _ = self.0.wait();
+        // Asked, not killed: some of them have children.
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM); // it has ended by itself
+        }
+        let _ = self.child.wait();
     }
 }
 
@@ -28,8 +59,8 @@ pub(crate) fn webhook(script: &str, rounds: usize, floor: (&Times, &Load), table
         table.value("webhook", "not installed: apt-get install webhook".to_owned());
         return;
     }
-    let root = tempfile::tempdir().expect("a temporary directory");
-    let (program, hooks) = (root.path().join("noop.sh"), root.path().join("hooks.json"));
+    let (address, files) = (free_port(), tempfile::tempdir().expect("a temporary directory"));
+    let (program, hooks) = (files.path().join("noop.sh"), files.path().join("hooks.json"));
     fs::write(&program, script).expect("the script is written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
     // With the output in the answer it waits for the script's end, as fnd does.
@@ -37,23 +68,61 @@ pub(crate) fn webhook(script: &str, rounds: usize, floor: (&Times, &Load), table
         "id": "noop", "execute-command": program, "include-command-output-in-response": true,
     }]);
     fs::write(&hooks, hook.to_string()).expect("its configuration is written");
-    let address = free_port();
-    let child = Command::new(WEBHOOK)
-        .arg("-hooks")
-        .arg(&hooks)
-        .args(["-ip", "127.0.0.1", "-port", &address.port().to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _peer = Peer(child.expect("webhook starts"));
-    let server = Server::Tcp(address);
-    let mut caller = Caller::open(&server, "/hooks/noop");
+    let mut command = Command::new(WEBHOOK);
+    command.arg("-hooks").arg(&hooks);
+    command.args(["-ip", "127.0.0.1", "-port", &address.port().to_string()]);
+    let peer = Peer::start(
+        "webhook: bash script over HTTP",
+        "/hooks/noop",
+        command,
+        (address, files),
+    );
+    let mut caller = Caller::open(&peer.server, peer.path);
     caller.call();
     let one = Times::new((0..rounds).map(|_| timed(|| caller.call())).collect());
-    table.times("webhook: bash script over HTTP", &one, floor.0);
-    let eight = run(rounds, || Caller::open(&server, "/hooks/noop"), Caller::call);
-    table.load("webhook: bash script over HTTP, 8 at once", &eight, floor.1);
+    table.times(peer.name, &one, floor.0);
+    let eight = run(rounds, || Caller::open(&peer.server, peer.path), Caller::call);
+    table.load(&format!("{}, 8 at once", peer.name), &eight, floor.1);
+}
+
+/// Starts the Functions Framework for python, which serves the function from one process with threads; else says why not.
+pub(crate) fn framework_python() -> Result<Peer, String> {
+    let program = installed("python/bin/functions-framework")?;
+    let function = ("main.py", "def handler(request):\n    return 'hello'\n");
+    Ok(framework("Functions Framework, python", &program, function))
+}
+
+/// Starts the Functions Framework for node, whose function the one of deno is compared with; else says why not.
+pub(crate) fn framework_node() -> Result<Peer, String> {
+    let program = installed("node/node_modules/.bin/functions-framework")?;
+    let function = (
+        "index.js",
+        "exports.handler = (request, response) => response.send('hello');\n",
+    );
+    Ok(framework("Functions Framework, node", &program, function))
+}
+
+fn framework(name: &'static str, program: &Path, (file, text): (&str, &str)) -> Peer {
+    let (address, files) = (free_port(), tempfile::tempdir().expect("a temporary directory"));
+    let source = files.path().join(file);
+    fs::write(&source, text).expect("the function is written");
+    // The one for node takes a directory, the one for python the file.
+    let source = if file == "index.js" { files.path() } else { &source };
+    let mut command = Command::new(program);
+    command.arg("--target=handler").arg("--source").arg(source);
+    command.arg("--port").arg(address.port().to_string());
+    Peer::start(name, "/", command, (address, files))
+}
+
+/// Returns the path of what `scripts/bench-peers.sh` has installed.
+fn installed(below: &str) -> Result<PathBuf, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let path = target.join("bench").join(below);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err("not installed: scripts/bench-peers.sh".to_owned())
+    }
 }
 
 fn free_port() -> SocketAddr {

@@ -11,7 +11,7 @@ pub(crate) struct Table {
 }
 
 /// Times of one thing, sorted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
@@ -71,21 +71,21 @@ impl Table {
 }
 
 fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+    format!("{:.3} ms", time.as_secs_f64() * 1000.0)
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<44} {:>10} {:>10} {:>16} {:>14}",
+            "{:<50} {:>10} {:>10} {:>16} {:>14}",
             "", "p50", "p99", "to floor p50/p99", ""
         )?;
         for [what, p50, p99, ratio, value] in &self.rows {
             writeln!(
                 f,
                 "{}",
-                format!("{what:<44} {p50:>10} {p99:>10} {ratio:>16} {value:>14}").trim_end()
+                format!("{what:<50} {p50:>10} {p99:>10} {ratio:>16} {value:>14}").trim_end()
             )?;
         }
         Ok(())

@@ -1,0 +1,145 @@
+//! Handlers: warm ones, and those with a process for each invocation; beside the bare interpreter, the shim without fnd, and
+//! others that serve the same.
+
+use crate::http::{Caller, Server};
+use crate::language::Language;
+use crate::load::{self, in_turns, paced, timed};
+use crate::peers::Peer;
+use crate::raw::Worker;
+use crate::table::{Table, Times};
+use fnd_tests::programs::program;
+use fnd_tests::{Fnd, Setup};
+use std::process::{Command, Stdio};
+
+/// How much more often a warm call is measured than the start of a process: it is a hundred times shorter.
+const WARM: usize = 10;
+
+/// Every function of every language: what its name ends with, its manifest, and whether it imports much.
+const FUNCTIONS: [(&str, &[&str], bool); 3] = [
+    ("warm", &[], false),
+    ("fresh", &["[pool]", "isolation = \"invocation\"", "spare = 2"], false),
+    ("heavy", &["[pool]", "isolation = \"invocation\"", "spare = 2"], true),
+];
+
+/// Returns a set-up with the functions of some languages.
+pub(crate) fn setup(languages: &[Language]) -> Setup {
+    let mut setup = Setup::default();
+    for language in languages {
+        for (name, manifest, imports) in FUNCTIONS {
+            let file = format!("{}-{name}.{}", language.id, language.suffix);
+            setup = setup.file(&file, &language.function(manifest, imports));
+        }
+    }
+    setup
+}
+
+/// What is measured, with.
+pub(crate) struct Bench<'a> {
+    pub(crate) fnd: &'a Fnd,
+    pub(crate) rounds: usize,
+    pub(crate) table: &'a mut Table,
+}
+
+impl Bench<'_> {
+    /// Measures a language's handlers, and its `peer` or why there is none.
+    pub(crate) fn measure(&mut self, language: &Language, peer: Result<Peer, String>) {
+        for (name, ..) in FUNCTIONS {
+            self.fnd.wait_ready(&format!("{}-{name}", language.id));
+        }
+        self.warm(language, peer);
+        self.fresh(language);
+    }
+
+    fn caller(&self, function: &str) -> Caller {
+        Caller::open(
+            &Server::Unix(self.fnd.socket()),
+            &format!("/v1/functions/{function}/invoke"),
+        )
+    }
+
+    fn warm(&mut self, language: &Language, peer: Result<Peer, String>) {
+        let (id, rounds) = (language.id, self.rounds * WARM);
+        let function = format!("{id}-warm");
+        let shim = language.shim();
+        let (mut worker, mut caller) = (Worker::start(&shim), self.caller(&function));
+        let open = |peer: &Peer| Caller::open(&peer.server, peer.path);
+        let mut others = peer.as_ref().ok().map(open);
+        let mut actions: Vec<Box<dyn FnMut() + '_>> = vec![Box::new(|| worker.call()), Box::new(|| caller.call())];
+        if let Some(others) = &mut others {
+            actions.push(Box::new(|| others.call()));
+        }
+        let mut times = in_turns(rounds, &mut actions).into_iter();
+        drop(actions);
+        let [raw, ours, theirs] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        let raw_load = load::run(rounds, || Worker::start(&shim), Worker::call);
+        let our_load = load::run(rounds, || self.caller(&function), Caller::call);
+        let table = &mut *self.table;
+        table.times(&format!("{id}: shim over a socketpair"), &raw, &raw);
+        table.times(&format!("fnd: {id} handler, warm"), &ours, &raw);
+        table.load(&format!("{id}: 8 shims over socketpairs"), &raw_load, &raw_load);
+        table.load(&format!("fnd: {id} handler, warm, 8 at once"), &our_load, &raw_load);
+        match peer {
+            Ok(peer) => {
+                let load = load::run(self.rounds, || open(&peer), Caller::call);
+                table.times(peer.name, &theirs, &raw);
+                table.load(&format!("{}, 8 at once", peer.name), &load, &raw_load);
+            }
+            Err(why) => table.value(&format!("others with {id}"), why),
+        }
+    }
+
+    fn fresh(&mut self, language: &Language) {
+        let (id, rounds) = (language.id, self.rounds);
+        let mut bare = language.bare();
+        let mut start = || run(&mut bare);
+        start(); // until it is in the page cache
+        let floor = Times::new((0..rounds / 3).map(|_| timed(&mut start)).collect());
+        self.table.times(&format!("{id}: bare process"), &floor, &floor);
+        let mut medians = Vec::new();
+        for (name, what) in [("fresh", "10/s"), ("heavy", "10/s, large imports")] {
+            let mut caller = self.caller(&format!("{id}-{name}"));
+            caller.call();
+            let times = paced(rounds / 3, || caller.call());
+            self.table
+                .times(&format!("fnd: {id}, fresh each, {what}"), &times, &floor);
+            medians.push(times.percentile(50).as_secs_f64() * 1000.0);
+        }
+        if let [fresh, heavy] = medians[..] {
+            let more = format!("{:+.2} ms", heavy - fresh);
+            self.table
+                .value(&format!("fnd: {id}, what large imports add at p50"), more);
+        }
+        let function = format!("{id}-fresh");
+        let mut caller = self.caller(&function);
+        let one = Times::new((0..rounds).map(|_| timed(|| caller.call())).collect());
+        let floor_load = load::run(rounds / 3, || language.bare(), run);
+        let eight = load::run(rounds, || self.caller(&function), Caller::call);
+        self.table
+            .times(&format!("fnd: {id}, fresh each, closed loop"), &one, &floor);
+        self.table
+            .load(&format!("{id}: bare process, 8 at once"), &floor_load, &floor_load);
+        self.table
+            .load(&format!("fnd: {id}, fresh each, 8 at once"), &eight, &floor_load);
+    }
+
+    /// Measures `fndctl invoke` of a warm function beside a start of `fndctl` that asks nobody.
+    pub(crate) fn fndctl(&mut self, function: &str) {
+        let fndctl = |arguments: &[&str]| {
+            let mut command = Command::new(program("fndctl"));
+            command.args(arguments).env("FND_SOCKET", self.fnd.socket());
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command
+        };
+        let (mut nothing, mut invoke) = (fndctl(&["--version"]), fndctl(&["invoke", function]));
+        let mut actions: [Box<dyn FnMut()>; 2] = [Box::new(|| run(&mut nothing)), Box::new(|| run(&mut invoke))];
+        let mut times = in_turns(self.rounds, &mut actions).into_iter();
+        let [floor, ours] = std::array::from_fn(|_| times.next().unwrap_or_default());
+        self.table.times("fndctl --version", &floor, &floor);
+        self.table.times(&format!("fndctl invoke {function}"), &ours, &floor);
+    }
+}
+
+fn run(command: &mut Command) {
+    let status = command.status().expect("the program starts");
+    assert!(status.success(), "{command:?}: {status}");
+}
