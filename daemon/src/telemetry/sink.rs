@@ -18,6 +18,8 @@ const ENTRIES_MAX: usize = 8192;
 const BYTES_MAX: usize = 16 << 20;
 /// How long the end waits for a journal that does not answer.
 const FLUSH: Duration = Duration::from_secs(1);
+/// How long messages gather behind one that came alone: a sender that wakes this thread pays as much as for the message.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// Where messages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +106,10 @@ fn start_with(sink: Sink) -> io::Result<(Forward, Guard)> {
     Ok((Forward { messages, shared }, guard))
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "awake, it takes what has gathered; waiting on the channel, each sender would wake it"
+)]
 fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: Sink) {
     for message in waiting {
         let mut next = Some(message);
@@ -125,6 +131,7 @@ fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: Sink) {
             // Who asked may have given up.
             let _ = done.try_send(());
         }
+        std::thread::sleep(GATHER);
     }
 }
 
