@@ -38,6 +38,47 @@ pub(crate) fn languages(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
+/// The handler of the first five minutes, and one in each other language: loaded once, over a restart too.
+pub(crate) fn handlers(machine: &mut VirtualMachine) {
+    for (file, code) in [
+        (
+            "hello.py",
+            "import os\ndef handler(event, context): return {\"hello\": event[\"data\"][\"name\"], \"pid\": os.getpid()}\n",
+        ),
+        (
+            "typed.ts",
+            "export default (event: { data: { name: string } }) => ({ hello: event.data.name, pid: Deno.pid });\n",
+        ),
+        (
+            "noded.cjs",
+            "module.exports = { main: (event) => ({ hello: event.data.name, pid: process.pid }) };\n",
+        ),
+        (
+            "shell.sh",
+            "handler() { echo \"{\\\"hello\\\": $(jq .name), \\\"pid\\\": $$}\"; }\n",
+        ),
+    ] {
+        machine.drop_file(file, code);
+    }
+    for name in ["hello", "typed", "noded", "shell"] {
+        machine.wait_ready(name);
+        let ask = format!("fndctl invoke {name} -d '{{\"name\": \"Ada\"}}'");
+        let first = machine.ok(&ask);
+        assert!(first.contains("Ada"), "{name}: {first}");
+        assert_eq!(machine.ok(&ask), first, "the same worker answers again");
+        let before = machine.main_pid("fnd.service");
+        machine.ok("systemctl restart fnd.service");
+        machine.wait_restarted("fnd.service", &before);
+        assert_eq!(machine.ok(&ask), first, "{name}: and after a restart of fnd");
+    }
+    machine.ok("rm /etc/fnd/functions/hello.py /etc/fnd/functions/typed.ts /etc/fnd/functions/noded.cjs /etc/fnd/functions/shell.sh");
+    machine.wait_until(
+        "their workers to be gone",
+        PATIENCE,
+        "! find /sys/fs/cgroup/system.slice/fnd-spawner.service -name 'w[0-9]*' -type d | grep -q .",
+    );
+}
+
 /// A script without a trigger runs once by being dropped.
 pub(crate) fn once_by_being_there(machine: &mut VirtualMachine) {
     machine.drop_file("task.sh", "#!/usr/bin/env bash\necho done\n");

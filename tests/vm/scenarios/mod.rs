@@ -34,6 +34,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("doctor: fresh", doctor::fresh),
     then("doctor: broken", doctor::broken),
     then("first minutes: four languages", first_minutes::languages),
+    then("first minutes: handlers", first_minutes::handlers),
     then("first minutes: once by being there", first_minutes::once_by_being_there),
     then("first minutes: who may", first_minutes::who_may),
     then("limits: read back", limits::read_back),
