@@ -310,13 +310,17 @@ impl Daemon {
             }
         };
         let _ = tokio::time::timeout(LEAVE_MAX, between).await;
-        let mut state = self.state.borrow_mut();
+        if conversations.is_empty() {
+            return;
+        }
         for (worker, conversation) in conversations {
             if conversation.is_between() {
-                state.leave_member(worker);
+                self.state.borrow_mut().leave_member(worker);
             }
             conversation.hang_up();
         }
+        // The next fnd is told what the spawner has read by then.
+        let _ = tokio::time::timeout(LEAVE_MAX, self.last_answers()).await;
     }
 }
 

@@ -72,7 +72,11 @@ impl Channel {
             match send(&self.socket, packet, descriptors) {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    // Nobody will take it.
+                    self.waiting.clear();
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
@@ -95,7 +99,8 @@ impl Channel {
             let parts = &mut [IoSliceMut::new(&mut self.room)];
             let got = match recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => continue,
+                // A reset is said once, where the peer left something unread; what it had sent itself comes behind it. unix(7)
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 other => other?,
             };
             let mut descriptors = VecDeque::new();

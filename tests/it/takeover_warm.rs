@@ -3,7 +3,7 @@
 use super::takeover::start;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{require, wait_until};
+use fnd_tests::{Fnd, require, wait_until};
 use nix::sys::signal::Signal;
 
 /// Waits for `GATE/go` where it is told to; says who it is.
@@ -48,6 +48,25 @@ fn a_warm_worker_and_its_call_go_on_over_a_restart() {
         "the same worker serves on"
     );
     assert!(!view.attempt_records[0].cold);
+    fnd.finish();
+}
+
+#[test]
+fn every_warm_worker_is_handed_over_each_time() {
+    require!(root, cgroup);
+    let names: Vec<String> = (0..8).map(|n| format!("warm{n}")).collect();
+    let files: Vec<(String, &str)> = names.iter().map(|name| (format!("{name}.py"), HANDLER)).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(file, code)| (file.as_str(), *code)).collect();
+    let (mut fnd, _gate) = start(&files);
+    let pids = |fnd: &Fnd| {
+        let pid = |name: &String| fnd.run(name, "null").0.json::<serde_json::Value>()["pid"].clone();
+        names.iter().map(pid).collect::<Vec<_>>()
+    };
+    let before = pids(&fnd);
+    for _ in 0..3 {
+        fnd.replace(Signal::SIGTERM);
+        assert_eq!(pids(&fnd), before, "{}", fnd.log());
+    }
     fnd.finish();
 }
 

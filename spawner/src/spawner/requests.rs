@@ -41,8 +41,7 @@ impl Spawner {
         // Bounded, so that a flood of requests can't keep the loop from exits.
         for _ in 0..64 {
             let Some(connection) = &mut self.connection else { return };
-            let received = connection
-                .flush()
+            let received = still_heard(connection.flush())
                 .and_then(|()| if connection.waiting() > BACKLOG { Ok(None) } else { connection.receive() });
             let read = received.and_then(|frame| {
                 let Some(frame) = frame else { return Ok(None) };
@@ -133,8 +132,13 @@ impl Spawner {
         else {
             return;
         };
-        if let Err(error) = connection.send(&encode(request, reply), descriptors) {
+        if let Err(error) = still_heard(connection.send(&encode(request, reply), descriptors)) {
             self.disconnect(&error);
         }
     }
+}
+
+/// An fnd that has closed its end takes no answers; what it asked before is still done, and then its end is read.
+fn still_heard(sent: io::Result<()>) -> io::Result<()> {
+    sent.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
