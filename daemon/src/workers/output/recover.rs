@@ -9,9 +9,10 @@ use crate::logs::Store;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 
-/// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure.
+/// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure; absent until
+/// they are counted, because a spool that was only made, or is lost, does not say where to look.
 #[derive(Default)]
-pub(super) struct Left(HashMap<(InvocationId, Attempt), u64>);
+pub(super) struct Left(HashMap<(InvocationId, Attempt), Option<u64>>);
 
 impl Left {
     /// Looks for spools.
@@ -20,12 +21,9 @@ impl Left {
             tracing::error!("failed to look for spooled output ({error}), what functions printed before is missing");
             Vec::new()
         });
-        let mut left = Self::default();
         let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
+        let mut left = Self(keys.into_iter().map(|key| (key, None)).collect());
         left.count(metas.iter(), store);
-        for key in keys {
-            left.0.entry(key).or_insert(0);
-        }
         left
     }
 
@@ -33,14 +31,15 @@ impl Left {
     /// what it had printed was still in its pipes.
     pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>, store: &Store) {
         let mut functions: HashMap<&FunctionName, HashMap<_, u64>> = HashMap::new();
-        for meta in metas.filter(|meta| !self.0.contains_key(&meta.key())) {
+        for meta in metas.filter(|meta| !matches!(self.0.get(&meta.key()), Some(Some(_)))) {
             functions.entry(&meta.function).or_default().insert(meta.key(), 0);
         }
         for (function, mut attempts) in functions {
             if let Err(error) = store.count(function, &mut attempts) {
                 tracing::warn!("failed to read the kept output of `{function}` ({error}), lines may be in it twice");
             }
-            self.0.extend(attempts);
+            self.0
+                .extend(attempts.into_iter().map(|(key, count)| (key, Some(count))));
         }
     }
 }
@@ -49,13 +48,17 @@ impl Thread {
     /// Rebuilds what an earlier fnd knew of an attempt. Returns it with its spool, and how many lines are kept already.
     pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
         let key = meta.key();
-        let stored = self.left.0.remove(&key).unwrap_or(0);
+        let stored = self.left.0.remove(&key).flatten().unwrap_or(0);
         let replayed = self.io.spools.replay(key).unwrap_or_else(|error| {
             tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
             Replayed::Lost
         });
         match replayed {
-            Replayed::Nothing => (Capture::new(meta), Spool::None, stored),
+            Replayed::Nothing => {
+                // Made and not written to.
+                self.io.spools.remove(key);
+                (Capture::new(meta), Spool::None, stored)
+            }
             Replayed::Whole { capture, spool } => (*capture, spool, stored),
             Replayed::Lost => {
                 let sinks = &mut self.io.sinks;
@@ -77,7 +80,7 @@ impl Thread {
             let kept = match self.io.spools.replay(key) {
                 Ok(Replayed::Whole { mut capture, .. }) => {
                     capture.end(capture.last_ms, &mut |_, _| {});
-                    self.keep(&mut capture, stored)
+                    self.keep(&mut capture, stored.unwrap_or(0))
                 }
                 Ok(Replayed::Nothing | Replayed::Lost) => true,
                 Err(error) => {

@@ -97,7 +97,8 @@ fn kept(lines: &mut Lines) -> Kept {
     let (base_ms, encoded) = lines.encoded();
     Kept {
         first,
-        base_ms,
+        // Of no lines it is whatever those had that were there.
+        base_ms: if encoded.is_empty() { 0 } else { base_ms },
         lines: Bytes(encoded.to_vec()),
     }
 }

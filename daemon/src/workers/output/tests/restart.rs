@@ -83,6 +83,13 @@ impl World {
         wait(self.output.settle());
     }
 
+    /// Prints, once, for the last look at the pipe.
+    fn print_unread(&mut self, bytes: &[u8]) {
+        if let Some([out, _]) = &mut self.writes {
+            out.write_all(bytes).unwrap();
+        }
+    }
+
     /// Ends this fnd; another is there, which adopts nothing yet.
     fn end(&mut self, how: End) {
         if how == End::Kill {
@@ -254,6 +261,26 @@ fn what_was_finished_and_not_released_is_finished_again_the_same() {
         wait(world.output.settle());
         assert_eq!(world.spools(), 0);
     }
+}
+
+#[test]
+fn a_spool_that_was_only_made_does_not_hide_what_is_kept() {
+    let mut world = World::new(meta(1));
+    // Killed between making the file and writing to it; the next takes the output at the end, and is killed in turn.
+    world.end(End::Stop);
+    let spool = world.state.path().join("spool");
+    std::fs::write(spool.join(format!("{}.1", world.meta.invocation)), []).unwrap();
+    for _ in 0..3 {
+        world.stop();
+        world.output = start(world.state.path());
+        world.adopt();
+        world.print_unread(b"once\n");
+        assert_eq!(world.finish().stdout_bytes, 5);
+        assert_eq!(world.kept(), [pair("stdout", "once")]);
+    }
+    world.output.release(WORKER);
+    wait(world.output.settle());
+    assert_eq!(world.spools(), 0);
 }
 
 #[test]
