@@ -8,8 +8,7 @@
 //! there will be, and a process elsewhere that still holds one is not waited for.
 //!
 //! What was read is [spooled](spool) until the attempt is [released](Output::release), and what a worker printed first and
-//! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it. Lost
-//! is only what lies between a read and the write that follows when fnd is killed just there.
+//! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it.
 
 mod capture;
 mod hold;

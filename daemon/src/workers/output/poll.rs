@@ -6,7 +6,7 @@ use super::peek::Scratch;
 use super::pool::Pool;
 use super::recover::Left;
 use super::result::{self, Written};
-use super::spool::{Chunk, Spool, Spools};
+use super::spool::{Spool, Spools};
 use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
 use crate::clock;
 use crate::logs::{Line, Store, Stream, view};
@@ -329,9 +329,9 @@ impl Thread {
             }
             Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
         }
-        // The end is told first: a slow disk must not keep a caller waiting.
-        done(captured);
+        // Before the end is told: once it is recorded nobody adopts the worker, and its pipes are gone.
         let kept = self.keep(&mut running.capture, running.stored);
+        done(captured);
         // Without room on the disk the spool stays for the next start.
         if kept && !matches!(running.spool, Spool::None) {
             self.finished.insert(worker, meta.key());
@@ -420,14 +420,17 @@ impl Running {
         let mut read = 0;
         while read < most {
             io.spools.begin(&mut self.spool, &meta);
-            let Some(pipe) = self.pipe(stream) else { return };
-            match rustix::io::read(&pipe.end, &mut *io.buffer) {
-                Ok(0) => self.close(stream, &io.epoll),
-                Ok(count) => {
+            let pipe = if stream == Stream::Stdout {
+                &self.stdout
+            } else {
+                &self.stderr
+            };
+            let Some(pipe) = pipe else { return };
+            match io.spools.take(&mut self.spool, stream, &pipe.end, &mut io.buffer) {
+                Ok((0, _)) => self.close(stream, &io.epoll),
+                Ok((count, time_ms)) => {
                     read += count;
-                    let time_ms = clock::unix_ms();
                     let bytes = &io.buffer[..count];
-                    io.spools.append(&mut self.spool, Chunk::new(stream, time_ms, bytes));
                     let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
                     self.capture.feed(stream, time_ms, bytes, &mut seen);
                     io.spools.bound(&mut self.spool, &mut self.capture);

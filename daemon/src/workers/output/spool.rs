@@ -1,24 +1,25 @@
 //! What was read from the pipes of running attempts, on disk: a restart, a crash and a reboot lose none of it.
 //!
 //! ```text
-//! spool/INVOCATION.ATTEMPT = Begin (Chunk | Snapshot)*     each behind its length (u32), in wire form
+//! spool/INVOCATION.ATTEMPT = Begin (Chunk bytes | Snapshot)*     pieces behind their length (u32), in wire form
 //! ```
-//! The file is made before the first read. A chunk is written right after it was read and before anything of it is kept or
-//! told, so the spool has all that the kept output has. A spool grown large is replaced by one snapshot of the [`Capture`].
+//! The file is made before the first read. The kernel [moves](take) a chunk's bytes from the pipe to the file, before
+//! anything of it is kept or told, so the spool has all that the kept output has, and every byte is in one of both whenever
+//! fnd is killed. A spool grown large is replaced by one snapshot of the [`Capture`].
 //! One that cannot be written is cut to [`LOST`], which says that output is missing, and is tried again by
 //! [`Spools::heal`]. Nothing is synced.
 
 use super::Meta;
 use super::capture::{Capture, Snapshot};
-use crate::logs::Stream;
 use fnd_core::ids::{Attempt, InvocationId};
-use fnd_core::wire::{Bytes, Wire as _, wire_enum, wire_structs};
+use fnd_core::wire::{Wire as _, wire_enum, wire_structs};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 mod replay;
+mod take;
 
 pub(super) use replay::Replayed;
 
@@ -28,14 +29,14 @@ const LOST: u64 = 1;
 const SLACK: u64 = 1 << 20;
 
 wire_structs! {
-    /// Bytes as they were read from a pipe.
+    /// Bytes out of a pipe, which follow.
     pub struct Chunk {
         /// Standard error, else standard output.
         pub stderr: bool,
         /// When, Unix milliseconds.
         pub time_ms: u64,
-        /// The bytes.
-        pub bytes: Bytes,
+        /// How many bytes; at the end of a spool there may be fewer.
+        pub length: u32,
     }
 }
 
@@ -48,16 +49,6 @@ wire_enum! {
         1 = Chunk(Chunk),
         /// All that came before.
         2 = Snapshot(Box<Snapshot>),
-    }
-}
-
-impl Chunk {
-    pub(super) fn new(stream: Stream, time_ms: u64, bytes: &[u8]) -> Self {
-        Self {
-            stderr: stream == Stream::Stderr,
-            time_ms,
-            bytes: Bytes(bytes.to_vec()),
-        }
     }
 }
 
@@ -79,6 +70,8 @@ pub(super) enum Spool {
     /// It has everything that was read.
     Whole {
         file: File,
+        /// Its length, bytes.
+        size: u64,
         /// Bytes since the last snapshot.
         grown: u64,
     },
@@ -113,21 +106,16 @@ impl Spools {
         put(&Piece::Begin(meta.clone()), &mut self.piece);
         let written = create(&self.path(meta.key())).and_then(|mut file| {
             let written = file.write_all(&self.piece);
-            *spool = Spool::Whole { file, grown: 0 };
+            *spool = Spool::Whole {
+                file,
+                size: 0,
+                grown: 0,
+            };
             written
         });
         if written.is_err() && matches!(spool, Spool::None) {
             *spool = Spool::Failed;
         }
-        self.written(spool, written, self.piece.len() as u64);
-    }
-
-    /// Writes what was read from a pipe to a spool that was begun.
-    pub(super) fn append(&mut self, spool: &mut Spool, chunk: Chunk) {
-        let Spool::Whole { file, .. } = spool else { return };
-        self.piece.clear();
-        put(&Piece::Chunk(chunk), &mut self.piece);
-        let written = file.write_all(&self.piece);
         self.written(spool, written, self.piece.len() as u64);
     }
 
@@ -158,7 +146,11 @@ impl Spools {
         let written = create(&new).and_then(|mut file| {
             file.write_all(&self.piece)?;
             std::fs::rename(&new, &path)?;
-            *spool = Spool::Whole { file, grown: 0 };
+            *spool = Spool::Whole {
+                file,
+                size: self.piece.len() as u64,
+                grown: 0,
+            };
             Ok(())
         });
         if written.is_err() {
@@ -184,11 +176,12 @@ impl Spools {
         self.directory.join(format!("{invocation}.{}", attempt.0))
     }
 
-    fn written(&mut self, spool: &mut Spool, written: io::Result<()>, size: u64) {
+    fn written(&mut self, spool: &mut Spool, written: io::Result<()>, more: u64) {
         match written {
             Ok(()) => {
-                if let Spool::Whole { grown, .. } = spool {
-                    *grown += size;
+                if let Spool::Whole { grown, size, .. } = spool {
+                    *grown += more;
+                    *size += more;
                 }
                 if self.failing {
                     self.failing = false;
@@ -218,6 +211,7 @@ impl Spools {
 
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new()
+        .read(true)
         .write(true)
         .create(true)
         .truncate(true)

@@ -1,4 +1,4 @@
-//! Reading spools, up to the first piece that is torn.
+//! Reading spools, up to the first piece that is torn; of a chunk that is, the bytes there are.
 
 use super::super::Meta;
 use super::super::capture::Capture;
@@ -7,7 +7,7 @@ use crate::logs::Stream;
 use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::wire::Wire as _;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
 /// What a spool says of an attempt.
@@ -43,7 +43,7 @@ impl Spools {
     }
 
     /// Reads a spool, to go on with it.
-    pub(in super::super) fn replay(&self, key: (InvocationId, Attempt)) -> io::Result<Replayed> {
+    pub(in super::super) fn replay(&mut self, key: (InvocationId, Attempt)) -> io::Result<Replayed> {
         let mut pieces = match Pieces::open(&self.path(key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::Nothing),
             pieces => pieces?,
@@ -54,13 +54,16 @@ impl Spools {
         };
         let mut capture = Capture::new(meta.clone());
         let mut snapshot_end = pieces.end;
+        let mut torn = false;
         while let Some(piece) = pieces.next() {
             match piece {
                 // There is one only, the first.
                 Piece::Begin(_) => {}
                 Piece::Chunk(chunk) => {
                     let stream = if chunk.stderr { Stream::Stderr } else { Stream::Stdout };
-                    capture.feed(stream, chunk.time_ms, &chunk.bytes.0, &mut |_, _| {});
+                    let bytes = pieces.bytes(chunk.length)?;
+                    torn = bytes.len() < chunk.length as usize;
+                    capture.feed(stream, chunk.time_ms, &bytes, &mut |_, _| {});
                 }
                 Piece::Snapshot(snapshot) => {
                     capture = Capture::restore(meta.clone(), *snapshot);
@@ -68,15 +71,20 @@ impl Spools {
                 }
             }
         }
-        let mut file = OpenOptions::new().write(true).open(self.path(key))?;
+        let mut file = OpenOptions::new().read(true).write(true).open(self.path(key))?;
         // A torn piece would hide what is written behind it.
         file.set_len(pieces.end)?;
         file.seek(SeekFrom::Start(pieces.end))?;
-        let grown = pieces.end - snapshot_end;
-        Ok(Replayed::Whole {
-            capture: Box::new(capture),
-            spool: Spool::Whole { file, grown },
-        })
+        let mut spool = Spool::Whole {
+            file,
+            size: pieces.end,
+            grown: pieces.end - snapshot_end,
+        };
+        let mut capture = Box::new(capture);
+        if torn {
+            self.rewrite(&mut spool, &mut capture);
+        }
+        Ok(Replayed::Whole { capture, spool })
     }
 }
 
@@ -102,6 +110,16 @@ impl Pieces {
             size,
             end: 0,
         })
+    }
+
+    /// Returns the bytes of the chunk read last, as many as there are.
+    fn bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut self.file)
+            .take(u64::from(length))
+            .read_to_end(&mut bytes)?;
+        self.end += bytes.len() as u64;
+        Ok(bytes)
     }
 }
 
