@@ -181,6 +181,29 @@ impl Judge {
     }
 }
 
+impl Choice<'_> {
+    /// Takes out the interpreters that the `#!` line asked for but that cannot do what is wanted, and says so.
+    pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut Report<'_>) {
+        let fits = |path: &String| {
+            let base_name = path.rsplit('/').next().unwrap_or(path);
+            names.is_empty() || names.iter().any(|name| name == base_name)
+        };
+        let (fitting, others): (Vec<_>, Vec<_>) = self.interpreters.drain(..self.asked).partition(fits);
+        self.asked = fitting.len();
+        self.interpreters.splice(..0, fitting);
+        let (Some(other), Some(first)) = (others.first(), self.interpreters.first()) else {
+            return;
+        };
+        let message = format!("the `#!` line names `{other}`, which serves no handlers here; `{first}` does");
+        let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
+        report.problems.push(
+            Diagnostic::warning("interpreter", message)
+                .in_file(&file.path)
+                .with_help(help),
+        );
+    }
+}
+
 /// Puts the interpreter and the flags of a `#!` line first, or says why not.
 fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bool, report: &mut Report<'_>) {
     let id = &choice.runtime.summary.id;

@@ -120,9 +120,10 @@ impl Judge {
             ..entry.clone()
         };
         let env_file = self.env_file(function, own, report);
-        let choice = self.choose(own, &file, report)?;
+        let mut choice = self.choose(own, &file, report)?;
         let (mode, mode_reason) = self.mode(own, &choice, &file, report)?;
         let phase = choice.runtime.phase(mode)?;
+        choice.only(&phase.names, &file, report);
         let trusted = function.files.iter().all(|file| file.trusted)
             && function.manifest.as_ref().is_none_or(|manifest| manifest.trusted);
         let name = if function.directory {

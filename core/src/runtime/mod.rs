@@ -68,6 +68,8 @@ pub struct Phase {
     pub command: Vec<String>,
     /// Environment, templates allowed.
     pub environment: Vec<(String, String)>,
+    /// Base names of the only interpreters that a `#!` line may ask for here; none: any of the runtime's.
+    pub names: Vec<String>,
 }
 
 impl Runtime {

@@ -110,6 +110,12 @@ const PHASE: &[Key] = &[
         "{ PYTHONUNBUFFERED = \"1\" }",
         "Environment.",
     ),
+    optional(
+        "names",
+        TEXTS,
+        "[\"bash\"]",
+        "Base names of the only interpreters that a `#!` line may ask for here; absent: any of `names`.",
+    ),
 ];
 
 const FLOORS: &[Key] = &[
@@ -230,6 +236,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
     let phase = |name: &str| Phase {
         command: pick.texts(&format!("phases.{name}.command")),
         environment: pick.text_map(&format!("phases.{name}.env")).into_iter().collect(),
+        names: pick.texts(&format!("phases.{name}.names")),
     };
     Runtime {
         summary: RuntimeSummary {

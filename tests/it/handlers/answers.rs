@@ -82,6 +82,17 @@ fn a_bash_handler_is_warm() {
 }
 
 #[test]
+fn a_handler_for_sh_is_served_by_bash() {
+    let fnd = Fnd::start();
+    let code = "#!/bin/sh\nhandler() {\n  printf '\"%s\"' \"${BASH_VERSION:+bash}\"\n}\n";
+    fnd.drop_executable("plain.sh", code.as_bytes());
+    let function = fnd.wait_ready("plain");
+    assert_eq!(function.error, None);
+    assert_eq!(ask(&fnd, "plain", ""), json!("bash"));
+    fnd.finish();
+}
+
+#[test]
 fn a_program_speaks_the_protocol_itself() {
     let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");

@@ -53,11 +53,30 @@ interpreters = ["/usr/bin/ruby"]
 command = ["{interpreter}", "{entry}"]
 "#;
 
+const SHELL: &str = r#"
+id = "shell"
+suffixes = [".sh"]
+names = ["bash", "sh"]
+interpreters = ["/usr/bin/bash"]
+shim = "shim.sh"
+[phases.run]
+command = ["{interpreter}", "{entry}"]
+[phases.handle]
+command = ["{interpreter}", "{interpreter_args}", "{shim}", "{entry}"]
+names = ["bash"]
+"#;
+
 const CODE: &[u8] = b"import os\n\ndef handler(event, context):\n    return 1\n";
 
 fn with(settings: &str) -> Judge {
     let mut judge = Judge::new();
-    let runtimes = [("python", PYTHON), ("deno", DENO), ("exec", EXEC), ("ruby", RUBY)];
+    let runtimes = [
+        ("python", PYTHON),
+        ("deno", DENO),
+        ("exec", EXEC),
+        ("ruby", RUBY),
+        ("shell", SHELL),
+    ];
     let runtimes =
         runtimes.map(|(id, text)| file(&format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"), text.as_bytes()));
     let (_, document) = judge.settings(&JudgeSettings {
@@ -333,7 +352,9 @@ fn what_no_handler_can_be() {
     );
     assert_eq!(
         ruby.verdict.diagnostics.first().unwrap().help.as_deref(),
-        Some("runtimes that have them: `deno`, `exec`, `python`; set `mode = \"script\"` to run it as a script")
+        Some(
+            "runtimes that have them: `deno`, `exec`, `python`, `shell`; set `mode = \"script\"` to run it as a script"
+        )
     );
     let http = with("").function(&single(file("/f/x.ts", b"export default {\n fetch() {} }"), None));
     assert_eq!(
@@ -369,4 +390,30 @@ fn a_phase_that_cannot_start_a_worker() {
         "[phases.run]\ncommand = [\"{interpreter}\", \"{shim}\"]",
         "3:11 bad-value: `phases.run.command`: unknown template `{shim}`",
     );
+}
+
+#[test]
+fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
+    let judged = |line: &str, mode: &str| {
+        let code = format!("{line}\nhandler() {{\n  cat\n}}\n");
+        let manifest = format!("mode = \"{mode}\"");
+        with("").function(&single(executable("/f/x.sh", code.as_bytes()), Some(&manifest)))
+    };
+    let asked = |judged: Judged| judged.plan.map(|plan| (plan.interpreters, plan.asked_interpreters));
+    for line in ["#!/bin/sh -e", "#!/usr/bin/env sh"] {
+        let handler = judged(line, "handler");
+        let warned = told(&handler.verdict.diagnostics);
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert!(
+            warned[0].contains("which serves no handlers here; `/usr/bin/bash` does"),
+            "{warned:?}"
+        );
+        assert_eq!(asked(handler), Some((vec!["/usr/bin/bash".to_owned()], 0)));
+        let script = judged(line, "script");
+        assert_eq!(told(&script.verdict.diagnostics), [""; 0]);
+        assert!(asked(script).is_some_and(|(_, asked)| asked > 0));
+    }
+    let handler = judged("#!/opt/bash", "handler");
+    assert_eq!(told(&handler.verdict.diagnostics), [""; 0]);
+    assert!(asked(handler).is_some_and(|(paths, asked)| paths[0] == "/opt/bash" && asked == 1));
 }
