@@ -177,6 +177,12 @@ impl InvocationId {
         }
         u128::from_str_radix(&text.replace('-', ""), 16).ok().map(Self)
     }
+
+    /// Returns when it was made, Unix milliseconds (RFC 9562, 5.7).
+    #[must_use]
+    pub fn unix_ms(self) -> u64 {
+        (self.0 >> 80) as u64
+    }
 }
 
 impl fmt::Display for InvocationId {

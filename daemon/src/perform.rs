@@ -2,14 +2,14 @@
 
 use crate::driver::{Asked, Starting, State};
 use crate::environment;
-use crate::ledger::Command;
+use crate::ledger::{Begun, Command};
 use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::{Action, Event, SpawnOrder};
+use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder};
 use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -123,6 +123,9 @@ impl State {
             Some(run) => (run.invocation, run.attempt),
             None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
         };
+        if let Some(run) = &order.attempt {
+            self.begins(&order.function, run);
+        }
         let tmp = order.attempt.is_none().then_some((order.id, invocation));
         let meta = Meta {
             function: order.function.clone(),
@@ -153,6 +156,17 @@ impl State {
             };
             self.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }
+    }
+
+    /// Remembers that an attempt begins, before the function sees it.
+    pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder) {
+        self.ledger.begins(&Begun {
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            function: function.clone(),
+            trigger: attempt.trigger.as_str().to_owned(),
+            started_ms: self.clock.now().unix_ms,
+        });
     }
 
     /// Lets go of what would have told the next fnd of a worker's end.

@@ -100,6 +100,7 @@ impl State {
     /// Hands a call to a worker. One that is gone has said so, or will.
     pub(crate) fn call(&mut self, order: &CallOrder) {
         let attempt = &order.attempt;
+        self.begins(&order.function, attempt);
         let attached = self.attached.get_mut(&order.worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
             return;

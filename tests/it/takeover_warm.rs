@@ -1,6 +1,7 @@
 //! Workers of handlers over a restart: in order they are handed over with their calls, after a crash they are replaced.
 
 use super::takeover::start;
+use fnd_core::api::InvocationList;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
@@ -86,5 +87,38 @@ fn after_a_crash_a_warm_call_is_interrupted_and_its_worker_replaced() {
     wait_until("the old worker to be gone", PATIENCE, || {
         (!std::path::Path::new(&format!("/proc/{old}")).exists()).then_some(())
     });
+    fnd.finish();
+}
+
+/// Counts its calls, and waits.
+const BEGUN: &str = r#"
+import time
+
+def handler(event, context):
+    with open("GATE/begun", "a") as file:
+        file.write("begun\n")
+    time.sleep(60)
+"#;
+
+#[test]
+fn a_call_that_had_just_begun_is_interrupted_and_not_forgotten() {
+    require!(root, cgroup);
+    let (mut fnd, gate) = start(&[("warm.py", BEGUN)]);
+    for n in 1..=5 {
+        let client = fnd.client();
+        let caller = std::thread::spawn(move || client.try_call("POST", "/v1/functions/warm/invoke", &[], b""));
+        wait_until("the handler to be called", PATIENCE, || {
+            let begun = std::fs::read_to_string(gate.join("begun")).unwrap_or_default();
+            (begun.lines().count() == n).then_some(())
+        });
+        fnd.replace(Signal::SIGKILL);
+        assert!(caller.join().unwrap().is_err(), "{}", fnd.log());
+        let page = fnd.client().get("/v1/invocations?function=warm");
+        let views = page.json::<InvocationList>().invocations;
+        assert_eq!(views.len(), n, "{}", fnd.log());
+        for view in views {
+            assert_eq!((view.state, view.attempts), (State::Interrupted, 1), "{view:?}");
+        }
+    }
     fnd.finish();
 }

@@ -5,6 +5,7 @@
 //! decides anything: the supervisor's records are stored as they are.
 
 mod command;
+mod in_flight;
 mod query;
 mod restore;
 mod retention;
@@ -17,6 +18,7 @@ mod writer;
 mod tests;
 
 pub use command::{Acknowledged, Command, Health};
+pub use in_flight::Begun;
 pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf};
 pub use restore::LastRun;
 pub use retention::Retention;
@@ -25,6 +27,7 @@ pub use writer::Writer;
 
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::supervisor::Restored;
+use in_flight::InFlight;
 use rusqlite::ErrorCode;
 use std::collections::HashMap;
 use std::io;
@@ -84,6 +87,9 @@ pub enum OpenError {
         /// Why.
         source: rusqlite::Error,
     },
+    /// The table of attempts that have begun could not be opened.
+    #[error("failed to open the table `in-flight` in the state directory")]
+    InFlight(#[source] io::Error),
     /// The threads could not be started.
     #[error("failed to start the ledger's threads")]
     Thread(#[source] io::Error),
@@ -126,15 +132,18 @@ where
     F: Fn(Acknowledged) + Send + 'static,
 {
     let path = state.join(FILE);
-    let db = schema::open(&path)?;
+    let mut db = schema::open(&path)?;
     let failed = |source| OpenError::of(&path, source);
+    let in_flight = InFlight::open(state, &mut db)
+        .map_err(failed)?
+        .map_err(OpenError::InFlight)?;
     let mut restored = restore::restored(&db).map_err(failed)?;
     restored.ended = restore::ended(&db, noted).map_err(failed)?;
     let last_runs = restore::last_runs(&db).map_err(failed)?;
     let last_id = restore::last_id(&db).map_err(failed)?;
     let durable = restore::durable(&db).map_err(failed)?;
     let versions = restore::versions(&db).map_err(failed)?;
-    let writer = Writer::start(db, retention, durable, Box::new(acknowledge)).map_err(OpenError::Thread)?;
+    let writer = Writer::start(db, in_flight, retention, durable, Box::new(acknowledge)).map_err(OpenError::Thread)?;
     let reader = Reader::start(schema::open_read_only(&path)?, &writer).map_err(OpenError::Thread)?;
     Ok(Opened {
         restored,

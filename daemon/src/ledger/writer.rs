@@ -8,6 +8,7 @@
 //! ```
 
 use super::command::{Acknowledged, Batch, Command, Health, Queue};
+use super::in_flight::{Begun, InFlight};
 use super::retention::{Retention, Sweeper};
 use super::store::{self, StoreError};
 use fnd_core::ids::{InvocationId, WorkerId};
@@ -30,20 +31,24 @@ pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 #[derive(Clone)]
 pub struct Writer {
     pub(super) queue: Arc<Queue>,
+    in_flight: Arc<InFlight>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Writer {
     pub(super) fn start(
         db: Connection,
+        in_flight: InFlight,
         retention: Retention,
         durable: HashSet<InvocationId>,
         acknowledge: Acknowledge,
     ) -> io::Result<Self> {
         let queue = Arc::new(Queue::new(durable.clone()));
         let sweeper = Sweeper::new(retention);
+        let in_flight = Arc::new(in_flight);
         let mut state = Thread {
             db,
+            in_flight: Arc::clone(&in_flight),
             durable,
             acknowledge,
             sweeper,
@@ -56,6 +61,7 @@ impl Writer {
             .spawn(move || state.run(&own))?;
         Ok(Self {
             queue,
+            in_flight,
             thread: Arc::new(Mutex::new(Some(thread))),
         })
     }
@@ -73,6 +79,11 @@ impl Writer {
                 self.queue.lose(1);
             }
         })
+    }
+
+    /// Remembers that an attempt begins, whatever becomes of fnd, until its end is stored. Before the function sees it.
+    pub fn begins(&self, begun: &Begun) {
+        self.in_flight.begins(begun);
     }
 
     /// Returns how the writer is.
@@ -99,6 +110,7 @@ impl Writer {
 
 struct Thread {
     db: Connection,
+    in_flight: Arc<InFlight>,
     /// Unfinished invocations whose starts must be synced.
     durable: HashSet<InvocationId>,
     acknowledge: Acknowledge,
@@ -212,6 +224,9 @@ impl Thread {
                 // What failed is kept and tried again; its end stays with the spawner until then. A handler's worker goes on.
                 recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
             }
+            if result.is_ok() {
+                self.empty_slot(command);
+            }
             match command {
                 Command::Store(accepted) if accepted.durable => {
                     if result.is_ok() {
@@ -236,6 +251,15 @@ impl Thread {
             }
         }
         self.forget(recorded);
+    }
+
+    /// What a command says is stored: its attempt has ended, or its invocation.
+    fn empty_slot(&self, command: &Command) {
+        match command {
+            Command::Record(_, record) => self.in_flight.stored(record.id),
+            Command::Update(record) if record.state.is_final() => self.in_flight.stored(record.id),
+            _ => {}
+        }
     }
 
     fn forget(&self, recorded: Vec<WorkerId>) {

@@ -1,6 +1,7 @@
 //! The ledger on real files.
 
 mod crash;
+mod in_flight;
 mod model;
 
 use super::*;
