@@ -60,7 +60,19 @@ export async function serve(entry) {
     wire.end(() => process.exit(1));
     return;
   }
+  await rehearse();
   wire.send(0, READY, Buffer.from(`{"protocol":1,"concurrency":${CONCURRENCY}}`), NONE);
+}
+
+/** Goes the way of a call without the handler: what an engine compiles late is compiled before somebody waits for it. */
+async function rehearse() {
+  const head = Buffer.from(JSON.stringify({ invocation: "", request: { headers: [["host", "fnd"]] } }));
+  const size = Buffer.alloc(4);
+  size.writeUInt32LE(head.length);
+  const call = parts(Buffer.concat([size, head]));
+  const { response } = eventOf(call.head, call.payload, () => {});
+  contextOf(call.head, call.previous, 0, "", undefined);
+  await result("", response);
 }
 
 /** Returns the handler of a module and its name. `module.exports` of CommonJS is its default export. */
