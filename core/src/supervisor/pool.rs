@@ -59,6 +59,8 @@ struct Members {
     /// Calls that those can take that are not ready yet.
     coming: usize,
     busy: usize,
+    /// Calls that run in others, their last.
+    last_calls: usize,
 }
 
 impl Worker {
@@ -97,7 +99,11 @@ impl Supervisor {
         let slots = serving.rules.pool.as_ref().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
-        for worker in workers.filter(|worker| worker.serving.version == serving.version && worker.is_in_service()) {
+        for worker in workers.filter(|worker| worker.serving.version == serving.version) {
+            if !worker.is_in_service() {
+                members.last_calls += usize::from(worker.phase == Phase::Busy);
+                continue;
+            }
             members.all += 1;
             match worker.phase {
                 Phase::Starting | Phase::Loading { .. } => members.coming += slots,
@@ -133,8 +139,9 @@ impl Supervisor {
         }
         let unused = members.all - members.busy;
         // Not while a call runs, with which it would share the CPU, unless the next would find none.
+        let calm = members.busy + members.last_calls == 0;
         let fresh = match pool.spare {
-            Some(spare) if function.is_active(now, pool) && (members.busy == 0 || unused == 0) => to_usize(spare),
+            Some(spare) if function.is_active(now, pool) && (calm || unused == 0) => to_usize(spare),
             _ => 0,
         };
         let ahead = members.all < to_usize(pool.min) || unused < fresh;
@@ -244,7 +251,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get(&id) else { return };
         let key = worker.function;
         if !worker.is_in_service() {
-            return self.leave(now, id, out);
+            self.leave(now, id, out);
+            // A fresh one in its place has waited for the end of its call.
+            return self.line_up(now, key);
         }
         let until = worker.serving.rules.pool.as_ref().and_then(|pool| {
             let idle = pool.idle.map(|idle| now.mono.saturating_add(idle));

@@ -104,6 +104,25 @@ fn a_fresh_worker_serves_one_call_and_another_waits() {
 }
 
 #[test]
+fn a_fresh_worker_does_not_start_beside_a_call_where_the_next_has_one() {
+    let two = Pool {
+        most: 4,
+        spare: Some(2),
+        ..pool()
+    };
+    let mut b = Bench::with(handler(two));
+    b.submit(1);
+    assert_eq!(b.ready(1), "call w1 #1 a1 1; spawn w2");
+    let end = b.answer(1, 1, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok; stop w1; spawn w3");
+    b.ready(2);
+    b.ready(3);
+    assert_eq!(b.submit(2), "note 2; call w3 #2 a1 2");
+    let end = b.answer(3, 2, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 2: succeeded ok; stop w3; spawn w4");
+}
+
+#[test]
 fn a_timeout_ends_the_worker_and_what_else_it_had_is_interrupted() {
     let rules = Rules {
         timeout: Some(secs(3)),
