@@ -2,11 +2,12 @@
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::ids::InvocationId;
+use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::Class;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// Why a command could not be stored.
 pub(super) enum StoreError {
@@ -25,15 +26,60 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// Stores a command inside the caller's transaction.
-pub(super) fn apply(db: &Connection, command: &Command) -> Result<(), StoreError> {
+/// What the attempts of a transaction add to their functions: stored once for each, not for each attempt.
+#[derive(Default)]
+pub(super) struct Counts<'a>(HashMap<&'a FunctionName, Count<'a>>);
+
+struct Count<'a> {
+    runs: u32,
+    failures: u32,
+    last: &'a AttemptRecord,
+}
+
+impl<'a> Counts<'a> {
+    fn add(&mut self, attempt: &'a AttemptRecord) {
+        let count = self.0.entry(&attempt.function).or_insert(Count {
+            runs: 0,
+            failures: 0,
+            last: attempt,
+        });
+        count.runs += 1;
+        count.failures += u32::from(attempt.reason.class() != Class::Success);
+        count.last = attempt;
+    }
+
+    /// Stores them inside the caller's transaction.
+    pub(super) fn store(self, db: &Connection) -> Result<(), StoreError> {
+        let sql =
+            "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT (name) DO UPDATE SET runs = runs + excluded.runs, failures = failures + excluded.failures,
+                last_invocation = excluded.last_invocation, last_attempt = excluded.last_attempt";
+        for (function, Count { runs, failures, last }) in self.0 {
+            let id = blob(last.invocation);
+            db.prepare_cached(sql)?
+                .execute(params![function.as_str(), runs, failures, id, last.attempt.0])?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores a command inside the caller's transaction. Of one that `is_new` nothing is stored yet.
+pub(super) fn apply<'a>(
+    db: &Connection,
+    (command, is_new): (&'a Command, bool),
+    counts: &mut Counts<'a>,
+) -> Result<(), StoreError> {
     match command {
         Command::Store(accepted) => store(db, accepted),
         Command::Record(attempt, record) => {
-            update(db, record)?;
-            record_attempt(db, attempt)
+            // An attempt before it may have left a result.
+            update(db, record, is_new && record.attempts <= 1)?;
+            if record_attempt(db, attempt)? {
+                counts.add(attempt);
+            }
+            Ok(())
         }
-        Command::Update(record) => update(db, record),
+        Command::Update(record) => update(db, record, false),
         Command::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
@@ -82,7 +128,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
 }
 
 /// Stores where an invocation stands; also one that was never stored, such as one skipped on arrival.
-fn update(db: &Connection, record: &InvocationRecord) -> Result<(), StoreError> {
+fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms, attempts,
             polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
         VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
@@ -119,12 +165,13 @@ fn update(db: &Connection, record: &InvocationRecord) -> Result<(), StoreError> 
     ])?;
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
+        None if is_new => {}
         None => {
             let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'result'";
             db.prepare_cached(sql)?.execute([blob(record.id)])?;
         }
     }
-    if record.state.is_final() {
+    if record.state.is_final() && !is_new {
         // Nothing is going to be given this payload any more.
         let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'";
         db.prepare_cached(sql)?.execute([blob(record.id)])?;
@@ -152,7 +199,8 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
     Ok(())
 }
 
-fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<(), StoreError> {
+/// Stores an attempt; says whether it was not there before.
+fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<bool, StoreError> {
     let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
             message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,
             stderr_bytes, dropped_bytes, next_attempt_ms, cold, scope_worker)
@@ -184,14 +232,5 @@ fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<(), StoreE
         attempt.cold,
         usage.scope_worker,
     ])?;
-    if new == 0 {
-        return Ok(());
-    }
-    let failed = attempt.reason.class() != Class::Success;
-    let sql = "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, 1, ?2, ?3, ?4)
-        ON CONFLICT (name) DO UPDATE SET runs = runs + 1, failures = failures + excluded.failures,
-            last_invocation = excluded.last_invocation, last_attempt = excluded.last_attempt";
-    db.prepare_cached(sql)?
-        .execute(params![attempt.function.as_str(), failed, id, attempt.attempt.0])?;
-    Ok(())
+    Ok(new > 0)
 }

@@ -10,9 +10,10 @@
 use super::command::{Acknowledged, Batch, Command, Health, Queue};
 use super::in_flight::{Begun, InFlight};
 use super::retention::{Retention, Sweeper};
-use super::store::{self, StoreError};
+use super::store::{self, Counts, StoreError};
 use fnd_core::ids::{InvocationId, WorkerId};
 use fnd_core::outcome::State;
+use fnd_core::record::Accepted;
 use rusqlite::Connection;
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -186,13 +187,16 @@ impl Thread {
         if commands.is_empty() {
             transaction.execute("UPDATE meta SET value = value", [])?;
         }
-        for command in needed(commands) {
+        let mut counts = Counts::default();
+        for (command, is_new) in needed(commands) {
             if !one_by_one {
-                store::apply(&transaction, command)?;
+                store::apply(&transaction, (command, is_new), &mut counts)?;
                 continue;
             }
             let step = transaction.savepoint()?;
-            match store::apply(&step, command) {
+            let mut counts = Counts::default();
+            let stored = store::apply(&step, (command, is_new), &mut counts).and_then(|()| counts.store(&step));
+            match stored {
                 Ok(()) => step.commit()?,
                 Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
                 Err(StoreError::Refused(error)) => {
@@ -202,6 +206,7 @@ impl Thread {
                 }
             }
         }
+        counts.store(&transaction)?;
         transaction.commit()?;
         Ok(refused)
     }
@@ -289,12 +294,24 @@ impl Thread {
 
 /// Leaves out what a later command of the same transaction says as well: where an invocation stood before, and that it was
 /// accepted where it has ended. What only its acceptance says serves to run it; a durable one keeps that it was.
-fn needed(commands: &[Command]) -> impl Iterator<Item = &Command> {
+///
+/// Says of each whether it is of an invocation that is over with the batch it began in, so that nothing of it is stored yet.
+fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     let end = |command: &Command| match command {
         Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| record.state.is_final()),
         Command::Store(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(end).collect();
+    let is_left_out =
+        |accepted: &Accepted| !accepted.durable && accepted.load_key.is_none() && over.contains(&accepted.id);
+    let mut new = HashSet::new();
+    for command in commands {
+        if let Command::Store(accepted) = command
+            && is_left_out(accepted)
+        {
+            new.insert(accepted.id);
+        }
+    }
     let mut told = HashSet::new();
     let later = |command: &&Command| match command {
         Command::Update(record) => told.insert(record.id),
@@ -302,9 +319,12 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = &Command> {
             told.insert(record.id);
             true
         }
-        Command::Store(accepted) => accepted.durable || accepted.load_key.is_some() || !over.contains(&accepted.id),
+        Command::Store(accepted) => !is_left_out(accepted),
         Command::StoreEnabled { .. } | Command::StoreVersions { .. } => true,
     };
     let needed: Vec<_> = commands.iter().rev().filter(later).collect();
-    needed.into_iter().rev()
+    needed.into_iter().rev().map(move |command| {
+        let is_new = matches!(command, Command::Record(_, record) if new.contains(&record.id));
+        (command, is_new)
+    })
 }
