@@ -4,7 +4,7 @@ use crate::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, Pending,
     SubmitRequest,
 };
-use crate::driver::Daemon;
+use crate::driver::{Daemon, State};
 use crate::ledger;
 use fnd_core::api::{
     AttemptView, FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView,
@@ -19,6 +19,7 @@ use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::{Event, ReplyTo, Submit};
 use fnd_core::units;
 use fnd_files::Disk;
+use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +41,13 @@ pub struct Control {
 }
 
 impl Control {
+    /// Returns the state with nothing put off: what is over there is with the ledger.
+    fn settled(&self) -> RefMut<'_, State> {
+        let mut state = self.daemon.state.borrow_mut();
+        state.catch_up();
+        state
+    }
+
     /// Makes a place for an answer and hands an event that brings it to the supervisor.
     fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
         let (sender, receiver) = oneshot::channel();
@@ -50,7 +58,7 @@ impl Control {
             state.replies.insert(reply, sender);
             reply
         };
-        self.daemon.step(event(reply));
+        self.daemon.answer_first(event(reply));
         receiver
     }
 }
@@ -126,7 +134,7 @@ impl Backend for Control {
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
         let reader = self.reader.clone();
         // What is in memory is newer than what is on disk.
-        let live = self.daemon.state.borrow().supervisor.invocation(id);
+        let live = self.settled().supervisor.invocation(id);
         Box::pin(async move {
             let stored = reader.get(id).await.map_err(failure)?;
             let (record, attempts) = match (live, stored) {
@@ -141,7 +149,7 @@ impl Backend for Control {
     }
 
     fn ended(&self, id: InvocationId) -> Option<oneshot::Receiver<()>> {
-        let mut state = self.daemon.state.borrow_mut();
+        let mut state = self.settled();
         state.supervisor.invocation(id)?;
         let (sender, receiver) = oneshot::channel();
         state.ends.entry(id).or_default().push(sender);
@@ -150,6 +158,7 @@ impl Backend for Control {
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
         let reader = self.reader.clone();
+        drop(self.settled());
         Box::pin(async move {
             let filter = ledger::Filter {
                 function: filter.function,
@@ -171,6 +180,7 @@ impl Backend for Control {
 
     fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
         let reader = self.reader.clone();
+        drop(self.settled());
         Box::pin(async move {
             match reader.result(id).await.map_err(failure)? {
                 ledger::ResultOf::Ended(result) => Ok(result),

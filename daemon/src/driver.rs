@@ -18,12 +18,12 @@ use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::frame::{Exited as ExitFrame, Welcome};
 use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use fnd_core::supervisor::{Answer, Event, Exited, ReplyTo, Rules, Supervisor};
+use fnd_core::supervisor::{Action, Answer, Event, Exited, ReplyTo, Rules, Supervisor};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
@@ -121,6 +121,12 @@ pub(crate) struct State {
     pub(crate) spawner_pid: Option<i32>,
     /// What performing an action led to at once; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
+    /// What is still to be done of the last event: nobody waits for it.
+    pub(crate) rest: VecDeque<Action>,
+    /// Space for the actions of one event, used again for each.
+    pub(crate) actions: Vec<Action>,
+    /// When the main loop looks again by itself.
+    pub(crate) looks_at: Option<Duration>,
     /// Calls that have ended and whose output is not counted yet.
     pub(crate) speaking: Speaking,
     /// For the conversations, which call back.
@@ -130,15 +136,53 @@ pub(crate) struct State {
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<State>,
-    /// Deadlines changed, or frames wait for the socket: the main loop looks again.
+    /// Something is due sooner, or frames wait for the socket: the main loop looks again.
     pub(crate) changed: Notify,
+    /// [`State::rest`] has something.
+    pub(crate) put_off: Notify,
+}
+
+impl State {
+    fn next_deadline(&self) -> Option<Duration> {
+        let due = [self.supervisor.next_deadline(), self.status.next_due()];
+        due.into_iter().flatten().min()
+    }
 }
 
 impl Daemon {
     /// Handles one event and everything that follows from it at once.
     pub fn step(&self, event: Event) {
         self.state.borrow_mut().step(event);
-        self.changed.notify_one();
+        self.look_again();
+    }
+
+    /// Handles one event and does what somebody waits for; the rest once those had their turn.
+    pub(crate) fn answer_first(&self, event: Event) {
+        self.state.borrow_mut().answer_first(event);
+        self.put_off.notify_one();
+    }
+
+    /// Does what was put off whenever there is some.
+    pub(crate) async fn catch_up(self: Rc<Self>) {
+        loop {
+            self.put_off.notified().await;
+            self.state.borrow_mut().catch_up();
+            self.look_again();
+        }
+    }
+
+    /// Wakes the main loop where it would come too late: a turn of it costs as much as a call does otherwise.
+    fn look_again(&self) {
+        let state = self.state.borrow();
+        let next = state.next_deadline();
+        let sooner = next.is_some_and(|next| state.looks_at.is_none_or(|at| next < at));
+        let waiting = state
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.room().is_some());
+        if sooner || waiting {
+            self.changed.notify_one();
+        }
     }
 
     /// Runs until the spawner is gone: everything it had started is dead then, is recorded as interrupted, and fnd ends. The
@@ -159,14 +203,9 @@ impl Daemon {
     async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<Message>) -> Result<Infallible, ConnectionError> {
         loop {
             let (deadline, socket, room) = {
-                let state = self.state.borrow();
-                let next = state
-                    .supervisor
-                    .next_deadline()
-                    .into_iter()
-                    .chain(state.status.next_due())
-                    .min();
-                let deadline = next.map(|mono| state.clock.instant(mono).into());
+                let mut state = self.state.borrow_mut();
+                state.looks_at = state.next_deadline();
+                let deadline = state.looks_at.map(|mono| state.clock.instant(mono).into());
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 (deadline, connection.socket(), connection.room())
             };
@@ -252,6 +291,8 @@ impl Daemon {
 
     fn message(&self, message: Message) {
         let mut state = self.state.borrow_mut();
+        // What a message is about may have been put off.
+        state.catch_up();
         match message {
             Message::Catalog(event) => state.catalog_event(event),
             Message::Stored(Acknowledged::Stored { id, result }) => {

@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinSet;
 
 /// Runs fnd until it is told to stop.
 ///
@@ -149,6 +150,9 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         places: named(&places),
         spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
         follow_up: VecDeque::new(),
+        rest: VecDeque::new(),
+        actions: Vec::new(),
+        looks_at: None,
         speaking: pool::Speaking::new(),
         daemon: Weak::new(),
         clock,
@@ -156,7 +160,10 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let daemon = Rc::new(Daemon {
         state: RefCell::new(state),
         changed: Notify::new(),
+        put_off: Notify::new(),
     });
+    let mut tasks = JoinSet::new();
+    tasks.spawn_local(Rc::clone(&daemon).catch_up());
     daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
     let mut restored = opened.restored;
@@ -377,6 +384,7 @@ impl State {
 
     /// Ends what was started: status files and kept output are written, the spawner's socket is closed.
     fn close(&mut self) {
+        self.catch_up();
         self.speak_up(None);
         for function in self.status.all_due() {
             self.write_status(&function);

@@ -17,14 +17,37 @@ use std::sync::Arc;
 impl State {
     /// Handles an event and everything that follows from it at once.
     pub(crate) fn step(&mut self, event: Event) {
-        self.follow_up.push_back(event);
-        let mut actions = Vec::new();
-        while let Some(event) = self.follow_up.pop_front() {
-            let now = self.clock.now();
-            self.supervisor.handle(now, event, &mut actions);
-            for action in actions.drain(..) {
+        self.answer_first(event);
+        self.catch_up();
+    }
+
+    /// Handles an event and does at once what somebody waits for: a call, an answer. All else is kept for [`Self::catch_up`], so
+    /// that a worker and a caller are not kept waiting for their own records.
+    pub(crate) fn answer_first(&mut self, event: Event) {
+        self.catch_up();
+        let mut actions = std::mem::take(&mut self.actions);
+        self.supervisor.handle(self.clock.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Call(_) | Action::Reply(..) => self.perform(action),
+                other => self.rest.push_back(other),
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Does what was kept, in its order, and what follows from it.
+    pub(crate) fn catch_up(&mut self) {
+        loop {
+            while let Some(action) = self.rest.pop_front() {
                 self.perform(action);
             }
+            let Some(event) = self.follow_up.pop_front() else {
+                return;
+            };
+            let mut actions = Vec::new();
+            self.supervisor.handle(self.clock.now(), event, &mut actions);
+            self.rest.extend(actions);
         }
     }
 

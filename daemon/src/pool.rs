@@ -187,6 +187,7 @@ impl State {
         for said in last {
             self.said(worker, said);
         }
+        self.catch_up();
     }
 
     fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
@@ -217,7 +218,7 @@ impl State {
         {
             self.speaking.insert(key, None);
         }
-        self.step(Event::Answered(Box::new(Answered {
+        self.answer_first(Event::Answered(Box::new(Answered {
             worker,
             call,
             reason,
@@ -340,7 +341,7 @@ async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversat
         .run(|said| {
             if let Some(daemon) = daemon.upgrade() {
                 daemon.state.borrow_mut().said(worker, said);
-                daemon.changed.notify_one();
+                daemon.put_off.notify_one();
             }
         })
         .await;

@@ -97,6 +97,9 @@ impl Call {
         let Some(mut body) = self.body.borrow_mut().take() else {
             return Ok(Vec::new());
         };
+        if body.is_end_stream() {
+            return Ok(Vec::new());
+        }
         let end = deadline();
         let mut bytes = Vec::new();
         while let Some(data) = next_data(&mut body, end).await? {
