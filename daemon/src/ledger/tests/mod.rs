@@ -468,6 +468,53 @@ fn a_database_of_the_first_schema_is_brought_to_this_one() {
 }
 
 #[test]
+fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let large = vec![b'x'; rows::INLINE_MAX + 1];
+    let call = |second| Accepted {
+        durable: false,
+        ..accepted(second, "hello")
+    };
+    let begin = |call: &Accepted| ledger.submit(Command::Store(Box::new(call.clone())));
+    for (second, reason, result) in [
+        (1, Reason::Ok, None),
+        (2, Reason::Failed, Some(&b"why"[..])),
+        (3, Reason::Ok, Some(&large[..])),
+    ] {
+        begin(&call(second));
+        end(&ledger, &call(second), reason, result);
+    }
+    // What its first attempt left is not there after the second, which left nothing.
+    let again = call(4);
+    begin(&again);
+    let (first, mut stands) = ended(&again, Reason::ExecuteAgain, Some(&large));
+    stands.state = State::Polling;
+    ledger.submit(Command::Record(Box::new(first), Box::new(stands)));
+    let (_, mut last) = ended(&again, Reason::Ok, None);
+    last.attempts = 2;
+    ledger.submit(Command::Record(
+        Box::new(attempt(&again, 2, Reason::Ok)),
+        Box::new(last),
+    ));
+    assert_eq!(ledger.ids(Filter::default()), [4000, 3000, 2000, 1000]);
+    assert_eq!(ledger.get(again.id).unwrap().1.len(), 2);
+    let result = wait(ledger.opened.reader.result(call(3).id)).unwrap();
+    assert!(matches!(result, ResultOf::Ended(Some(result)) if *result.data == *large));
+    ledger.stop();
+    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+    let counts = db.query_row("SELECT runs, failures, last_attempt FROM function", [], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    });
+    // To ask to be run again is no success.
+    assert_eq!(counts.unwrap(), (5, 2, 2));
+    let bodies = db.query_row("SELECT count(*), max(kind) FROM body", [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    });
+    assert_eq!(bodies.unwrap(), (1, "result".to_owned()));
+}
+
+#[test]
 fn the_request_is_kept_while_it_may_be_needed() {
     let state = directory();
     let ledger = Ledger::open(state.path());
