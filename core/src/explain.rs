@@ -355,7 +355,7 @@ mod tests {
             text.contains("default: \"180s\"") && text.contains("example: timeout = \"30s\""),
             "{text}"
         );
-        assert!(key("service.replicas").first().is_some_and(|key| key.not_yet));
+        assert!(key("schedule.cron").first().is_some_and(|key| key.not_yet));
         assert_eq!(near("limits.memori").as_deref(), Some("limits.memory"));
         assert!(keys().len() > 150);
     }

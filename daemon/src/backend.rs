@@ -1,11 +1,12 @@
 //! The daemon as the control server sees it: [`Backend`] over the supervisor, the ledger and the kept output.
 
 use crate::control::backend::{
-    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, Pending,
-    SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
+    Pending, SubmitRequest,
 };
 use crate::driver::{Daemon, State};
 use crate::ledger;
+use crate::requests::Upload;
 use fnd_core::api::{
     AttemptView, FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView,
     ValidateReport, ValidateRequest,
@@ -13,12 +14,14 @@ use fnd_core::api::{
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::manifest::Mode;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
 use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::{Event, ReplyTo, Submit};
 use fnd_core::units;
 use fnd_files::Disk;
+use hyper::body::Incoming;
 use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -61,6 +64,40 @@ impl Control {
         self.daemon.answer_first(event(reply));
         receiver
     }
+
+    fn next_id(&self) -> InvocationId {
+        let mut state = self.daemon.state.borrow_mut();
+        let now = state.clock.now();
+        state.ids.next(now.unix_ms)
+    }
+
+    fn submit_as(&self, id: InvocationId, request: SubmitRequest) -> Answering {
+        self.ask(|reply| {
+            Event::Submit(Box::new(Submit {
+                id,
+                function: request.function,
+                trigger: Trigger::Manual,
+                payload: request.payload,
+                reply: Some(reply),
+                wait: request.wait,
+                timeout: request.timeout,
+                not_before_ms: request.not_before_ms,
+                expires_ms: request.expires_ms,
+                idempotency_key: request.idempotency_key,
+            }))
+        })
+    }
+}
+
+/// A caller whose body is passed on. Where it goes before its turn comes, nobody is left to send the body.
+struct Caller(Rc<Daemon>, InvocationId);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Some(upload) = self.0.state.borrow_mut().uploads.get_mut(&self.1) {
+            *upload = None;
+        }
+    }
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {
@@ -90,33 +127,34 @@ impl Backend for Control {
 
     fn bounds(&self, name: &FunctionName) -> Option<Bounds> {
         let state = self.daemon.state.borrow();
-        let limits = &state.functions.get(name)?.serving.as_ref()?.manifest.limits;
+        let manifest = &state.functions.get(name)?.serving.as_ref()?.manifest;
+        let limits = &manifest.limits;
         Some(Bounds {
             body: limits.body,
             timeout: limits.timeout,
+            mode: manifest.mode,
+            passes: manifest.mode == Mode::Http && manifest.retry.retries == 0,
         })
     }
 
     fn submit(&self, request: SubmitRequest) -> Answering {
-        let id = {
-            let mut state = self.daemon.state.borrow_mut();
-            let now = state.clock.now();
-            state.ids.next(now.unix_ms)
+        let id = self.next_id();
+        self.submit_as(id, request)
+    }
+
+    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn {
+        let id = self.next_id();
+        let limit = self.bounds(&request.function).map_or(0, |bounds| bounds.body);
+        let (sender, head) = oneshot::channel();
+        let upload = Upload {
+            body,
+            limit,
+            answer: sender,
         };
-        self.ask(|reply| {
-            Event::Submit(Box::new(Submit {
-                id,
-                function: request.function,
-                trigger: Trigger::Manual,
-                payload: request.payload,
-                reply: Some(reply),
-                wait: request.wait,
-                timeout: request.timeout,
-                not_before_ms: request.not_before_ms,
-                expires_ms: request.expires_ms,
-                idempotency_key: request.idempotency_key,
-            }))
-        })
+        self.daemon.state.borrow_mut().uploads.insert(id, Some(upload));
+        let caller = Box::new(Caller(Rc::clone(&self.daemon), id));
+        let answer = self.submit_as(id, request);
+        PassedOn { head, answer, caller }
     }
 
     fn cancel(&self, id: InvocationId) -> Answering {

@@ -8,10 +8,12 @@ use crate::functions::Functions;
 use crate::installer::Installer;
 use crate::ledger::{self, Acknowledged};
 use crate::pool::{Member, Speaking};
+use crate::requests::{Looking, Upload};
 use crate::settings::Current;
 use crate::status::StatusFiles;
 use crate::telemetry;
 use crate::watchers::Watchers;
+use crate::workers::address::Address;
 use crate::workers::output::{Captured, Meta, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
 use fnd_core::api::NodePlaces;
@@ -23,6 +25,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +59,8 @@ pub(crate) struct Attached {
     pub(crate) result: Option<OwnedFd>,
     /// Where it serves a handler.
     pub(crate) member: Option<Member>,
+    /// Looks whether it is ready.
+    pub(crate) looking: Option<Looking>,
     /// What is released when a handler's worker has ended.
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
 }
@@ -77,6 +82,8 @@ pub(crate) struct Starting {
     pub(crate) meta: Meta,
     pub(crate) rules: Arc<Rules>,
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
+    /// Where it shall serve HTTP.
+    pub(crate) address: Option<Address>,
 }
 
 /// Everything the driver owns.
@@ -107,6 +114,12 @@ pub(crate) struct State {
     pub(crate) last_reply: u64,
     /// Who waits for the end of an invocation.
     pub(crate) ends: HashMap<InvocationId, Vec<oneshot::Sender<()>>>,
+    /// Bodies on their way to programs that serve HTTP, and what waits for their answers; nothing once the caller has gone.
+    pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
+    /// Where sockets of programs that serve HTTP lie.
+    pub(crate) sockets: PathBuf,
+    /// Calls of an earlier fnd whose connections ended with it.
+    pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Who waits for a scan and everything it found.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) watchers: Watchers,

@@ -3,6 +3,7 @@
 use crate::catalog::CatalogEvent;
 use crate::driver::{Asked, Attached, Message, Starting, State};
 use crate::functions::Serving;
+use crate::requests::Server;
 use crate::rules::rules;
 use crate::systemd;
 use crate::takeover::Ends;
@@ -33,7 +34,7 @@ impl State {
                 self.spawned(request, &spawned, descriptors.into_iter());
             }
             Reply::SpawnFailed(failed) => {
-                self.asked.remove(&request);
+                self.not_started(request);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: failed.message,
@@ -124,12 +125,26 @@ impl State {
             self.step(Event::Refused { function, error });
         }
         match self.asked.remove(&request) {
-            Some(Asked::Spawn(asked)) => self.step(Event::SpawnFailed {
-                worker: asked.worker,
-                message: message.to_owned(),
-            }),
+            Some(Asked::Spawn(asked)) => {
+                if let Some(address) = &asked.address {
+                    address.remove();
+                }
+                self.step(Event::SpawnFailed {
+                    worker: asked.worker,
+                    message: message.to_owned(),
+                });
+            }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
             Some(Asked::Reload) | None => {}
+        }
+    }
+
+    /// Takes back what was made for a worker that was not started.
+    fn not_started(&mut self, request: u32) {
+        if let Some(Asked::Spawn(starting)) = self.asked.remove(&request)
+            && let Some(address) = starting.address
+        {
+            address.remove();
         }
     }
 
@@ -150,7 +165,13 @@ impl State {
             meta,
             rules,
             tmp,
+            address,
         } = *starting;
+        let serving = self
+            .functions
+            .get(&meta.function)
+            .and_then(|function| function.serving.as_ref());
+        let user = serving.map(|serving| serving.uid);
         let mut member = None;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
             let piped = Piped {
@@ -159,16 +180,20 @@ impl State {
                 stderr,
                 meta,
             };
-            match channel {
-                Some(channel) => member = self.converse(worker, channel, &rules, piped),
-                None => self.output.attach(piped),
+            if rules.pool.is_some() {
+                let server = rules.http.as_ref().map(|_| Server::new(user, address.clone()));
+                member = self.take_on(worker, (channel, server), &rules, piped);
+            } else {
+                self.output.attach(piped);
             }
         }
         let deaf = rules.pool.is_some() && member.is_none();
+        let looking = self.look_whether_ready(worker, (user, &rules), address);
         let attached = Attached {
             kill,
             result,
             member,
+            looking,
             tmp,
         };
         self.attached.insert(worker, attached);
@@ -182,6 +207,13 @@ impl State {
     /// A worker's leaf is empty. Its end is complete once its output is.
     pub(crate) fn exited(&mut self, frame: Exited) {
         self.hear_out(frame.worker);
+        if !self.read_out(&frame) {
+            self.ended_with_all(frame);
+        }
+    }
+
+    /// A worker has ended, and what it said before is known.
+    pub(crate) fn ended_with_all(&mut self, frame: Exited) {
         let attached = self.attached.remove(&frame.worker);
         self.release_tmp(attached.as_ref().and_then(|attached| attached.tmp));
         if let Some(member) = attached.as_ref().and_then(|attached| attached.member.as_ref()) {

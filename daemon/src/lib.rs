@@ -20,6 +20,7 @@ pub mod logs;
 mod perform;
 mod pool;
 mod pruning;
+mod requests;
 pub mod rules;
 pub mod settings;
 mod signals;
@@ -142,6 +143,9 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         replies: HashMap::new(),
         last_reply: 0,
         ends: HashMap::new(),
+        uploads: HashMap::new(),
+        sockets: sockets(&places),
+        lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
         watchers: watchers::Watchers::default(),
@@ -170,6 +174,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
     (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
     daemon.step(Event::Restored(restored));
+    daemon.state.borrow_mut().tell_lost();
     for exited in exits {
         daemon.state.borrow_mut().exited(exited);
     }
@@ -272,7 +277,13 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     make(&places.state, 0o711)?;
     make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
-    make(&places.run_dir.join("status"), 0o755)
+    make(&places.run_dir.join("status"), 0o755)?;
+    make(&sockets(places), 0o711)
+}
+
+/// Returns the directory in which programs that serve HTTP make their sockets.
+fn sockets(places: &Places) -> PathBuf {
+    places.run_dir.join("http")
 }
 
 fn last_attempt(run: ledger::LastRun) -> LastAttempt {

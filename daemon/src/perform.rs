@@ -3,13 +3,15 @@
 use crate::driver::{Asked, Starting, State};
 use crate::environment;
 use crate::ledger::{Begun, Command};
+use crate::requests;
 use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
-use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder};
+use fnd_core::outcome::Trigger;
+use fnd_core::record::{AttemptRecord, InvocationRecord, Payload};
+use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder, Submit};
 use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,6 +56,7 @@ impl State {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Spawn(order) => self.spawn(&order),
+            Action::Run(function) => self.run_service(function),
             Action::Call(order) => self.call(&order),
             Action::Stop(worker) => self.stop_member(worker),
             Action::Forget(worker) => self.forget(worker),
@@ -108,6 +111,23 @@ impl State {
         }
     }
 
+    /// Submits a run of a service.
+    fn run_service(&mut self, function: FunctionName) {
+        let submit = Submit {
+            id: self.ids.next(self.clock.now().unix_ms),
+            function,
+            trigger: Trigger::Load,
+            payload: Payload::default(),
+            reply: None,
+            wait: false,
+            timeout: None,
+            not_before_ms: None,
+            expires_ms: None,
+            idempotency_key: None,
+        };
+        self.follow_up.push_back(Event::Submit(Box::new(submit)));
+    }
+
     pub(crate) fn store(&self, command: Command) {
         // A command without room is counted by the ledger and told in `status`.
         let _ = self.ledger.submit(command);
@@ -116,6 +136,7 @@ impl State {
     /// Wakes who waits for an invocation's end. The ledger's reader sees what was handed to its writer.
     fn ended(&mut self, record: &InvocationRecord) {
         if record.state.is_final() {
+            self.uploads.remove(&record.id);
             for waiting in self.ends.remove(&record.id).into_iter().flatten() {
                 let _ = waiting.send(()); // the caller has gone
             }
@@ -132,15 +153,20 @@ impl State {
     }
 
     fn spawn(&mut self, order: &SpawnOrder) {
-        let passed = match environment::pass(order) {
-            Ok(passed) => passed,
-            Err(error) => {
-                let message = format!("failed to prepare its input: {error}");
-                let worker = order.worker;
-                self.follow_up.push_back(Event::SpawnFailed { worker, message });
-                return;
-            }
+        let worker = order.worker;
+        let mut failed = |what: &str, error: std::io::Error| {
+            let message = format!("failed to {what}: {error}");
+            self.follow_up.push_back(Event::SpawnFailed { worker, message });
         };
+        let mut passed = match environment::pass(order) {
+            Ok(passed) => passed,
+            Err(error) => return failed("prepare its input", error),
+        };
+        let address = match requests::address(&order.rules, &self.sockets) {
+            Ok(address) => address,
+            Err(error) => return failed("find a place for it to listen", error),
+        };
+        passed.environment.extend(address.as_ref().map(requests::variable));
         // A handler's worker has temporary files of its own, from its start to its end.
         let (invocation, attempt) = match &order.attempt {
             Some(run) => (run.invocation, run.attempt),
@@ -176,6 +202,7 @@ impl State {
                 meta,
                 rules: Arc::clone(&order.rules),
                 tmp,
+                address,
             };
             self.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }

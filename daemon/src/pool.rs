@@ -1,10 +1,12 @@
-//! Workers of handlers: what is attached to each, what fnd says to it, and what it says.
+//! Workers that stay: what is attached to each, what fnd says to it, and what it says. Those that serve HTTP are sent their
+//! calls as requests (`requests`), and say at most where they serve.
 //!
 //! A call that has printed something is recorded when the output thread has told how much; what follows it in the ledger
 //! waits for that, its caller does not.
 
 use crate::driver::{Daemon, Message, State};
 use crate::environment;
+use crate::requests::Server;
 use crate::workers::conversation::{Conversation, End};
 use crate::workers::output::{Captured, Ended, Meta, Tie};
 use fnd_core::frame::{Release, Request};
@@ -15,6 +17,7 @@ use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::supervisor::{Answered, CallNote, CallOrder, Event, MemberNote, Rules};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -27,19 +30,27 @@ const LEAVE_MAX: Duration = Duration::from_millis(500);
 /// How often that is looked at.
 const LEAVE_AGAIN: Duration = Duration::from_millis(5);
 
-/// What is attached to a handler's worker.
+/// What is attached to a worker that stays.
 pub(crate) struct Member {
-    conversation: Rc<Conversation>,
+    /// Where it says something on descriptor 3.
+    talk: Option<Talk>,
+    /// Where it serves HTTP.
+    pub(crate) server: Option<Rc<Server>>,
     tie: Tie,
     /// Calls in flight.
     calls: HashMap<u64, Key>,
-    talk: JoinHandle<()>,
 }
 
-impl Drop for Member {
+/// A conversation that is going on.
+struct Talk {
+    conversation: Rc<Conversation>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Talk {
     fn drop(&mut self) {
         self.conversation.hang_up();
-        self.talk.abort();
+        self.task.abort();
     }
 }
 
@@ -70,15 +81,30 @@ impl std::fmt::Debug for Member {
 pub(crate) type Speaking = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
 
 impl State {
-    /// Takes up the conversation with a worker that was started.
-    pub(crate) fn converse(
+    /// Takes on a worker that was started: its conversation, where it speaks, and its output. Nothing where it can be
+    /// reached in no way.
+    pub(crate) fn take_on(
         &mut self,
         worker: WorkerId,
-        channel: std::os::fd::OwnedFd,
+        (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
         rules: &Rules,
         piped: crate::workers::output::Piped,
     ) -> Option<Member> {
         let calls = rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        let talk = match channel {
+            Some(channel) => Some(self.converse(worker, channel, (rules, calls))?),
+            None => None,
+        };
+        let reachable = talk.is_some() || server.is_some();
+        reachable.then(|| Member {
+            talk,
+            server,
+            tie: self.output.attach_pool(piped, calls <= 1),
+            calls: HashMap::new(),
+        })
+    }
+
+    fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<Talk> {
         let most = usize::try_from(calls).unwrap_or(usize::MAX);
         let conversation = match Conversation::new(channel, rules.result_max, most) {
             Ok(conversation) => Rc::new(conversation),
@@ -87,14 +113,8 @@ impl State {
                 return None;
             }
         };
-        let tie = self.output.attach_pool(piped, calls <= 1);
-        let talk = tokio::task::spawn_local(talk(Weak::clone(&self.daemon), worker, Rc::clone(&conversation)));
-        Some(Member {
-            conversation,
-            tie,
-            calls: HashMap::new(),
-            talk,
-        })
+        let task = tokio::task::spawn_local(talk(Weak::clone(&self.daemon), worker, Rc::clone(&conversation)));
+        Some(Talk { conversation, task })
     }
 
     /// Hands a call to a worker. One that is gone has said so, or will.
@@ -114,6 +134,11 @@ impl State {
             output_max: order.rules.output_max,
             result_max: order.rules.result_max,
         });
+        if let Some(server) = &member.server {
+            let server = Rc::clone(server);
+            return self.ask_server(order, server);
+        }
+        let Some(talk) = &member.talk else { return };
         let payload = &attempt.payload;
         let head = InvokeHead {
             invocation: attempt.invocation.to_string().into(),
@@ -133,14 +158,14 @@ impl State {
         };
         let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
         let message = protocol::invoke(order.call, head, payload.data.as_deref(), previous);
-        member.conversation.send(message);
+        talk.conversation.send(message);
     }
 
     /// Tells a worker to finish and exit.
     pub(crate) fn stop_member(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);
-        if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
-            member.conversation.send(protocol::stop());
+        if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
+            talk.conversation.send(protocol::stop());
         }
     }
 
@@ -149,7 +174,10 @@ impl State {
         match said {
             Said::Ready(ready) => {
                 let concurrency = ready.concurrency;
-                self.step(Event::WorkerReady { worker, concurrency });
+                self.step(match self.serves_at(worker, ready.port) {
+                    Ok(()) => Event::WorkerReady { worker, concurrency },
+                    Err(message) => Event::Broken { worker, message },
+                });
             }
             Said::Result { call, head, data } => {
                 let result = RunResult::of(head, data);
@@ -180,8 +208,9 @@ impl State {
         let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
             return;
         };
-        let conversation = Rc::clone(&member.conversation);
+        let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
         self.step(Event::Closed(worker));
+        let Some(conversation) = conversation else { return };
         let mut last = Vec::new();
         conversation.hear_out(|said| last.push(said));
         for said in last {
@@ -209,7 +238,7 @@ impl State {
         self.log(worker, call, &record);
     }
 
-    fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
+    pub(crate) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
         let (reason, message) = how;
         let attached = self.attached.get_mut(&worker);
         if let Some(member) = attached.and_then(|attached| attached.member.as_mut())
@@ -294,32 +323,50 @@ impl State {
 impl Daemon {
     /// Leaves the workers of handlers to the next fnd: each conversation ends between two messages. One that does not come to
     /// that in time is not handed over, and the next fnd kills it.
+    ///
+    /// Requests to workers that serve HTTP have that time to end; those that have not are told to the next fnd as lost.
     pub(crate) async fn leave_members(&self) {
-        let conversations: Vec<(WorkerId, Rc<Conversation>)> = {
+        type Left = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
+        let members: Vec<Left> = {
             let state = self.state.borrow();
             let members = state
                 .attached
                 .iter()
                 .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));
             members
-                .map(|(id, member)| (id, Rc::clone(&member.conversation)))
+                .map(|(id, member)| {
+                    let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
+                    (id, conversation, member.server.clone())
+                })
                 .collect()
         };
-        conversations.iter().for_each(|(_, conversation)| conversation.stop());
+        if members.is_empty() {
+            return;
+        }
+        let conversations = || members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
+        conversations().for_each(|conversation| conversation.stop());
         let between = async {
-            while !conversations.iter().all(|(_, conversation)| conversation.is_between()) {
+            let is_quiet = |server: &Rc<Server>| server.is_quiet();
+            while !conversations().all(|conversation| conversation.is_between())
+                || !members
+                    .iter()
+                    .filter_map(|(_, _, server)| server.as_ref())
+                    .all(is_quiet)
+            {
                 tokio::time::sleep(LEAVE_AGAIN).await; // each conversation would have to tell; this is rare, and bounded
             }
         };
         let _ = tokio::time::timeout(LEAVE_MAX, between).await;
-        if conversations.is_empty() {
-            return;
-        }
-        for (worker, conversation) in conversations {
-            if conversation.is_between() {
+        for (worker, conversation, _) in members {
+            if conversation
+                .as_ref()
+                .is_none_or(|conversation| conversation.is_between())
+            {
                 self.state.borrow_mut().leave_member(worker);
             }
-            conversation.hang_up();
+            if let Some(conversation) = conversation {
+                conversation.hang_up();
+            }
         }
         // The next fnd is told what the spawner has read by then.
         let _ = tokio::time::timeout(LEAVE_MAX, self.last_answers()).await;

@@ -1,10 +1,10 @@
 //! A manifest → what the supervisor goes by.
 
 use fnd_core::backoff::{Backoff, Jitter};
-use fnd_core::manifest::{self, Manifest, RetryOn};
+use fnd_core::manifest::{self, HttpServer, Listen, Manifest, RetryOn};
 use fnd_core::outcome::Class;
 use fnd_core::record::Payload;
-use fnd_core::supervisor::{Overlap, Poll, Pool, Queue, Retry, Rules};
+use fnd_core::supervisor::{Http, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +21,27 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             context: manifest.context.as_ref().map(|context| Arc::from(context.to_string())),
             ..Payload::default()
         },
-        timeout: limits.timeout,
+        // A service has no end.
+        timeout: limits.timeout.filter(|_| manifest.service.is_none()),
         grace: limits.grace,
-        deadline: limits.deadline,
+        deadline: limits.deadline.filter(|_| manifest.service.is_none()),
         memory: limits.memory,
         cpu_milli: limits.cpu_milli,
         memory_text: size_text(limits.memory),
         max_running: manifest.pool.max,
-        pool: (manifest.mode == manifest::Mode::Handler).then(|| pool(&manifest.pool)),
+        pool: match (manifest.mode, &manifest.http_server) {
+            (manifest::Mode::Script | manifest::Mode::Service, _) => None,
+            (manifest::Mode::Handler | manifest::Mode::Http, server) => Some(pool(&manifest.pool, server.as_ref())),
+        },
+        service: manifest.service.as_ref().map(|service| Service {
+            replicas: service.replicas,
+            ready: service.ready.clone(),
+            start_timeout: service.start_timeout,
+        }),
+        http: manifest.http_server.as_ref().map(|server| Http {
+            listen: server.listen,
+            ready: server.ready.clone(),
+        }),
         retry: retry(&manifest.retry),
         poll: manifest.poll.as_ref().map(|poll| Poll {
             repeat: poll.repeat,
@@ -51,11 +64,11 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
     }
 }
 
-/// From its process being there to its code being loaded, a worker may take as long as a program that serves HTTP may
-/// (`start_timeout`).
+/// From its process being there to its code being loaded, a handler's worker may take as long as a program that serves HTTP
+/// may by default (`start_timeout`).
 const LOAD_MAX: Duration = Duration::from_secs(30);
 
-fn pool(pool: &manifest::Pool) -> Pool {
+fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
     let alone = pool.isolation == manifest::Isolation::Invocation;
     let spare = alone.then_some(pool.spare);
     Pool {
@@ -66,7 +79,8 @@ fn pool(pool: &manifest::Pool) -> Pool {
         max_invocations: pool.max_invocations,
         max_age: pool.max_age,
         spare,
-        load_max: LOAD_MAX,
+        load_max: server.map_or(LOAD_MAX, |server| server.start_timeout),
+        alone: server.is_some_and(|server| matches!(server.listen, Listen::Port(_))),
     }
 }
 

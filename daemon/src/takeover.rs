@@ -1,6 +1,8 @@
 //! Workers of an earlier fnd: what is left with the spawner about each, and taking them over at start.
 
 use crate::driver::{Attached, State};
+use crate::requests::Server;
+use crate::workers::address::{Address, keep_only};
 use crate::workers::output::{Meta, Piped};
 use fnd_core::frame::{self, Held, NOTE_MAX, Request, Spawned};
 use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
@@ -27,6 +29,9 @@ enum Left<'a> {
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberNote<'a>>>,
+        /// Where it serves HTTP.
+        #[serde(default)]
+        address: Option<Address>,
     },
 }
 
@@ -38,6 +43,7 @@ pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(Funct
             function,
             tmp,
             handed_over: None,
+            address: None,
         }),
         None => supervisor.note(worker).map(|note| {
             let output_max = note.rules.output_max;
@@ -136,6 +142,12 @@ impl State {
             }
         }
         self.output.adopt(piped);
+        let servers = self
+            .attached
+            .values()
+            .filter_map(|attached| attached.member.as_ref()?.server.as_ref());
+        let kept: Vec<Address> = servers.filter_map(|server| server.address()).collect();
+        keep_only(&self.sockets, &kept);
         let known = adopted
             .iter()
             .map(|adopted| (adopted.note.invocation, Attempt(adopted.note.attempt)));
@@ -154,6 +166,7 @@ impl State {
             function,
             tmp,
             handed_over,
+            address,
         }) = left
         else {
             return None;
@@ -163,11 +176,10 @@ impl State {
             kill: ends.kill,
             result: None,
             member: None,
+            looking: None,
             tmp: Some((FunctionId(function), tmp)),
         };
-        if let (Some(note), Some(stdout), Some(stderr), Some(channel)) =
-            (&handed_over, ends.stdout, ends.stderr, channel)
-        {
+        if let (Some(note), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
             let meta = Meta {
                 function: note.function.clone().into_owned(),
                 invocation: tmp,
@@ -181,9 +193,16 @@ impl State {
                 stderr,
                 meta,
             };
-            attached.member = self.converse(worker, channel, &note.rules, piped);
+            if note.concurrency.is_none() {
+                // The functions are not looked at yet: as whom it runs is not known.
+                attached.looking = self.look_whether_ready(worker, (None, &note.rules), address.clone());
+            }
+            let server = note.rules.http.as_ref().map(|_| Server::new(None, address));
+            attached.member = self.take_on(worker, (channel, server), &note.rules, piped);
             if let Some(member) = &mut attached.member {
                 note.calls.iter().for_each(|call| member.go_on(note, call));
+                let lost = note.calls.iter().filter(|_| member.server.is_some());
+                self.lost.extend(lost.map(|call| (worker, call.call)));
             }
         }
         let goes_on = attached.member.is_some();
@@ -206,10 +225,13 @@ impl State {
         let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_note(worker)) else {
             return;
         };
+        let attached = self.attached.get(&worker);
+        let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
         let left = Left::Member {
             function,
             tmp,
             handed_over: Some(Box::new(note)),
+            address: server.and_then(|server| server.address()),
         };
         if let Some(note) = bytes(&left) {
             let note = Bytes(note);
@@ -249,6 +271,7 @@ impl State {
             kill,
             result,
             member: None,
+            looking: None,
             tmp: None,
         };
         self.attached.insert(worker, attached);

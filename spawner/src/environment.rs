@@ -15,7 +15,7 @@ pub fn may_be_given(name: &str) -> bool {
             && !matches!(rest, "RESULT" | "PREVIOUS")
             && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
     });
-    own || matches!(name, "DATA" | "KEPTN_CONTEXT" | "CONTEXT" | "TRACEPARENT" | "RUNTIME")
+    own || matches!(name, "DATA" | "KEPTN_CONTEXT" | "CONTEXT" | "TRACEPARENT" | "RUNTIME" | "PORT")
 }
 
 /// Returns command line and environment; what is given goes before what the plan says.

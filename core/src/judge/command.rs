@@ -4,13 +4,15 @@ use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
 use crate::manifest::resolve::Report;
 use crate::manifest::{Manifest, Mode};
-use crate::plan::{ALWAYS, HANDLER_VARIABLES, Text};
+use crate::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
+use crate::schema::read::escaped;
+use crate::schema::tree::Node;
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
 /// for one of these must not fail.
-const GIVEN: [&str; 29] = [
+const GIVEN: [&str; 31] = [
     "FND_FUNCTION",
     "FND_INVOCATION",
     "FND_ATTEMPT",
@@ -40,6 +42,8 @@ const GIVEN: [&str; 29] = [
     "CONTEXT",
     "SCRIPT",
     "CMD_ARGS",
+    "PORT",
+    "FND_SOCKET_PATH",
 ];
 
 fn plain(text: &str) -> Text {
@@ -138,7 +142,11 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
         let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
         result.push(plain(&format!("--allow-env={}", names.join(","))));
     }
-    for (name, values) in granted.iter().filter(|(name, _)| !unlimited(name)) {
+    for (name, values) in granted
+        .iter()
+        .chain(&phase.permissions)
+        .filter(|(name, _)| !unlimited(name))
+    {
         result.push(template(&format!("--allow-{name}={}", values.join(","))));
     }
     for permission in &manifest.permissions {
@@ -148,6 +156,62 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
         }
     }
     result
+}
+
+/// Replaces program and arguments by those of a `command`: a file of the function, or a program of the machine by its whole
+/// path. No shell is started and nothing is looked for in `PATH`: what runs is what is named.
+pub(super) fn replace(
+    plan: &mut Plan,
+    (path, command): (&str, &[String]),
+    function: &JudgeFunction,
+    (node, report): (&Node, &mut Report<'_>),
+) {
+    let mut refuse = |message: String, help: String| {
+        let problem = Diagnostic::error("bad-value", message).with_help(help);
+        report.add(Some(&node.at), problem);
+    };
+    let Some((program, arguments)) = command.split_first() else {
+        return refuse(
+            format!("`{path}` is empty"),
+            "name a program, or take the key out to run the entry".to_owned(),
+        );
+    };
+    plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
+    plan.asked_interpreters = 0;
+    if program.starts_with('/') {
+        plan.interpreters = vec![program.clone()];
+        plan.interpreter_help = format!("install it, or name another program in `{path}`");
+        return;
+    }
+    let Some(name) = program.strip_prefix("./") else {
+        let message = format!("`{path}`: expected a path, found `{}`", escaped(program));
+        let help = "write `/usr/bin/PROGRAM` for one of the machine, `./PROGRAM` for a file of the function";
+        return refuse(message, help.to_owned());
+    };
+    // In file form there is one file, known by its whole path.
+    let is_named = |file: &&JudgedFile| {
+        let found = if function.directory {
+            Some(file.path.as_str())
+        } else {
+            file.path.rsplit('/').next()
+        };
+        found == Some(name)
+    };
+    match function.files.iter().find(is_named) {
+        None => {
+            let message = format!("`{path}`: the function has no file `{}`", escaped(name));
+            refuse(message, "name one of its files".to_owned());
+        }
+        Some(file) if file.mode & 0o111 == 0 => {
+            let message = format!("`{path}`: `{}` is not executable", escaped(name));
+            refuse(message, format!("chmod +x {name}"));
+        }
+        Some(_) => {
+            plan.interpreters = Vec::new();
+            plan.entry = name.to_owned();
+            plan.unix_text = false;
+        }
+    }
 }
 
 /// Returns what to do where no interpreter is found.

@@ -6,11 +6,12 @@ use crate::diagnostic::Diagnostic;
 use crate::manifest::detect::{self, Handler};
 use crate::manifest::keys::SCHEMA;
 use crate::manifest::resolve::{Report, Subject, manifest};
-use crate::manifest::{Manifest, Mode, env_file, inline};
+use crate::manifest::{Listen, Manifest, Mode, env_file, inline};
 use crate::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
+use crate::runtime::Phase;
 use crate::schema::read::{list, read};
 use crate::schema::source::Source;
-use crate::schema::tree::Table;
+use crate::schema::tree::{Table, find};
 use crate::settings::resolve::unknown_size;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,8 +122,8 @@ impl Judge {
         };
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
-        let (mode, mode_reason) = self.mode(own, &choice, &file, report)?;
-        let phase = choice.runtime.phase(mode)?;
+        let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
+        let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
         let trusted = function.files.iter().all(|file| file.trusted)
             && function.manifest.as_ref().is_none_or(|manifest| manifest.trusted);
@@ -133,6 +134,7 @@ impl Judge {
         };
         let subject = Subject {
             mode,
+            serves,
             runtime: choice.runtime,
             entry: name,
             env_file,
@@ -141,7 +143,22 @@ impl Judge {
         let manifest = manifest(own, &self.configuration, subject, report);
         let argv = command::arguments(&choice, phase, &manifest, &file.path, report);
         let environment = command::environment(&choice, phase, &manifest);
-        let plan = plan(function, &choice, &manifest, (argv, environment));
+        let mut plan = plan(function, &choice, &manifest, (argv, environment));
+        let commands = [
+            (
+                "http_server.command",
+                manifest.http_server.as_ref().map(|server| &server.command),
+            ),
+            (
+                "service.command",
+                manifest.service.as_ref().map(|service| &service.command),
+            ),
+        ];
+        for (path, command) in commands {
+            if let (Some(node), Some(command)) = (find(own, path), command) {
+                command::replace(&mut plan, (path, command), function, (node, report));
+            }
+        }
         Some(Decided {
             mode_reason,
             version: choice.version,
@@ -259,14 +276,15 @@ impl Judge {
         })
     }
 
-    /// Returns how it is run and why; nothing where it cannot be run that way.
-    fn mode(
+    /// Returns how it is run, why, and what starts it; nothing where it cannot be run that way.
+    fn mode<'c>(
         &self,
         own: &Table,
-        choice: &Choice<'_>,
+        choice: &Choice<'c>,
         file: &JudgedFile,
         report: &mut Report<'_>,
-    ) -> Option<(Mode, String)> {
+    ) -> Option<Mods<'c>> {
+        let run = &choice.runtime.run;
         let written = |key: &str| own.get(key).or_else(|| self.configuration.defaults.get(key));
         let mode = written("mode").filter(|node| node.value.text() != "auto");
         let named = written("handler");
@@ -281,25 +299,49 @@ impl Judge {
                 let place = |problem| report.add(Some(&mode.at), problem);
                 return self.handler(choice, says_so, place);
             }
+            let word = mode.value.text();
             if let Some(node) = named {
-                let message = "`handler` does nothing with `mode = \"script\"`: the whole file is run";
+                let message = format!("`handler` does nothing with `mode = \"{word}\"`: the whole file is run");
                 let help = "take one of the two out";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
             }
-            return Some((Mode::Script, says_so));
+            if word == "http" {
+                return Some(served(choice, file, own, says_so));
+            }
+            let mode = if word == "service" { Mode::Service } else { Mode::Script };
+            return Some((mode, says_so, run));
+        }
+        for table in ["http_server", "service"] {
+            let Some(node) = own.get(table) else { continue };
+            if named.is_some() {
+                let message = format!("`handler` and `[{table}]`: a function is one of the two");
+                let help = "take one of the two out";
+                report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            }
+            let reason = format!("the manifest has `[{table}]`");
+            return Some(match table {
+                "http_server" => served(choice, file, own, reason),
+                _ => (Mode::Service, reason, run),
+            });
         }
         if let Some(node) = named {
             let reason = format!("the manifest names `{}`", node.value.text());
             return self.handler(choice, reason, |problem| report.add(Some(&node.at), problem));
         }
         let Some(Handler { line, what, http }) = detect::handler(&choice.runtime.summary.id, &file.bytes.0) else {
-            return Some((Mode::Script, "no handler found in the code".to_owned()));
+            return Some((Mode::Script, "no handler found in the code".to_owned(), run));
         };
         if http {
-            let message = format!("not supported yet: programs that serve HTTP (found `{what}` at line {line})");
-            let problem = Diagnostic::error("not-supported-yet", message).with_help(AS_SCRIPT);
-            report.problems.push(at_line(problem, file, line));
-            return None;
+            let Some(serve) = &choice.runtime.serve else {
+                let id = &choice.runtime.summary.id;
+                let message = format!("runtime `{id}` does not serve `{what}` (line {line})");
+                let help =
+                    format!("let the code listen on `$PORT` and give it an `[http_server]` table; or {AS_SCRIPT}");
+                let problem = Diagnostic::error("no-handlers", message).with_help(help);
+                report.problems.push(at_line(problem, file, line));
+                return None;
+            };
+            return Some((Mode::Http, format!("`{what}` at line {line}"), serve));
         }
         self.handler(choice, format!("`{what}` at line {line}"), |problem| {
             report.problems.push(at_line(problem, file, line));
@@ -307,9 +349,9 @@ impl Judge {
     }
 
     /// Returns that it is a handler and why, or places what is in the way.
-    fn handler(&self, choice: &Choice<'_>, reason: String, place: impl FnOnce(Diagnostic)) -> Option<(Mode, String)> {
-        if choice.runtime.handle.is_some() {
-            return Some((Mode::Handler, reason));
+    fn handler<'c>(&self, choice: &Choice<'c>, reason: String, place: impl FnOnce(Diagnostic)) -> Option<Mods<'c>> {
+        if let Some(handle) = &choice.runtime.handle {
+            return Some((Mode::Handler, reason, handle));
         }
         let id = &choice.runtime.summary.id;
         let able = self.runtimes.iter().filter(|runtime| runtime.handle.is_some());
@@ -322,6 +364,20 @@ impl Judge {
         let message = format!("runtime `{id}` has no handlers ({reason})");
         place(Diagnostic::error("no-handlers", message).with_help(format!("{known}; {AS_SCRIPT}")));
         None
+    }
+}
+
+/// How a function is run, why, and what starts it.
+type Mods<'c> = (Mode, String, &'c Phase);
+
+/// Returns that a function is a program that serves HTTP, or a module that its runtime serves.
+fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: String) -> Mods<'c> {
+    let runtime = choice.runtime;
+    let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
+    let own_command = find(own, "http_server.command").is_some();
+    match &runtime.serve {
+        Some(serve) if module && !own_command => (Mode::Http, reason, serve),
+        _ => (Mode::Http, reason, &runtime.run),
     }
 }
 
@@ -393,8 +449,15 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (arg
     Plan {
         function: function.name.clone(),
         mode: match manifest.mode {
-            Mode::Script => RunMode::Script,
+            Mode::Script | Mode::Service => RunMode::Script,
             Mode::Handler => RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default()),
+            Mode::Http => match &manifest.http_server {
+                // It says on descriptor 3 where it listens.
+                Some(server) if server.listen == Listen::Told => {
+                    RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default())
+                }
+                _ => RunMode::Script,
+            },
         },
         runtime: manifest.runtime.clone(),
         interpreters: choice.interpreters.clone(),

@@ -11,6 +11,7 @@ pub mod keys;
 pub mod listing;
 mod pool;
 pub mod resolve;
+mod server;
 
 use crate::units;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,10 @@ pub enum Mode {
     Script,
     /// Workers that load the code once and answer invocations.
     Handler,
+    /// Workers that serve HTTP themselves; an invocation is a request to one of them.
+    Http,
+    /// Processes that are kept running; nobody invokes them.
+    Service,
 }
 
 impl Mode {
@@ -34,6 +39,8 @@ impl Mode {
         match self {
             Self::Script => "script",
             Self::Handler => "handler",
+            Self::Http => "http",
+            Self::Service => "service",
         }
     }
 }
@@ -86,6 +93,56 @@ pub struct Manifest {
     pub env: BTreeMap<String, String>,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
+    /// `[http_server]`; absent in other modes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_server: Option<HttpServer>,
+    /// `[service]`; absent in other modes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
+}
+
+/// `[service]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// Program and arguments; empty: the entry, as its runtime starts it.
+    pub command: Vec<String>,
+    /// Processes kept running.
+    pub replicas: u32,
+    /// The path that answers on `$PORT` when one is ready; absent: it is when it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// It has to be ready within.
+    #[serde(with = "units::text::duration")]
+    pub start_timeout: Duration,
+}
+
+/// `[http_server]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpServer {
+    /// Program and arguments; empty: the entry, as its runtime starts it.
+    pub command: Vec<String>,
+    /// Where it listens.
+    pub listen: Listen,
+    /// The path that answers when it is ready; absent: it is when it takes connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// It has to be ready within.
+    #[serde(with = "units::text::duration")]
+    pub start_timeout: Duration,
+}
+
+/// Where a program that serves HTTP listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Listen {
+    /// On a free port of the loopback, told in `$PORT`.
+    Free,
+    /// On this port of the loopback, told there too.
+    Port(u16),
+    /// On a Unix socket, `$FND_SOCKET_PATH`.
+    Unix,
+    /// Where it likes; it says so on descriptor 3 (`export default { fetch }`).
+    Told,
 }
 
 /// `[limits]`.

@@ -9,8 +9,8 @@ use crate::schema::read::constant;
 use crate::schema::tree::{Node, Table, find};
 use crate::units::print_size;
 
-/// Keys that concern handlers only.
-const OF_HANDLERS: [&str; 7] = [
+/// Keys that concern workers that stay: those of handlers and of programs that serve HTTP.
+const OF_WORKERS: [&str; 7] = [
     "pool.min",
     "pool.concurrency",
     "pool.idle",
@@ -30,6 +30,24 @@ pub(super) fn pool(
 ) -> Pool {
     let floor = subject.runtime.memory_floor.max(1);
     let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
+    if subject.mode == Mode::Service {
+        let replicas = pick.small("service.replicas");
+        if let Some(node) = find(own, "service.replicas").filter(|_| replicas > fit) {
+            let id = &subject.runtime.summary.id;
+            let message = format!(
+                "`service.replicas` is {replicas}, but `limits.memory`, {}, holds {fit} processes of runtime `{id}`, {} each",
+                print_size(memory),
+                print_size(floor)
+            );
+            let needed = print_size(floor.saturating_mul(replicas.into()));
+            let help = format!("set it to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
+            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        }
+        return Pool {
+            max: replicas,
+            ..unwritten(pick, fit)
+        };
+    }
     if subject.mode == Mode::Script {
         return of_script(pick, own, (on_load, fit), report);
     }
@@ -61,7 +79,13 @@ pub(super) fn pool(
         format!("`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker answers one");
     let help = "take one of the two out".to_owned();
     refuse("pool.concurrency", alone && concurrency > 1, message, help);
-    let max = max.min(fit);
+    // A port is one worker's.
+    let alone_on_port = subject.mode == Mode::Http && find(own, "http_server.port").is_some();
+    let max = if alone_on_port && find(own, "pool.max").is_none() {
+        1
+    } else {
+        max.min(fit)
+    };
     Pool {
         min: min.min(max),
         max,
@@ -93,9 +117,10 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     let changes = |path: &str, node: &Node| {
         key_at(MANIFEST, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };
-    for path in OF_HANDLERS {
+    for path in OF_WORKERS {
         if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
-            let message = format!("`{path}` is for handlers only: a script has a process for each attempt");
+            let message =
+                format!("`{path}` is for handlers and HTTP programs only: a script has a process for each attempt");
             let help = "take it out, or write the code as a handler";
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
@@ -106,13 +131,18 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     } else {
         pick.small("pool.max")
     };
+    Pool {
+        max,
+        ..unwritten(pick, fit)
+    }
+}
+
+/// Returns the defaults.
+fn unwritten(pick: Pick<'_>, fit: u32) -> Pool {
     let nothing = Table::new();
     let defaults = Pick {
         table: &nothing,
         keys: pick.keys,
     };
-    Pool {
-        max,
-        ..written(defaults, fit)
-    }
+    written(defaults, fit)
 }

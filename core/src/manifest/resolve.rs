@@ -2,6 +2,7 @@
 
 use super::keys::{LIMITS, MANIFEST, RETRY_ON};
 use super::pool::pool;
+use super::server::{http_server, service};
 use super::{Backoff, Jitter, Limits, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox};
 use crate::diagnostic::Diagnostic;
 use crate::plan::HANDLER_VARIABLES;
@@ -44,6 +45,8 @@ impl Report<'_> {
 pub struct Subject<'a> {
     /// How it is run.
     pub mode: Mode,
+    /// Whether its runtime serves HTTP for it (`export default { fetch }`).
+    pub serves: bool,
     /// Its runtime.
     pub runtime: &'a Runtime,
     /// The file that is run.
@@ -68,12 +71,25 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     };
     let limits = limits(pick, own, subject.runtime, report);
     let retry = retry(pick, report);
-    let polls = subject.mode == Mode::Handler || pick.written("poll").is_some();
+    let polls = match subject.mode {
+        Mode::Handler => true,
+        Mode::Script => pick.written("poll").is_some(),
+        Mode::Http | Mode::Service => {
+            super::server::refuse_poll(own, report);
+            false
+        }
+    };
     let poll = polls.then(|| poll(pick, report));
     let pool = pool(pick, own, (&subject, on_load, limits.memory), report);
     let mut env = subject.env_file.clone();
     env.extend(pick.text_map("env"));
     check_environment(pick, subject.mode, &env, report);
+    let service = service(pick, own, &subject, report);
+    if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
+        let problem = Diagnostic::error("impossible", "`on_load` does nothing for a service, which always runs");
+        report.add(Some(&node.at), problem.with_help("take it out"));
+    }
+    let http_server = http_server(pick, own, (&subject, &pool), report);
     let sandbox = sandbox(pick, configuration, subject.trusted, report);
     Manifest {
         enabled: pick.truth("enabled"),
@@ -102,6 +118,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         },
         env,
         sandbox,
+        http_server,
+        service,
     }
 }
 
@@ -335,8 +353,12 @@ const RESERVED: [&str; 13] = [
 ];
 
 fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut Report<'_>) {
-    let handler = |name: &str| mode == Mode::Handler && HANDLER_VARIABLES.contains(&name);
-    let reserved = |name: &&String| name.starts_with("FND_") || RESERVED.contains(&name.as_str()) || handler(name);
+    let of_mode = |name: &str| match mode {
+        Mode::Script => false,
+        Mode::Handler => HANDLER_VARIABLES.contains(&name),
+        Mode::Http | Mode::Service => name == "PORT",
+    };
+    let reserved = |name: &&String| name.starts_with("FND_") || RESERVED.contains(&name.as_str()) || of_mode(name);
     for name in env.keys().filter(reserved) {
         let node = pick
             .written(&format!("env.{name}"))

@@ -80,6 +80,9 @@ pub struct Ready {
     pub protocol: u32,
     /// How many calls it can have in flight, at least 1.
     pub concurrency: u32,
+    /// Of a worker that serves HTTP: the port of the loopback where it does; it gets requests there and no Invoke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 /// Head of an Invoke. Lengths are of the parts that follow.

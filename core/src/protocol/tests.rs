@@ -35,6 +35,7 @@ fn a_worker_says_that_it_is_ready() {
     let ready = Ready {
         protocol: 1,
         concurrency: 8,
+        port: None,
     };
     assert_eq!((said, error), (vec![Said::Ready(ready)], None));
 }

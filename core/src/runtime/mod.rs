@@ -47,6 +47,8 @@ pub struct Runtime {
     pub run: Phase,
     /// A worker of a handler; absent: it has no handlers.
     pub handle: Option<Phase>,
+    /// A worker of a module that only answers requests (`export default { fetch }`); absent: it has none of those.
+    pub serve: Option<Phase>,
     /// The program that serves handlers, as its `runtime.toml` is found; absent: the entry speaks the worker protocol itself.
     pub shim: Option<String>,
     /// Command that tells the version, `{interpreter}` in it; empty where there is none.
@@ -70,6 +72,8 @@ pub struct Phase {
     pub environment: Vec<(String, String)>,
     /// Base names of the only interpreters that a `#!` line may ask for here; none: any of the runtime's.
     pub names: Vec<String>,
+    /// What it grants in this phase beyond what it always does, where it knows permissions.
+    pub permissions: BTreeMap<String, Vec<String>>,
 }
 
 impl Runtime {
@@ -79,6 +83,8 @@ impl Runtime {
         match mode {
             Mode::Script => Some(&self.run),
             Mode::Handler => self.handle.as_ref(),
+            // A service is started like a script, and so is a program that serves HTTP unless its runtime does the serving.
+            Mode::Http | Mode::Service => Some(&self.run),
         }
     }
 

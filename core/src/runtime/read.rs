@@ -95,6 +95,11 @@ const PHASES: &[Key] = &[
         Table(PHASE),
         "Starts a worker of a handler, which speaks the worker protocol. Without it the runtime has no handlers.",
     ),
+    table(
+        "serve",
+        Table(PHASE),
+        "Starts a worker of a module with `export default { fetch }`, which serves HTTP. Without it the runtime has none.",
+    ),
 ];
 
 const PHASE: &[Key] = &[
@@ -115,6 +120,12 @@ const PHASE: &[Key] = &[
         TEXTS,
         "[\"bash\"]",
         "Base names of the only interpreters that a `#!` line may ask for here; absent: any of `names`.",
+    ),
+    optional(
+        "permissions",
+        Map(Form::Permission, &List(&Text(Form::Some))),
+        "{ net = [\"127.0.0.1:0\"] }",
+        "What is granted in this phase beside `[permissions]`.",
     ),
 ];
 
@@ -173,16 +184,17 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             }
         }
     }
-    if let Some(node) = pick.written("phases.handle.command") {
-        // Which interpreter is used, and whether the entry has to be executable, is decided once for both.
-        if first("phases.handle.command") != first("phases.run.command") {
-            let message = "`phases.handle.command`: expected the first item of `phases.run.command`";
-            problems.push(bad(node, message.to_owned()));
+    for path in ["phases.handle.command", "phases.serve.command"] {
+        let Some(node) = pick.written(path) else { continue };
+        // Which interpreter is used, and whether the entry has to be executable, is decided once for all.
+        if first(path) != first("phases.run.command") {
+            let message = format!("`{path}`: expected the first item of `phases.run.command`");
+            problems.push(bad(node, message));
         }
         let shim = pick.text_if("shim").is_some();
         if node.value.text().contains("{shim}") != shim {
-            let message = "`shim` and `{shim}` in `phases.handle.command`: expected both or none";
-            problems.push(bad(node, message.to_owned()));
+            let message = format!("`shim` and `{{shim}}` in `{path}`: expected both or none");
+            problems.push(bad(node, message));
         }
     }
     for path in [
@@ -190,11 +202,14 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "phases.run.env",
         "phases.handle.command",
         "phases.handle.env",
+        "phases.serve.command",
+        "phases.serve.env",
         "permissions",
     ] {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
-        let known = |name: &str| TEMPLATES.contains(&name) || (name == "shim" && path == "phases.handle.command");
+        let shim = ["phases.handle.command", "phases.serve.command"].contains(&path);
+        let known = |name: &str| TEMPLATES.contains(&name) || (name == "shim" && shim);
         for piece in text.split('{').skip(1) {
             let name = piece.split('}').next().unwrap_or_default();
             if !known(name) && piece.contains('}') {
@@ -233,10 +248,21 @@ fn build(file: &str, tree: &Tree) -> Runtime {
             .filter(|version| version.name == DEFAULT)
             .map(|v| v.interpreter.clone()),
     );
+    let lists = |path: &str| {
+        let lists = tables(path).into_iter().map(|(name, node)| {
+            let items = match node.value {
+                Value::List(items) => items.iter().map(|item| item.value.text()).collect(),
+                _ => Vec::new(),
+            };
+            (name, items)
+        });
+        lists.collect::<BTreeMap<String, Vec<String>>>()
+    };
     let phase = |name: &str| Phase {
         command: pick.texts(&format!("phases.{name}.command")),
         environment: pick.text_map(&format!("phases.{name}.env")).into_iter().collect(),
         names: pick.texts(&format!("phases.{name}.names")),
+        permissions: lists(&format!("phases.{name}.permissions")),
     };
     Runtime {
         summary: RuntimeSummary {
@@ -251,21 +277,13 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         names: pick.texts("names"),
         run: phase("run"),
         handle: pick.written("phases.handle").map(|_| phase("handle")),
+        serve: pick.written("phases.serve").map(|_| phase("serve")),
         shim: pick.text_if("shim").map(|shim| match file.rsplit_once('/') {
             Some((directory, _)) => format!("{directory}/{shim}"),
             None => shim,
         }),
         probe: pick.texts("probe"),
-        permissions: find(tree, "permissions").map(|_| {
-            let lists = tables("permissions").into_iter().map(|(name, node)| {
-                let items = match node.value {
-                    Value::List(items) => items.iter().map(|item| item.value.text()).collect(),
-                    _ => Vec::new(),
-                };
-                (name, items)
-            });
-            lists.collect::<BTreeMap<String, Vec<String>>>()
-        }),
+        permissions: find(tree, "permissions").map(|_| lists("permissions")),
         unix_text: pick.text("text") == "unix",
         memory_floor: pick.size("floors.memory"),
         pids_floor: pick.small("floors.pids"),

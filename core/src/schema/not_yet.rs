@@ -18,7 +18,6 @@ const fn not_yet(key: &'static str, accepted: &'static [&'static str]) -> NotYet
 
 /// Keys of a function's manifest.
 pub const MANIFEST: &[NotYet] = &[
-    not_yet("mode", &["\"auto\"", "\"script\"", "\"handler\""]),
     not_yet("dependencies", &["[]"]),
     not_yet("secrets", &["{}"]),
     not_yet("bindings", &["[]"]),
@@ -40,8 +39,6 @@ pub const MANIFEST: &[NotYet] = &[
     not_yet("history.keep", &["1000"]),
     not_yet("history.keep_for", &["\"30d\""]),
     not_yet("history.keep_failed", &[]),
-    not_yet("service", &[]),
-    not_yet("http_server", &[]),
 ];
 
 /// Keys of `fnd.toml`; those of `[defaults]` are a manifest's.

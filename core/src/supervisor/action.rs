@@ -15,6 +15,8 @@ pub enum Action {
     Store(Box<Accepted>),
     /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
+    /// Submit an invocation of a service with trigger `load`, durable and without payload: one of its processes is missing.
+    Run(FunctionName),
     /// Hand a call to a handler's worker; `Answered`, `Closed`, `Broken` or `Exited` must follow.
     Call(Box<CallOrder>),
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
@@ -137,6 +139,8 @@ pub enum Answer {
 pub enum Rejection {
     /// No function of that name.
     NoSuchFunction,
+    /// It is a service: it runs by itself and takes no invocations.
+    Service,
     /// It has no version that could run.
     Invalid {
         /// Why.

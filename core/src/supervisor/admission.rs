@@ -156,7 +156,8 @@ impl Supervisor {
         if serving.rules.pool.is_some() {
             self.wants(now, key).map(Start::Member)
         } else {
-            function.can_start().then_some(Start::Attempt)
+            let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
+            (function.can_start() && !waits).then_some(Start::Attempt)
         }
     }
 

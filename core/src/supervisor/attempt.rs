@@ -102,6 +102,9 @@ impl Supervisor {
             adopted: false,
             runs: vec![run],
             member: None,
+            ready: true,
+            look_at: None,
+            waits_for: None,
         };
         self.workers.insert(id, worker);
         self.announce(key, out);
@@ -210,7 +213,9 @@ impl Supervisor {
         if worker.member.is_some() {
             return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
         }
-        self.spawn_trouble(now, worker.function, &worker.serving);
+        if worker.serving.rules.service.is_none() {
+            self.spawn_trouble(now, worker.function, &worker.serving);
+        }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
             let (function, serving) = (worker.function, Arc::clone(&worker.serving));
@@ -246,6 +251,9 @@ impl Supervisor {
     fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
+        if let Some(at) = worker.look_at {
+            self.timers.disarm(at, Timer::Look(id));
+        }
         if let Some(at) = worker.phase.timer() {
             self.timers.disarm(at, Timer::Worker(id));
         }
@@ -380,6 +388,10 @@ impl Supervisor {
         let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
             return Next::End(None);
         };
+        // Each run of a service is one attempt; the next is another.
+        if serving.rules.service.is_some() {
+            return Next::End(None);
+        }
         // The run of a content by itself is over with that content: the next content has its own.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
         // Nobody could answer a caller who waits for a retry that only the next fnd makes.
@@ -437,6 +449,11 @@ impl Supervisor {
             Some((_, result)) => result.clone(),
             None => invocation.previous.clone(),
         };
+        let lasted = attempt.as_deref().map_or(Duration::ZERO, |(attempt, _)| {
+            Duration::from_micros(attempt.duration_us)
+        });
+        let over = (end.reason, lasted);
+        let key = invocation.function;
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if let Some(ended) = attempt {
@@ -460,6 +477,7 @@ impl Supervisor {
                 None => function.unreleased.push(id),
             }
         }
+        self.service_over(now, key, over, out);
     }
 
     /// Removes an invocation from all books.

@@ -194,9 +194,25 @@ impl Supervisor {
             .unwrap_or_default();
         if let Some(member) = &mut worker.member {
             let limit = crate::units::print_duration(limit);
-            member.load_error = Some(format!("it was not ready within {limit}"));
+            let why = member
+                .waits_for
+                .take()
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default();
+            member.load_error = Some(words::bounded(format!("it was not ready within {limit}{why}")));
         }
         self.terminate(now, id, out);
+    }
+
+    /// Notes what stands in the way of a worker's being ready; nothing follows before its time is over.
+    pub(super) fn not_ready_yet(&mut self, id: WorkerId, why: String) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        match &mut worker.member {
+            Some(member) => member.waits_for = Some(why),
+            None => worker.waits_for = Some(why),
+        }
     }
 
     /// A worker closed its end of the connection: it ends by itself, or is made to.

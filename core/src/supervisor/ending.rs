@@ -31,8 +31,9 @@ impl Supervisor {
             }
             Timer::Attempt(worker, id) => self.attempt_due(now, worker, id, out),
             Timer::Worker(id) => self.worker_due(now, id, out),
+            Timer::Look(id) => self.look(now, id, out),
             Timer::Begin(id) => self.make_ready(now, id),
-            Timer::Hold(key) => self.hold_over(now, key),
+            Timer::Hold(key) => self.hold_over(now, key, out),
         }
     }
 
@@ -65,7 +66,7 @@ impl Supervisor {
                 )
             },
             Ending::Cancelled(why) => End::new(Reason::Cancelled, why),
-            Ending::Timeout | Ending::Stopped => End::new(Reason::Interrupted, "fnd stopped"),
+            Ending::Timeout | Ending::Stopped | Ending::NotReady(_) => End::new(Reason::Interrupted, "fnd stopped"),
         };
         self.end(now, id, end, out);
         true

@@ -90,6 +90,13 @@ pub enum Event {
         /// Calls it can have in flight.
         concurrency: u32,
     },
+    /// A worker that serves HTTP is not ready yet: what people are told if it never is.
+    NotReady {
+        /// The worker.
+        worker: WorkerId,
+        /// What stands in the way.
+        why: String,
+    },
     /// It could not; it is about to end.
     LoadFailed {
         /// The worker.

@@ -89,6 +89,8 @@ pub(super) struct Function {
     pub(super) in_call_line: bool,
     /// Being made durable, to run then.
     pub(super) storing: usize,
+    /// Of a service: runs wished for and not submitted yet.
+    pub(super) wished: usize,
     /// Idempotency keys of live invocations.
     pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
     /// What the node's budget is charged with while it has workers.
@@ -109,6 +111,8 @@ pub(super) struct Trouble {
     pub(super) failures: Vec<Duration>,
     /// How many in a row since it loops.
     pub(super) looping: u32,
+    /// Runs of a service in a row that ended soon.
+    pub(super) quick: u32,
     /// No worker is started before.
     pub(super) hold: Option<Duration>,
 }
@@ -136,6 +140,7 @@ impl Function {
             candidate: None,
             in_call_line: false,
             storing: 0,
+            wished: 0,
             keys: BTreeMap::new(),
             charged: Charge::default(),
             in_line: false,

@@ -188,6 +188,7 @@ impl Supervisor {
             ready: note.concurrency.is_some(),
             cold: false,
             retiring: note.retiring,
+            waits_for: None,
             load_error: None,
             broken: None,
         };
@@ -202,6 +203,9 @@ impl Supervisor {
             adopted: true,
             runs,
             member: Some(Box::new(member)),
+            ready: true,
+            look_at: None,
+            waits_for: None,
         };
         self.workers.insert(id, worker);
     }

@@ -20,6 +20,7 @@ mod invocation;
 mod pool;
 mod restore;
 mod rules;
+mod service;
 mod shutdown;
 mod submit;
 mod takeover;
@@ -36,7 +37,7 @@ pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, Spa
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallNote, MemberNote};
-pub use rules::{NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules};
+pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
 pub use takeover::{Adopted, Note};
 pub use view::FunctionView;
 
@@ -145,7 +146,7 @@ impl Supervisor {
             Event::Scanned => self.scanned(now, out),
             Event::Submit(submit) => self.submit(now, *submit, out),
             Event::Stored(id) => self.stored(now, id, out),
-            Event::StoreFailed(id) => self.store_failed(id, out),
+            Event::StoreFailed(id) => self.store_failed(now, id, out),
             Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
             Event::SetEnabled {
                 function,
@@ -159,6 +160,7 @@ impl Supervisor {
             Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
             Event::Exited(exited) => self.exited(now, &exited, out),
             Event::WorkerReady { worker, concurrency } => self.worker_ready(now, worker, concurrency, out),
+            Event::NotReady { worker, why } => self.not_ready_yet(worker, why),
             Event::LoadFailed { worker, message } => self.load_failed(now, worker, message, out),
             Event::Answered(answered) => self.answered(now, *answered, out),
             Event::Closed(worker) => self.closed(now, worker),

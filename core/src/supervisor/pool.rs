@@ -1,4 +1,4 @@
-//! A function's workers where it is a handler: started when they are needed or ahead, kept while they are used, replaced.
+//! A function's workers where it is a handler or an HTTP program: started when they are needed or ahead, kept while they are used, replaced.
 //!
 //! A worker takes calls between `WorkerReady` and the moment it is *retired* (another version serves, it has served or lived
 //! long enough, nothing needs it): then it finishes its calls and is told to stop. A new version is tried first: one worker
@@ -26,6 +26,8 @@ pub(super) struct Member {
     pub(super) cold: bool,
     /// Whether it takes no more calls.
     pub(super) retiring: bool,
+    /// What stood in the way of its being ready when somebody looked last.
+    pub(super) waits_for: Option<String>,
     /// Why its code could not be loaded.
     pub(super) load_error: Option<String>,
     /// Why it is not trusted any more.
@@ -78,7 +80,8 @@ impl Worker {
 impl Function {
     /// Says whether another version of a handler is to be tried before it serves: where one serves already.
     pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
-        let pooled = |serving: &Serving| serving.rules.pool.is_some() && serving.rules.enabled;
+        let beside = |pool: &Pool| !pool.alone;
+        let pooled = |serving: &Serving| serving.rules.pool.as_ref().is_some_and(beside) && serving.rules.enabled;
         !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
     }
 
@@ -133,7 +136,9 @@ impl Supervisor {
             return Some(Want::Trial);
         }
         let members = self.members(key, serving);
-        let room = members.all < to_usize(pool.most);
+        // What only one can have is free when the one before it, of whatever version, has ended.
+        let taken = pool.alone && !function.running.is_empty();
+        let room = members.all < to_usize(pool.most) && !taken;
         if room && waiting > members.coming && function.free.is_empty() {
             return Some(Want::Demand);
         }
@@ -180,6 +185,7 @@ impl Supervisor {
             ready: false,
             cold: want == Want::Demand,
             retiring: false,
+            waits_for: None,
             load_error: None,
             broken: None,
         };
@@ -191,6 +197,9 @@ impl Supervisor {
             adopted: false,
             runs: Vec::new(),
             member: Some(Box::new(member)),
+            ready: true,
+            look_at: None,
+            waits_for: None,
         };
         self.workers.insert(id, worker);
     }
@@ -221,6 +230,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
+        if worker.serving.rules.service.is_some() {
+            return self.service_ready(now, id);
+        }
         let (Phase::Loading { .. }, Some(member)) = (worker.phase, &mut worker.member) else {
             // It is on its way out, or says it twice.
             return;
@@ -327,6 +339,10 @@ impl Supervisor {
         if let Some(member) = &mut worker.member {
             member.retiring = true;
         }
+        if worker.serving.rules.http.is_some() {
+            // It knows no message to that effect, and has nothing in hand.
+            return self.terminate(now, id, out);
+        }
         let until = now.mono.saturating_add(worker.serving.rules.grace);
         out.push(Action::Stop(id));
         self.enter(id, Phase::Leaving { until });
@@ -343,7 +359,10 @@ impl Supervisor {
     /// Makes room on the node for what waits: the worker that has been idle longest leaves. Those a function always keeps
     /// come last; they are started again when there is room.
     pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
-        let leaving = |worker: &Worker| worker.member.is_some() && matches!(worker.phase, Phase::Leaving { .. });
+        let leaving = |worker: &Worker| {
+            let told = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
+            worker.member.is_some() && told
+        };
         if self.workers.values().any(leaving) {
             return;
         }

@@ -1,6 +1,7 @@
 //! What of a manifest the supervisor goes by.
 
 use crate::backoff::Backoff;
+use crate::manifest::Listen;
 use crate::outcome::Class;
 use crate::record::Payload;
 use serde::{Deserialize, Serialize};
@@ -30,10 +31,16 @@ pub struct Rules {
     pub memory_text: String,
     /// `pool.max`: workers with attempts at once.
     pub max_running: u32,
-    /// How a handler's workers are kept; absent: a process for each attempt.
+    /// How a handler's or HTTP program's workers are kept; absent: a process for each attempt.
     #[serde(default)]
     pub pool: Option<Pool>,
-    /// Retries.
+    /// Where workers that serve HTTP are reached; absent: they speak the worker protocol.
+    #[serde(default)]
+    pub http: Option<Http>,
+    /// Kept running, and never invoked.
+    #[serde(default)]
+    pub service: Option<Service>,
+    /// Retries; of a service the back-off between its runs.
     pub retry: Retry,
     /// Polling; absent: exit 99 is an error.
     pub poll: Option<Poll>,
@@ -88,6 +95,29 @@ pub struct Pool {
     pub spare: Option<u32>,
     /// From the process being there to its code being loaded.
     pub load_max: Duration,
+    /// Whether there is something (a port) that only one worker can have, of whatever version.
+    #[serde(default)]
+    pub alone: bool,
+}
+
+/// Where workers that serve HTTP are reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Http {
+    /// Where they listen.
+    pub listen: Listen,
+    /// The path that answers when one is ready; absent: it is when it takes connections.
+    pub ready: Option<String>,
+}
+
+/// What is kept running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// How many processes of it.
+    pub replicas: u32,
+    /// The path that answers on the port it is given when one is ready; absent: it is when it runs.
+    pub ready: Option<String>,
+    /// It has to be ready within.
+    pub start_timeout: Duration,
 }
 
 /// When and how often to try again.

@@ -45,6 +45,7 @@ impl Supervisor {
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
             self.release_callers(now, out);
+            self.end_services(now, out);
             // They have nothing more to do, or will have when their calls have ended.
             for id in self.workers.keys().copied().collect::<Vec<_>>() {
                 self.retire(now, id, out);

@@ -51,6 +51,14 @@ impl Supervisor {
             let reason = "its id is taken".to_owned();
             return reject(submit.reply, Rejection::Unavailable { reason }, out);
         }
+        if let Some(key) = self
+            .functions
+            .find(&submit.function)
+            .filter(|_| submit.trigger == Trigger::Load)
+        {
+            let wished = &mut self.functions[key].wished;
+            *wished = wished.saturating_sub(1);
+        }
         if self.join(&submit, out) {
             return;
         }
@@ -58,7 +66,7 @@ impl Supervisor {
             Ok(admitted) => admitted,
             Err(rejection) => return reject(submit.reply, rejection, out),
         };
-        let overlaps = !self.has_place(key, &serving);
+        let overlaps = serving.rules.service.is_none() && !self.has_place(key, &serving);
         let Queue { overlap, rate, .. } = serving.rules.queue;
         let skipped = overlaps && overlap == Overlap::Skip;
         // What is skipped takes nothing of the rate.
@@ -149,6 +157,13 @@ impl Supervisor {
         }
         if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {
             return skipped(Skip::Expired, None);
+        }
+        match (serving.rules.service.is_some(), submit.trigger == Trigger::Load) {
+            (true, true) => return Ok((key, Arc::clone(serving))),
+            (true, false) => return Err(Rejection::Service),
+            // It was wished for while it was a service.
+            (false, true) => return skipped(Skip::Overlap, None),
+            (false, false) => {}
         }
         let queue = &serving.rules.queue;
         if let Some(wait) = queue
@@ -298,7 +313,7 @@ impl Supervisor {
     }
 
     /// It is not on disk: the callers are told, nothing runs, nothing is recorded.
-    pub(super) fn store_failed(&mut self, id: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
         if self.leave_storing(id).is_none() {
             return;
         }
@@ -314,6 +329,8 @@ impl Supervisor {
         for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
             out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
         }
+        // A service's next run waits as after one that failed.
+        self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
     }
 
     /// Returns what a stored invocation had to wait with. Others are none of this: not durable ones run whatever becomes of

@@ -287,6 +287,9 @@ impl Supervisor {
             adopted: true,
             runs: vec![run],
             member: None,
+            ready: true,
+            look_at: None,
+            waits_for: None,
         };
         self.workers.insert(id, worker);
     }

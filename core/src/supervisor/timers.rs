@@ -20,6 +20,8 @@ pub(super) enum Timer {
     Attempt(WorkerId, InvocationId),
     /// A worker's phase is over: loading, idleness, grace, or the patience after SIGKILL.
     Worker(WorkerId),
+    /// A service's process has run for a while, or had time to get ready.
+    Look(WorkerId),
     /// A delayed start, a retry or a poll.
     Begin(InvocationId),
     /// A crash-looping function may try again.

@@ -20,6 +20,8 @@ pub(super) enum Ending {
     Cancelled(&'static str),
     /// fnd stops at once.
     Stopped,
+    /// A service was not ready in time, and why where that is known.
+    NotReady(Option<String>),
 }
 
 impl Ending {
@@ -29,6 +31,7 @@ impl Ending {
             Self::Deadline => Reason::Deadline,
             Self::Cancelled(_) => Reason::Cancelled,
             Self::Stopped => Reason::Interrupted,
+            Self::NotReady(_) => Reason::Load,
         }
     }
 
@@ -47,6 +50,14 @@ impl Ending {
             Self::Deadline => deadline_words(Some(limits)),
             Self::Cancelled(why) => (*why).to_owned(),
             Self::Stopped => "fnd was stopped while it ran".to_owned(),
+            Self::NotReady(why) => {
+                let limit = limits
+                    .service
+                    .as_ref()
+                    .map(|service| print_duration(service.start_timeout));
+                let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("it was not ready within {}{why}", limit.unwrap_or_default())
+            }
         }
     }
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// So many workers that could not be started within [`LOOP_WINDOW`] are a crash loop (contract, section 4).
-const LOOP_FAILURES: usize = 5;
-const LOOP_WINDOW: Duration = Duration::from_secs(60);
+pub(super) const LOOP_FAILURES: usize = 5;
+pub(super) const LOOP_WINDOW: Duration = Duration::from_secs(60);
 /// A crash-looping function waits at least this long between starts, whatever its back-off says.
 const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
 
@@ -27,6 +27,8 @@ impl Supervisor {
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent);
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
+        let is_service = |serving: &Serving| serving.rules.service.is_some();
+        let was_service = function.serving().map(|serving| is_service(serving));
         let had_error = function.error.take().is_some();
         let serving = Arc::new(Serving {
             id: installed.id,
@@ -64,10 +66,16 @@ impl Supervisor {
             self.forget_trouble(key);
             self.retire_all(now, key, Some(&serving), out);
         }
+        if was_service.is_some_and(|was| was != is_service(&serving)) {
+            let why = "its function became a service, or is none any more, while it waited";
+            self.flush(now, key, (Skip::Overlap, why), out);
+        }
+        self.end_service(now, key, (Some(serving.version), "replaced by a newer version"), out);
         self.supersede_loads(now, key, &serving, out);
         self.resolve_lost(now, key, &serving, out);
         self.flush_if_disabled(now, key, out);
         self.load(now, key, out);
+        self.keep_running(key, out);
         self.line_up(now, key);
         if first {
             // Its state is news to nobody: the function itself is.
@@ -105,6 +113,7 @@ impl Supervisor {
             self.functions[key].presence = Presence::Absent;
             self.functions[key].candidate = None;
             self.retire_all(now, key, None, out);
+            self.end_service(now, key, (None, "the function was deleted"), out);
             self.flush(
                 now,
                 key,
@@ -130,7 +139,9 @@ impl Supervisor {
                     (Skip::Deleted, "the function was deleted while it waited"),
                     out,
                 );
+                self.end_service(now, key, (None, "the function was deleted"), out);
             }
+            self.keep_running(key, out);
         }
     }
 
@@ -152,6 +163,7 @@ impl Supervisor {
             out.push(Action::StoreEnabled { function, enabled });
             self.flush_if_disabled(now, key, out);
             self.load(now, key, out);
+            self.keep_running(key, out);
             self.line_up(now, key);
             self.announce(key, out);
         }
@@ -182,6 +194,7 @@ impl Supervisor {
     fn flush_if_disabled(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if !self.functions[key].is_enabled() {
             self.retire_all(now, key, None, out);
+            self.end_service(now, key, (None, "the function was disabled"), out);
             self.flush(
                 now,
                 key,
@@ -215,7 +228,7 @@ impl Supervisor {
             let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            if invocation.trigger != Trigger::Load {
+            if invocation.trigger != Trigger::Load || serving.rules.service.is_some() {
                 continue;
             }
             // From the ledger they come without their content. One that has run is taken to be theirs.
@@ -312,10 +325,11 @@ impl Supervisor {
     }
 
     /// A crash-looping function may try again.
-    pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey) {
+    pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if let Some(trouble) = &mut self.functions[key].trouble {
             trouble.hold = None;
         }
+        self.keep_running(key, out);
         self.line_up(now, key);
     }
 

@@ -38,6 +38,10 @@ pub(super) struct Worker {
     pub(super) runs: Vec<Run>,
     /// What a handler's worker has beside.
     pub(super) member: Option<Box<Member>>,
+    /// Of a service: whether it is ready, when that is looked at next, and what stood in its way when somebody looked last.
+    pub(super) ready: bool,
+    pub(super) look_at: Option<Duration>,
+    pub(super) waits_for: Option<String>,
 }
 
 /// An attempt in a worker.
@@ -108,6 +112,7 @@ impl Supervisor {
             return;
         }
         let (key, is_member) = (worker.function, worker.member.is_some());
+        let is_service = worker.serving.rules.service.is_some();
         if self.phase.is_stopping() {
             self.kill(now, id, out);
         } else if worker.runs.iter().any(|run| run.ending.is_some()) {
@@ -117,7 +122,9 @@ impl Supervisor {
         } else {
             self.enter(id, Phase::Busy);
         }
-        if !is_member {
+        if is_service {
+            self.service_spawned(now, id);
+        } else if !is_member {
             self.spawn_worked(now, key, out);
         }
     }

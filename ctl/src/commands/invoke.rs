@@ -70,6 +70,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let reply = context.client.send(request).await?;
     if verb == "invoke" {
         context.out.result(&reply.body)?;
+        let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
+        if state.is_some_and(|state| state != "succeeded") {
+            let message = format!("the function failed: it answered {}", reply.status);
+            return Err(Failure::new(Exit::FunctionFailed, message));
+        }
         super::result::note_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }

@@ -1,16 +1,16 @@
 //! How a run ended, in HTTP: the table of contract section 5.
 
-use super::backend::{Answering, Failure};
+use super::backend::{Answering, Failure, Headed, PassedOn};
 use super::headers;
 use super::request::short;
-use super::response::{self, Answered, INVOCATION, Refusal, Refused, STATE, header, refuse};
+use super::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;
 use fnd_core::record::{Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection};
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -53,7 +53,15 @@ pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
 /// # Errors
 /// Every other end.
 pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Result<Answered, Refusal> {
-    if view.state == State::Succeeded {
+    // A program that serves HTTP failed in its own words.
+    let worded = |result: &RunResult| {
+        result
+            .response
+            .as_deref()
+            .is_some_and(|chosen| chosen.status >= Some(500))
+    };
+    let failed = view.state == State::Failed && view.reason == Some(Reason::Error);
+    if view.state == State::Succeeded || (failed && result.is_some_and(worded)) {
         let mut answer = response::result(result);
         if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
             choose(view, chosen, &mut answer);
@@ -74,6 +82,40 @@ pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Resul
         .of(&view.function)
         .in_invocation(view.id, Some(reason))
         .into())
+}
+
+/// Returns what a caller is answered whose body was passed on to a program that serves HTTP.
+///
+/// # Errors
+/// Where that gave no answer.
+pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method: &Method) -> Result<Answered, Refusal> {
+    let PassedOn { head, answer, caller } = passed;
+    let headed = tokio::select! {
+        // What there is of an answer goes before what became of it.
+        biased;
+        Ok(headed) = head => headed,
+        answer = wait(answer) => return of_run(answer?, function),
+    };
+    drop(caller);
+    let (id, response) = match headed {
+        Headed::Answer(id, response) => (id, response),
+        Headed::TooLarge(id) => {
+            let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
+            return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
+        }
+    };
+    let (mut parts, body) = response.into_parts();
+    let has_body = *method != Method::HEAD && parts.status != StatusCode::NOT_MODIFIED;
+    headers::take_out(&mut parts.headers, has_body);
+    // What it will be, if its body comes to its end.
+    let state = if parts.status.is_server_error() {
+        State::Failed
+    } else {
+        State::Succeeded
+    };
+    parts.headers.insert(INVOCATION, header(&id.to_string()));
+    parts.headers.insert(STATE, header(state.as_str()));
+    Ok(Answered::from_parts(parts, Body::passing(body)))
 }
 
 /// Gives an answer the status and the headers its function chose.
@@ -130,6 +172,10 @@ fn code_of_skip(skip: Skip) -> Code {
 pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
     let (code, detail, retry_after) = match rejection {
         Rejection::NoSuchFunction => return no_function(function),
+        Rejection::Service => {
+            let detail = format!("`{function}` is a service: it runs by itself and takes no invocations");
+            (Code::BadRequest, detail, None)
+        }
         Rejection::Invalid { error } => (
             Code::Invalid,
             format!("`{function}` has no version that could run: {error}"),

@@ -3,16 +3,20 @@
 //! Everything runs on one `current_thread` runtime, so nothing here is `Send`. What is in memory is answered at once;
 //! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
 
+use crate::workers::exchange::Passing;
 use fnd_core::api::{
     FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
 };
 use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
 use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::Answer;
 use futures_util::future::LocalBoxFuture;
+use hyper::Response;
+use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -53,6 +57,9 @@ pub trait Backend {
 
     /// Hands a request to run to the supervisor. Dropping the receiver ends nothing.
     fn submit(&self, request: SubmitRequest) -> Answering;
+
+    /// Hands a request to run to the supervisor whose body goes to a program that serves HTTP as it comes.
+    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn;
 
     /// Asks for the end of an invocation: [`Answer::Done`] or [`Answer::NotFound`].
     fn cancel(&self, id: InvocationId) -> Answering;
@@ -99,6 +106,24 @@ pub trait Backend {
     fn config(&self) -> serde_json::Value;
 }
 
+/// What comes of a request whose body is passed on: its answer's head, or where there is none what became of it.
+pub struct PassedOn {
+    /// The head, with the body to come; a dropped sender means that the other says what happened.
+    pub head: oneshot::Receiver<Headed>,
+    /// How it ended.
+    pub answer: Answering,
+    /// Kept until there is a head: dropped, the caller has gone.
+    pub caller: Box<dyn std::any::Any>,
+}
+
+/// The beginning of an answer that is passed on.
+pub enum Headed {
+    /// Its head, with the body to come.
+    Answer(InvocationId, Response<Passing>),
+    /// There is none: the body of the request is larger than its limit.
+    TooLarge(InvocationId),
+}
+
 /// Functions as they change.
 pub type Changes = mpsc::Receiver<FunctionChange>;
 
@@ -132,6 +157,10 @@ pub struct Bounds {
     pub body: u64,
     /// `limits.timeout`: a caller may ask for less only.
     pub timeout: Option<Duration>,
+    /// How it is run.
+    pub mode: Mode,
+    /// Whether bodies can be passed on as they come: to a program that serves HTTP, and where nothing is tried again.
+    pub passes: bool,
 }
 
 /// A request to run, checked as far as the edge can.

@@ -33,15 +33,7 @@ fn is_of_the_connection(name: &str) -> bool {
 /// # Errors
 /// [`Code::HeadersTooLarge`].
 pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusal> {
-    let connection = headers.get_all(hyper::header::CONNECTION).iter();
-    let named: Vec<String> = connection
-        .flat_map(|value| {
-            text(value)
-                .split(',')
-                .map(|name| name.trim().to_lowercase())
-                .collect::<Vec<_>>()
-        })
-        .collect();
+    let named = named(headers);
     let mut given = Vec::new();
     let mut size = 0;
     for (name, value) in headers {
@@ -60,6 +52,30 @@ pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusa
         given.push((name.to_owned(), value));
     }
     Ok(given)
+}
+
+/// Takes out of a program's answer what is of its connection or fnd's to say. How long its body is says the body, but where
+/// there is none to say it.
+pub(super) fn take_out(headers: &mut HeaderMap, has_body: bool) {
+    let named = named(headers);
+    let names: Vec<HeaderName> = headers.keys().cloned().collect();
+    for name in names {
+        let text = name.as_str();
+        let own = text.starts_with("fnd-") || (has_body && name == hyper::header::CONTENT_LENGTH);
+        if own || is_of_the_connection(text) || named.iter().any(|other| other == text) {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Returns the headers that `Connection` names as its own.
+fn named(headers: &HeaderMap) -> Vec<String> {
+    let connection = headers.get_all(hyper::header::CONNECTION).iter();
+    let names = connection.flat_map(|value| {
+        let value = text(value).to_lowercase();
+        value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+    });
+    names.collect()
 }
 
 /// Returns a value as text; what is not UTF-8 is ISO 8859-1, as it once was said to be (RFC 9110, section 5.5).

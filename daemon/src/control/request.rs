@@ -73,27 +73,24 @@ impl Call {
         }
     }
 
+    /// Refuses a body that says it is larger than a limit; it stays where it is, so that what is on its way is discarded.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`].
+    pub(super) fn check_length(&self, limit: u64, limit_name: &str) -> Result<(), Refusal> {
+        let body = self.body.borrow();
+        if body.as_ref().is_some_and(|body| body.size_hint().lower() > limit) {
+            return Err(too_large(limit, limit_name));
+        }
+        Ok(())
+    }
+
     /// Returns the whole body.
     ///
     /// # Errors
     /// [`Code::TooLarge`], [`Code::SlowRequest`], and [`Code::BadRequest`] where it breaks off.
     pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Vec<u8>, Refusal> {
-        let too_large = || {
-            let limit = print_size(limit);
-            refuse(
-                Code::TooLarge,
-                format!("the body is larger than {limit} ({limit_name})"),
-            )
-        };
-        // Left in its place when refused, so that what is on its way is discarded in time.
-        if self
-            .body
-            .borrow()
-            .as_ref()
-            .is_some_and(|body| body.size_hint().lower() > limit)
-        {
-            return Err(too_large());
-        }
+        self.check_length(limit, limit_name)?;
         let Some(mut body) = self.body.borrow_mut().take() else {
             return Ok(Vec::new());
         };
@@ -105,12 +102,20 @@ impl Call {
         while let Some(data) = next_data(&mut body, end).await? {
             if bytes.len() as u64 + data.len() as u64 > limit {
                 self.body.borrow_mut().replace(body);
-                return Err(too_large());
+                return Err(too_large(limit, limit_name));
             }
             bytes.extend_from_slice(&data);
         }
         Ok(bytes)
     }
+}
+
+fn too_large(limit: u64, limit_name: &str) -> Refusal {
+    let limit = print_size(limit);
+    refuse(
+        Code::TooLarge,
+        format!("the body is larger than {limit} ({limit_name})"),
+    )
 }
 
 fn deadline() -> Instant {

@@ -1,6 +1,7 @@
 //! Answers: whole bodies and problems; what comes piece by piece is in `stream`.
 
 use super::connections::Busy;
+use crate::workers::exchange::Passing;
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 use fnd_core::record::RunResult;
@@ -8,7 +9,6 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -124,6 +124,8 @@ pub(super) struct Body {
 enum Content {
     Whole(Option<Bytes>),
     Stream(Box<dyn Chunks>),
+    /// A program's, as it comes.
+    Passing(Passing),
 }
 
 impl Body {
@@ -136,6 +138,11 @@ impl Body {
         Self::new(Content::Stream(Box::new(stream)))
     }
 
+    /// Returns the body of a program's answer, as it comes.
+    pub(super) fn passing(body: Passing) -> Self {
+        Self::new(Content::Passing(body))
+    }
+
     /// Keeps the connection busy until the body is sent.
     pub(super) fn hold(&mut self, busy: Busy) {
         self.busy = Some(busy);
@@ -144,12 +151,14 @@ impl Body {
 
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    // A body that breaks off breaks the connection: its reader must not take it for whole.
+    type Error = hyper::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let chunk = match &mut self.get_mut().content {
             Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
             Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
+            Content::Passing(body) => return Pin::new(body).poll_frame(cx),
         };
         Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -158,6 +167,7 @@ impl hyper::body::Body for Body {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Content::Stream(stream) => stream.is_over(),
+            Content::Passing(body) => body.is_end_stream(),
         }
     }
 
@@ -165,6 +175,7 @@ impl hyper::body::Body for Body {
         match &self.content {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Content::Stream(_) => SizeHint::default(),
+            Content::Passing(body) => body.size_hint(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is attached to running workers.
 
+pub mod address;
 pub mod conversation;
+pub mod exchange;
 pub mod output;
 pub mod spawner;
 pub mod usage;

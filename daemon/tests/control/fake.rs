@@ -6,13 +6,14 @@ use fnd_core::api::{
 };
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
+use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_core::supervisor::{Answer, FunctionState, Rejection};
 use fnd_daemon::control::backend::{
-    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, Pending,
-    SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
+    Pending, SubmitRequest,
 };
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
@@ -264,8 +265,14 @@ impl Backend for Fake {
         let bounds = Bounds {
             body: 6 << 20,
             timeout: Some(Duration::from_secs(180)),
+            mode: Mode::Handler,
+            passes: false,
         };
         (NAMES.contains(&function.as_str()) && function.as_str() != "invalid").then_some(bounds)
+    }
+
+    fn pass(&self, _: SubmitRequest, _: hyper::body::Incoming) -> PassedOn {
+        unreachable!("no function of it serves HTTP")
     }
 
     fn submit(&self, request: SubmitRequest) -> Answering {

@@ -212,10 +212,6 @@ fn what_is_not_built_is_refused() {
         &["1:3 not-supported-yet: `schedule` is not supported yet"],
     );
     check(
-        "mode = \"service\"\n",
-        &["1:8 not-supported-yet: `mode = \"service\"` is not supported yet"],
-    );
-    check(
         "[limits]\ntmp = \"64M\"\n",
         &["2:1 not-supported-yet: `limits.tmp` is not supported yet"],
     );

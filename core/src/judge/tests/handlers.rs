@@ -319,8 +319,8 @@ fn scripts_have_no_workers_to_keep() {
                 .diagnostics
         ),
         [
-            "2:7 impossible: `pool.min` is for handlers only: a script has a process for each attempt",
-            "4:8 impossible: `pool.idle` is for handlers only: a script has a process for each attempt",
+            "2:7 impossible: `pool.min` is for handlers and HTTP programs only: a script has a process for each attempt",
+            "4:8 impossible: `pool.idle` is for handlers and HTTP programs only: a script has a process for each attempt",
         ]
     );
     let pool = pool(script("[defaults.pool]\nmin = 3\nmax = 9", "on_load = false"));
@@ -359,9 +359,7 @@ fn what_no_handler_can_be() {
     let http = with("").function(&single(file("/f/x.ts", b"export default {\n fetch() {} }"), None));
     assert_eq!(
         told(&http.verdict.diagnostics),
-        [
-            "1:1 not-supported-yet: not supported yet: programs that serve HTTP (found `export default { fetch }` at line 1)"
-        ]
+        ["1:1 no-handlers: runtime `deno` does not serve `export default { fetch }` (line 1)"]
     );
 }
 
@@ -416,4 +414,203 @@ fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
     let handler = judged("#!/opt/bash", "handler");
     assert_eq!(told(&handler.verdict.diagnostics), [""; 0]);
     assert!(asked(handler).is_some_and(|(paths, asked)| paths[0] == "/opt/bash" && asked == 1));
+}
+
+/// Returns the manifest's `[http_server]` with mode and reason, or what is wrong.
+fn http(path: &str, code: &[u8], text: &str) -> Result<(Judged, crate::manifest::HttpServer), Vec<String>> {
+    let judged = judge("").function(&single(executable(path, code), Some(text)));
+    let server = judged
+        .verdict
+        .manifest
+        .as_ref()
+        .and_then(|manifest| manifest.http_server.clone());
+    let told = told(&judged.verdict.diagnostics);
+    server.map(|server| (judged, server)).ok_or(told)
+}
+
+#[test]
+fn a_program_that_serves_http_is_started_like_a_script() {
+    use crate::manifest::Listen;
+    let (judged, server) = http("/f/x.py", b"serve()", "[http_server]\nready = \"/healthz\"\n").unwrap();
+    let manifest = judged.verdict.manifest.as_ref().unwrap();
+    assert_eq!(
+        (manifest.mode, manifest.on_load, manifest.pool.max),
+        (Mode::Http, false, 4)
+    );
+    assert_eq!(judged.verdict.mode_reason, "the manifest has `[http_server]`");
+    assert_eq!(judged.plan.as_ref().unwrap().mode, RunMode::Script);
+    assert_eq!(argv(&judged).last(), Some(&"{entry}"));
+    assert_eq!(
+        (server.listen, server.ready.as_deref()),
+        (Listen::Free, Some("/healthz"))
+    );
+    let (judged, server) = http(
+        "/f/x.py",
+        b"serve()",
+        "mode = \"http\"\n[http_server]\nlisten = \"unix\"\n",
+    )
+    .unwrap();
+    assert_eq!(
+        (judged.verdict.mode_reason.as_str(), server.listen),
+        ("the manifest says so", Listen::Unix)
+    );
+    let (judged, server) = http("/f/x.py", b"serve()", "[http_server]\nport = 8080\n").unwrap();
+    let max = judged.verdict.manifest.as_ref().unwrap().pool.max;
+    assert_eq!((server.listen, max), (Listen::Port(8080), 1));
+}
+
+#[test]
+fn a_module_with_fetch_is_served_by_its_runtime() {
+    let code = b"export default {\n  fetch: () => new Response('x'),\n};\n";
+    let (judged, server) = http("/f/x.ts", code, "permissions = [\"net=example.com\"]\n").unwrap();
+    assert_eq!(judged.verdict.mode_reason, "`export default { fetch }` at line 1");
+    assert_eq!(server.listen, crate::manifest::Listen::Told);
+    let plan = judged.plan.as_ref().unwrap();
+    assert_eq!(
+        plan.mode,
+        RunMode::Handler("/usr/lib/fnd/runtimes/deno/shim.mjs".to_owned())
+    );
+    let argv = argv(&judged);
+    assert_eq!(argv.last(), Some(&"http"));
+    assert!(
+        argv.contains(&"--allow-net=127.0.0.1:0") && argv.contains(&"--allow-net=example.com"),
+        "{argv:?}"
+    );
+    let (judged, _) = http("/f/x.ts", code, "permissions = [\"net\"]\n").unwrap();
+    assert!(!super::argv(&judged).iter().any(|flag| flag.starts_with("--allow-net=")));
+}
+
+#[test]
+fn a_command_is_a_file_of_the_function_or_a_program_by_its_path() {
+    let (judged, _) = http(
+        "/f/x.py",
+        b"",
+        "[http_server]\ncommand = [\"/usr/bin/caddy\", \"run\", \"{entry}\"]\n",
+    )
+    .unwrap();
+    let plan = judged.plan.as_ref().unwrap();
+    assert_eq!(
+        (plan.interpreters.as_slice(), argv(&judged)),
+        (&["/usr/bin/caddy".to_owned()][..], vec!["run", "{entry}"])
+    );
+    assert!(
+        plan.argv.iter().all(|text| !text.template),
+        "what a manifest says is no template"
+    );
+    let (judged, _) = http("/f/x.py", b"", "[http_server]\ncommand = [\"./x.py\", \"-v\"]\n").unwrap();
+    let plan = judged.plan.as_ref().unwrap();
+    assert_eq!((plan.interpreters.len(), plan.entry.as_str()), (0, "x.py"));
+}
+
+#[test]
+fn what_no_program_that_serves_http_can_be() {
+    let fetch: &[u8] = b"export default { fetch }\n";
+    for (code, text, expected) in [
+        (
+            &b"x"[..],
+            "[http_server]\ncommand = []\n",
+            "2:11 bad-value: `http_server.command` is empty",
+        ),
+        (
+            b"x",
+            "[http_server]\ncommand = [\"caddy\"]\n",
+            "2:11 bad-value: `http_server.command`: expected a path, found `caddy`",
+        ),
+        (
+            b"x",
+            "[http_server]\ncommand = [\"./no\"]\n",
+            "2:11 bad-value: `http_server.command`: the function has no file `no`",
+        ),
+        (
+            b"x",
+            "mode = \"script\"\n[http_server]\n",
+            "2:1 impossible: `[http_server]` does nothing with `mode = \"script\"`",
+        ),
+        (
+            b"x",
+            "mode = \"http\"\nhandler = \"x.y\"\n",
+            "2:11 impossible: `handler` does nothing with `mode = \"http\"`: the whole file is run",
+        ),
+        (
+            b"x",
+            "[http_server]\n[poll]\n",
+            "2:1 impossible: `[poll]` is for scripts and handlers: nothing else can ask to be executed again",
+        ),
+        (
+            b"x",
+            "[http_server]\n[env]\nPORT = \"1\"\n",
+            "3:8 reserved: the variable `PORT` is set by fnd itself",
+        ),
+        (
+            b"x",
+            "[http_server]\nport = 80\nlisten = \"unix\"\n",
+            "2:8 impossible: `http_server.port` and `http_server.listen`: a program listens on one of the two",
+        ),
+        (
+            b"x",
+            "[pool]\nmax = 2\n[http_server]\nport = 80\n",
+            "2:7 impossible: `http_server.port` is one port, which one worker can listen on",
+        ),
+        (
+            fetch,
+            "[http_server]\nport = 80\n",
+            "2:8 impossible: `http_server.port` does nothing for `export default { fetch }`, which fnd serves itself",
+        ),
+    ] {
+        let path = if code == fetch { "/f/x.ts" } else { "/f/x.py" };
+        assert_eq!(
+            http(path, code, text).map(|_| ()),
+            Err(vec![expected.to_owned()]),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_service_is_started_like_a_script_and_has_no_invocations() {
+    let of = |text: &str| judge("").function(&single(file("/f/x.py", CODE), Some(text)));
+    let judged = of("[service]\nreplicas = 3\nready = \"path:/up\"\n");
+    assert_eq!(told(&judged.verdict.diagnostics), [""; 0]);
+    assert_eq!(judged.verdict.mode_reason, "the manifest has `[service]`");
+    assert_eq!(argv(&judged).last(), Some(&"{entry}"));
+    assert_eq!(judged.plan.as_ref().unwrap().mode, RunMode::Script);
+    let manifest = judged.verdict.manifest.unwrap();
+    assert_eq!(
+        (manifest.mode, manifest.on_load, manifest.pool.max),
+        (Mode::Service, false, 3)
+    );
+    let service = manifest.service.unwrap();
+    assert_eq!((service.replicas, service.ready.as_deref()), (3, Some("/up")));
+    for (text, expected) in [
+        (
+            "[service]\nready = \"/up\"\n",
+            "2:9 bad-value: `service.ready`: expected `none` or `path:/...`, found `/up`",
+        ),
+        (
+            "[service]\n[pool]\nmax = 2\n",
+            "2:1 impossible: `pool` does nothing for a service: it is kept running, and nobody invokes it",
+        ),
+        (
+            "[service]\n[retry]\nretries = 2\n",
+            "3:11 impossible: `retry.retries` does nothing for a service: it is kept running, and nobody invokes it",
+        ),
+        (
+            "on_load = true\n[service]\n",
+            "1:11 impossible: `on_load` does nothing for a service, which always runs",
+        ),
+        (
+            "[service]\nreplicas = 20\n",
+            "2:12 impossible: `service.replicas` is 20, but `limits.memory`, 256M, holds 16 processes of runtime `python`, 16M each",
+        ),
+        (
+            "mode = \"script\"\n[service]\n",
+            "2:1 impossible: `[service]` does nothing with `mode = \"script\"`",
+        ),
+        (
+            "[service]\ncommand = [\"x\"]\n",
+            "2:11 bad-value: `service.command`: expected a path, found `x`",
+        ),
+    ] {
+        assert_eq!(told(&of(text).verdict.diagnostics), [expected], "{text}");
+    }
 }

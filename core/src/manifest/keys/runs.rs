@@ -88,7 +88,7 @@ pub(super) const POOL: &[Key] = &[
         Whole(0..=10_000),
         "0",
         "1",
-        "Workers started ahead and kept. Handlers only, as are all keys here but `max`.",
+        "Workers started ahead and kept. For handlers and HTTP programs only, as are all keys here but `max`.",
     ),
     key(
         "max",

@@ -41,6 +41,8 @@ pub(super) fn rules() -> Rules {
         cpu_milli: None,
         max_running: 1,
         pool: None,
+        http: None,
+        service: None,
         retry: Retry {
             retries: 0,
             backoff: Backoff {
@@ -231,6 +233,7 @@ fn word(action: &Action) -> Option<String> {
             Some(run) => format!("spawn {} a{} {}", order.worker, run.attempt.0, run.invocation.0),
             None => format!("spawn {}", order.worker),
         },
+        Action::Run(function) => format!("run {function}"),
         Action::Call(order) => {
             let run = &order.attempt;
             format!(
@@ -258,6 +261,7 @@ fn word(action: &Action) -> Option<String> {
                 Answer::TimedOut { message, .. } => message.clone(),
                 Answer::Rejected(Rejection::Skipped { skip, .. }) => format!("rejected {skip:?}"),
                 Answer::Rejected(Rejection::Invalid { error }) => format!("invalid: {error}"),
+                Answer::Rejected(Rejection::Service) => "a service".to_owned(),
                 Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),
                 Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
                 Answer::Done => "done".to_owned(),

@@ -299,6 +299,7 @@ fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
         max_age: None,
         spare: None,
         load_max: secs(60),
+        alone: false,
     };
     let mut handler = Bench::with(Rules {
         pool: Some(pool),

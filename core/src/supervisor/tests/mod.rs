@@ -9,5 +9,6 @@ mod pool;
 mod queue;
 mod restart;
 mod retry;
+mod service;
 mod takeover;
 mod world;

@@ -3,8 +3,9 @@
 use super::bench::*;
 use crate::frame::ExitStatus::{Code, Signal};
 use crate::ids::WorkerId;
+use crate::manifest::Listen;
 use crate::outcome::Reason;
-use crate::supervisor::{Answered, Event, Pool, Rules};
+use crate::supervisor::{Answered, Event, Http, Pool, Rules};
 
 fn pool() -> Pool {
     Pool {
@@ -16,6 +17,7 @@ fn pool() -> Pool {
         max_age: None,
         spare: None,
         load_max: secs(30),
+        alone: false,
     }
 }
 
@@ -215,4 +217,44 @@ fn the_worker_idle_longest_makes_room_for_what_waits() {
     let submit = crate::supervisor::Submit { ..submit("g", 2) };
     assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 2; stop w1");
     assert_eq!(b.exited(exit(1, Code(0))), "forget w1; spawn w2");
+}
+
+fn server(pool: Pool) -> Rules {
+    Rules {
+        http: Some(Http {
+            listen: Listen::Free,
+            ready: None,
+        }),
+        ..handler(pool)
+    }
+}
+
+#[test]
+fn a_program_that_serves_http_is_told_to_leave_by_a_signal() {
+    let mut b = Bench::with(server(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.wait(secs(300)), "term w1");
+    // Its grace is one, not one to finish and one to end.
+    assert_eq!(b.wait(secs(5)), "kill w1");
+    assert_eq!(b.exited(exit(1, Signal(9))), "forget w1");
+}
+
+#[test]
+fn what_only_one_worker_can_have_is_not_tried_beside_the_one_that_has_it() {
+    let alone = Pool {
+        most: 1,
+        min: 1,
+        alone: true,
+        ..pool()
+    };
+    let mut b = Bench::with(server(alone));
+    assert_eq!(b.said(), "spawn w1");
+    b.ready(1);
+    let new = b.event(installed("f", 2, server(alone)));
+    assert_eq!(new, "term w1");
+    assert_eq!(b.submit(1), "note 1");
+    assert_eq!(b.code(1, 0), "forget w1; spawn w2");
+    assert_eq!(b.ready(2), "call w2 #1 a1 1");
 }

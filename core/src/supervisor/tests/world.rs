@@ -6,11 +6,12 @@ mod judge;
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
 use crate::frame::{ExitStatus, TermCause};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use crate::manifest::Listen;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload};
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Event, Exited, Installed, NodeBudget, Now, Overlap, Poll, Pool, Queue,
-    ReplyTo, Restored, Rules, SpawnOrder, Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Event, Exited, Http, Installed, NodeBudget, Now, Overlap, Poll, Pool,
+    Queue, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -143,8 +144,22 @@ pub(super) fn variant(n: u8) -> Rules {
         max_age: (n % 5 == 4 && n % 8 != 5).then(|| secs(12)),
         spare: (n % 8 == 5).then_some(1),
         load_max: secs(3),
+        alone: n % 6 == 1 && rules.max_running == 1,
     });
-    if rules.pool.is_some() {
+    rules.http = (n % 4 == 1).then_some(Http {
+        listen: Listen::Free,
+        ready: None,
+    });
+    if n % 10 == 4 {
+        let ready = (n % 20 == 4).then(|| "/".to_owned());
+        rules.service = Some(Service {
+            replicas: rules.max_running,
+            ready,
+            start_timeout: secs(2),
+        });
+        (rules.timeout, rules.deadline) = (None, None);
+    }
+    if rules.pool.is_some() || rules.service.is_some() {
         rules.run_on_load = false;
     }
     rules
@@ -206,6 +221,8 @@ pub(super) struct World {
     ledger: BTreeMap<InvocationId, Entry>,
     to_store: Vec<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
+    /// Services of which a run is missing.
+    wished: Vec<FunctionName>,
     /// Answers still owed.
     owed: BTreeSet<ReplyTo>,
     spawner: bool,
@@ -237,6 +254,7 @@ impl World {
             ledger: BTreeMap::new(),
             to_store: Vec::new(),
             processes: BTreeMap::new(),
+            wished: Vec::new(),
             owed: BTreeSet::new(),
             spawner: true,
             next_worker: 1,
@@ -358,16 +376,13 @@ impl World {
         let (id, reply) = (self.id(), self.reply());
         let ahead = |ms, wanted: bool| wanted.then(|| self.now.unix_ms + ms);
         let submit = Submit {
-            id,
-            function: nth(function),
-            trigger: Trigger::Manual,
-            payload: Payload::default(),
             reply: Some(reply),
             wait,
             timeout: timeout.then(|| secs(1)),
             not_before_ms: ahead(1500, later),
             expires_ms: ahead(2500, expires),
             idempotency_key: keyed.then(|| "key".into()),
+            ..submit_of(nth(function), id)
         };
         self.handle(Event::Submit(Box::new(submit)));
     }
@@ -600,6 +615,30 @@ impl World {
             self.perform(action);
         }
         assert_eq!(self.s.workers(), self.processes.len());
+        for function in std::mem::take(&mut self.wished) {
+            let id = self.id();
+            self.handle(Event::Submit(Box::new(Submit {
+                trigger: Trigger::Load,
+                reply: None,
+                wait: false,
+                ..submit_of(function, id)
+            })));
+        }
+    }
+}
+
+fn submit_of(function: FunctionName, id: InvocationId) -> Submit {
+    Submit {
+        id,
+        function,
+        trigger: Trigger::Manual,
+        payload: Payload::default(),
+        reply: None,
+        wait: true,
+        timeout: None,
+        not_before_ms: None,
+        expires_ms: None,
+        idempotency_key: None,
     }
 }
 

@@ -1,14 +1,17 @@
-//! `POST /v1/functions/F/invoke` runs and answers with the result; `POST /v1/functions/F/invocations` queues.
+//! `POST /v1/functions/F/invoke` runs and answers with the result; `POST /v1/functions/F/invocations` queues; any method of
+//! `/v1/functions/F/http/PATH` runs with that request.
 //!
-//! The body is the payload, byte for byte, with its content type. Headers say the rest.
+//! The body is the payload, byte for byte, with its content type. Headers say the rest. To a program that serves HTTP both
+//! bodies are passed on as they come, but for what may be tried again.
 
-use crate::control::answer::{no_function, of_run, rejected, wait};
+use crate::control::answer::{no_function, of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
 use crate::control::headers::given;
 use crate::control::limits::KEY_MAX;
 use crate::control::request::{Call, INSTANT, Query, instant, wrong};
 use crate::control::response::{Answered, Refusal, refuse};
 use fnd_core::ids::FunctionName;
+use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, is_json};
@@ -19,28 +22,66 @@ use std::time::Duration;
 
 /// Runs now. The caller going away ends nothing.
 pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
-    submit(call, true).await
+    Query::of(&call, &[])?;
+    submit(call, true, Target::default()).await
+}
+
+/// Runs now, with method, path and query of the caller's choice.
+pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
+    let target = Target {
+        method: call.parts.method.to_string(),
+        path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
+        query: call.parts.uri.query().unwrap_or_default().to_owned(),
+    };
+    submit(call, true, target).await
 }
 
 /// Queues: answered when the invocation is on disk.
 pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
-    submit(call, false).await
+    Query::of(&call, &[])?;
+    submit(call, false, Target::default()).await
 }
 
-async fn submit(call: Call, wait_for_end: bool) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+/// What the function is asked for. The path of this API is fnd's: by default a function is called at its root.
+#[derive(PartialEq, Eq)]
+struct Target {
+    method: String,
+    path: String,
+    query: String,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            query: String::new(),
+        }
+    }
+}
+
+async fn submit(call: Call, wait_for_end: bool, target: Target) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let Some(bounds) = call.backend.bounds(&function) else {
         return Err(cannot_run(&call, &function));
     };
-    let mut request = read_headers(&call, function, &bounds, wait_for_end)?;
+    if bounds.mode == Mode::Script && target != Target::default() {
+        let detail =
+            format!("`{function}` is a script, which sees nothing of a request but its body: POST to .../invoke");
+        return Err(refuse(Code::BadRequest, detail));
+    }
+    let mut request = read_headers(&call, function, &bounds, (wait_for_end, target))?;
+    if bounds.passes && wait_for_end && request.idempotency_key.is_none() {
+        return pass(&call, request, bounds.body).await;
+    }
     let bytes = call.read_body(bounds.body, "limits.body").await?;
     let payload = &mut request.payload;
     if bytes.is_empty() && payload.content_type.is_none() {
         // Many clients send `Content-Length: 0` where there is no body: that is no payload, not an empty one.
         payload.data = None;
     } else {
-        if payload.content_type.as_deref().is_some_and(is_json) {
+        // A program that serves HTTP says itself what it takes.
+        if bounds.mode != Mode::Http && payload.content_type.as_deref().is_some_and(is_json) {
             check_json(&bytes)?;
         }
         payload.data = Some(bytes.into());
@@ -48,6 +89,17 @@ async fn submit(call: Call, wait_for_end: bool) -> Result<Answered, Refusal> {
     let function = request.function.clone();
     let answer = wait(call.backend.submit(request)).await?;
     of_run(answer, &function)
+}
+
+/// Lets the body go to the program as it comes, and its answer to the caller.
+async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answered, Refusal> {
+    call.check_length(limit, "limits.body")?;
+    let Some(body) = call.body.borrow_mut().take() else {
+        return Err(refuse(Code::BadRequest, "the body broke off"));
+    };
+    let function = request.function.clone();
+    let passed = call.backend.pass(request, body);
+    of_passed(passed, &function, &call.parts.method).await
 }
 
 /// Returns why a function without a version that could run is refused.
@@ -64,7 +116,12 @@ fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
     }
 }
 
-fn read_headers(call: &Call, function: FunctionName, bounds: &Bounds, wait: bool) -> Result<SubmitRequest, Refusal> {
+fn read_headers(
+    call: &Call,
+    function: FunctionName,
+    bounds: &Bounds,
+    (wait, target): (bool, Target),
+) -> Result<SubmitRequest, Refusal> {
     if call.header("fnd-priority")?.is_some() {
         return Err(refuse(
             Code::BadRequest,
@@ -87,11 +144,10 @@ fn read_headers(call: &Call, function: FunctionName, bounds: &Bounds, wait: bool
             .header("traceparent")?
             .filter(|text| is_traceparent(text))
             .map(str::to_owned),
-        // The path of this API is fnd's; the function is called at its root.
         request: Some(Arc::new(HttpRequest {
-            method: "POST".to_owned(),
-            path: "/".to_owned(),
-            query: String::new(),
+            method: target.method,
+            path: target.path,
+            query: target.query,
             headers: given(&call.parts.headers)?,
         })),
     };

@@ -35,7 +35,7 @@ type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
 pub(super) struct Route {
     /// Its method.
     method: Method,
-    /// Its path; `{...}` stands for one segment.
+    /// Its path; `{...}` stands for one segment, `{path...}` for all that follows, as it is written.
     path: &'static str,
     /// The role it takes; none: whoever can connect.
     role: Option<Role>,
@@ -67,6 +67,13 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/functions" VIEWER, functions::list),
     route!(GET "/v1/functions/{function}" VIEWER, functions::show),
     route!(POST "/v1/functions/{function}/invocations" OPERATOR, invoke::queue),
+    route!(GET "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(POST "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(PUT "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" OPERATOR, invoke::request),
     route!(POST "/v1/functions/{function}/enable" OPERATOR, enable::enable),
     route!(POST "/v1/functions/{function}/disable" OPERATOR, enable::disable),
     route!(GET "/v1/invocations" VIEWER, invocations::list),
@@ -222,6 +229,12 @@ fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
     let mut places = Vec::new();
     let mut segments = path.split('/');
     for expected in pattern.split('/') {
+        if expected.ends_with("...}") {
+            // A path of its own: not decoded, and none is empty.
+            let first = segments.next()?.to_owned();
+            places.push(segments.by_ref().fold(first, |all, segment| all + "/" + segment));
+            continue;
+        }
         let segment = segments.next()?;
         if expected.starts_with('{') {
             places.push(decode(segment).filter(|text| !text.is_empty())?);

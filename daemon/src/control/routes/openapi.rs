@@ -35,7 +35,7 @@ mod tests {
         }
         let there: BTreeSet<String> = ROUTES
             .iter()
-            .map(|route| format!("{} {}", route.method, route.path))
+            .map(|route| format!("{} {}", route.method, route.path.replace("...", "")))
             .collect();
         assert_eq!(described, there);
     }

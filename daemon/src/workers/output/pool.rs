@@ -133,7 +133,11 @@ impl Thread {
             self.conclude(call, done);
         }
         if let Some(done) = done {
-            done(Captured::default());
+            // Of several calls it is each one's: what the worker said last before it ended under them.
+            done(Captured {
+                last_error_line: pool.own.error_line(),
+                ..Captured::default()
+            });
         }
         self.conclude(pool.own, None);
     }

@@ -29,6 +29,7 @@ impl World {
                 assert!(process.started && process.term.is_none());
                 process.term = Some(self.now.mono);
             }
+            Action::Run(function) => self.wished.push(function),
             Action::Call(order) => self.call(&order),
             Action::Stop(worker) => self.stop(worker),
             Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
@@ -126,6 +127,12 @@ impl World {
         if !process.is_pooled() {
             let same = |other: &&Process| other.order.function == process.order.function && !other.is_pooled();
             let running = self.processes.values().filter(same).count();
+            let is_service = rules.service.is_some();
+            let other = |other: &Process| same(&other) && other.order.version != process.order.version;
+            assert!(
+                !is_service || !self.processes.values().any(other),
+                "a service beside its old version"
+            );
             assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
         }
         self.processes.insert(process.order.worker, process);
@@ -205,6 +212,12 @@ impl World {
     pub(in super::super) fn settle(&mut self) {
         self.step(&Step::Budget { small: false });
         for function in self.refused.clone() {
+            self.handle(Event::Removed(function));
+        }
+        // They would go on for ever.
+        let services = self.installed.iter().filter(|(_, (_, rules))| rules.service.is_some());
+        for function in services.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.installed.remove(&function);
             self.handle(Event::Removed(function));
         }
         for _ in 0..10_000 {

@@ -1,0 +1,113 @@
+//! `[http_server]`: how a program that serves HTTP itself is started and found; `[service]`: what is kept running.
+
+use super::resolve::{Report, Subject};
+use super::{HttpServer, Listen, Mode, Pool, Service};
+use crate::diagnostic::Diagnostic;
+use crate::schema::pick::Pick;
+use crate::schema::tree::{Table, find};
+
+/// Returns the table of a program that serves HTTP; of other modes nothing, and what is written of it is an error.
+pub(super) fn http_server(
+    pick: Pick<'_>,
+    own: &Table,
+    (subject, pool): (&Subject<'_>, &Pool),
+    report: &mut Report<'_>,
+) -> Option<HttpServer> {
+    if !is_of(Mode::Http, "http_server", own, subject, report) {
+        return None;
+    }
+    let mut impossible = |path: &str, message: String, help: &str| {
+        let node = find(own, path);
+        let problem = Diagnostic::error("impossible", message).with_help(help);
+        report.add(node.map(|node| &node.at), problem);
+    };
+    let port = pick.written("http_server.port").map(|_| pick.whole("http_server.port"));
+    let unix = pick.written("http_server.listen").is_some();
+    if unix && port.is_some() {
+        let message = "`http_server.port` and `http_server.listen`: a program listens on one of the two".to_owned();
+        impossible("http_server.port", message, "take one of the two out");
+    }
+    let several = pool.max > 1 && find(own, "pool.max").is_some();
+    if port.is_some() && (several || pool.isolation == super::Isolation::Invocation) {
+        let path = if several { "pool.max" } else { "pool.isolation" };
+        let message = "`http_server.port` is one port, which one worker can listen on".to_owned();
+        let help = "let it listen on `$PORT` or `$FND_SOCKET_PATH`, which differ from worker to worker, or set `pool.max` to 1";
+        impossible(path, message, help);
+    }
+    let asked = ["command", "port", "listen"].map(|name| format!("http_server.{name}"));
+    let asked = asked.iter().find(|path| find(own, path).is_some());
+    if let Some(path) = asked.filter(|_| subject.serves) {
+        let message = format!("`{path}` does nothing for `export default {{ fetch }}`, which fnd serves itself");
+        impossible(path, message, "take it out, or call `Deno.serve` in the code instead");
+    }
+    Some(HttpServer {
+        command: pick.texts("http_server.command"),
+        listen: match port.and_then(|port| u16::try_from(port).ok()) {
+            _ if subject.serves => Listen::Told,
+            Some(port) => Listen::Port(port),
+            None if unix => Listen::Unix,
+            None => Listen::Free,
+        },
+        ready: pick.text_if("http_server.ready"),
+        start_timeout: pick.duration("http_server.start_timeout"),
+    })
+}
+
+/// Returns the table of a service; of other modes nothing, and what is written of it is an error.
+pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> Option<Service> {
+    if !is_of(Mode::Service, "service", own, subject, report) {
+        return None;
+    }
+    // What asks for invocations, which a service has none of.
+    for path in [
+        "queue",
+        "pool",
+        "data",
+        "context",
+        "limits.deadline",
+        "retry.retries",
+        "retry.on",
+        "retry.not_on_exit",
+    ] {
+        if let Some(node) = find(own, path) {
+            let message = format!("`{path}` does nothing for a service: it is kept running, and nobody invokes it");
+            let problem = Diagnostic::error("impossible", message).with_help("take it out");
+            report.add(Some(&node.at), problem);
+        }
+    }
+    let written = pick.text("service.ready");
+    let ready = written.strip_prefix("path:").filter(|path| path.starts_with('/'));
+    if ready.is_none() && written != "none" {
+        let node = pick.written("service.ready");
+        let message = format!("`service.ready`: expected `none` or `path:/...`, found `{written}`");
+        let problem = Diagnostic::error("bad-value", message).with_help("write `\"path:/healthz\"`");
+        report.add(node.map(|node| &node.at), problem);
+    }
+    Some(Service {
+        command: pick.texts("service.command"),
+        replicas: pick.small("service.replicas"),
+        ready: ready.map(str::to_owned),
+        start_timeout: pick.duration("service.start_timeout"),
+    })
+}
+
+/// Says whether a function is of the mode of a table; where it is not, one that is written is an error.
+fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> bool {
+    if subject.mode != mode
+        && let Some(node) = own.get(table)
+    {
+        let message = format!("`[{table}]` does nothing with `mode = \"{}\"`", subject.mode.as_str());
+        let problem = Diagnostic::error("impossible", message).with_help("take one of the two out");
+        report.add(Some(&node.at), problem);
+    }
+    subject.mode == mode
+}
+
+/// Refuses `[poll]`, which neither an HTTP response nor the end of a service can ask for.
+pub(super) fn refuse_poll(own: &Table, report: &mut Report<'_>) {
+    if let Some(node) = own.get("poll") {
+        let message = "`[poll]` is for scripts and handlers: nothing else can ask to be executed again";
+        let problem = Diagnostic::error("impossible", message).with_help("take it out");
+        report.add(Some(&node.at), problem);
+    }
+}

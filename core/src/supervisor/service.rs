@@ -1,0 +1,186 @@
+//! Services: processes that are kept running while their function is there. Nobody invokes one.
+//!
+//! Each run of a process is an invocation of its own with one attempt, so that the history says of each how it ended, and
+//! forgets it in time. What keeps them running are wishes ([`Action::Run`](super::Action::Run)) for as many invocations as are missing:
+//! at once for the first, after the back-off of `[retry]` when one has ended by itself.
+//!
+//! A new version replaces: what runs is told to end, and the new one starts when it has. Two of a service would fight for
+//! the port, the lock or the queue it serves.
+
+use super::Supervisor;
+use super::action::Action;
+use super::event::Now;
+use super::function::{FunctionKey, Serving, Trouble, to_usize};
+use super::timers::Timer;
+use super::verdict::Ending;
+use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
+use super::worker::Phase;
+use crate::ids::{Version, WorkerId};
+use crate::outcome::{Class, Reason};
+use std::time::Duration;
+
+/// A process that has run as long is well: what comes after it begins with the first delay again.
+const STEADY_AFTER: Duration = LOOP_WINDOW;
+
+impl Supervisor {
+    /// Wishes for as many runs of a service as are missing.
+    pub(super) fn keep_running(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &mut self.functions[key];
+        let Some(replicas) = function
+            .serving()
+            .and_then(|serving| serving.rules.service.as_ref()?.replicas.into())
+        else {
+            return;
+        };
+        let serves = self.phase.is_serving() && self.spawner && self.scanned;
+        if !serves || function.is_held() || !function.is_enabled() {
+            return;
+        }
+        let there = function.live.len() + function.wished;
+        for _ in there..to_usize(replicas) {
+            function.wished += 1;
+            out.push(Action::Run(function.name.clone()));
+        }
+    }
+
+    /// Lets go of a service's processes, but for those of a version.
+    pub(super) fn end_service(
+        &mut self,
+        now: Now,
+        key: FunctionKey,
+        (but, why): (Option<Version>, &'static str),
+        out: &mut Vec<Action>,
+    ) {
+        let ends = |id: &WorkerId| {
+            let worker = self.workers.get(id)?;
+            let other = worker.serving.rules.service.is_some() && Some(worker.serving.version) != but;
+            other.then(|| worker.runs.iter().map(|run| (*id, run.invocation)).collect::<Vec<_>>())
+        };
+        let runs: Vec<_> = self.functions[key].running.iter().filter_map(ends).flatten().collect();
+        for run in runs {
+            self.ask_to_end(now, run, Ending::Cancelled(why), out);
+        }
+    }
+
+    /// Says whether processes of another version of a function are there.
+    pub(super) fn runs_another(&self, key: FunctionKey, version: Version) -> bool {
+        let running = self.functions[key].running.iter();
+        let mut workers = running.filter_map(|id| self.workers.get(id));
+        workers.any(|worker| worker.serving.version != version)
+    }
+
+    /// A drain: services would never end.
+    pub(super) fn end_services(&mut self, now: Now, out: &mut Vec<Action>) {
+        let services = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.serving.rules.service.is_some());
+        let runs: Vec<_> = services
+            .flat_map(|(id, worker)| worker.runs.iter().map(|run| (*id, run.invocation)))
+            .collect();
+        for run in runs {
+            self.ask_to_end(now, run, Ending::Stopped, out);
+        }
+    }
+
+    /// A service's process is there: it is well when it has been for a while, and unwell when it is not ready in time.
+    pub(super) fn service_spawned(&mut self, now: Now, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        let Some(service) = &worker.serving.rules.service else {
+            return;
+        };
+        let within = if service.ready.is_some() {
+            service.start_timeout
+        } else {
+            STEADY_AFTER
+        };
+        let at = now.mono.saturating_add(within);
+        worker.look_at = Some(at);
+        worker.ready = service.ready.is_none();
+        self.timers.arm(at, Timer::Look(id));
+    }
+
+    /// A service's process says that it is ready.
+    pub(super) fn service_ready(&mut self, now: Now, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        // It is on its way out, or says it twice.
+        let Some(before) = worker.look_at.filter(|_| worker.phase == Phase::Busy && !worker.ready) else {
+            return;
+        };
+        self.timers.disarm(before, Timer::Look(id));
+        let at = now.mono.saturating_add(STEADY_AFTER);
+        worker.ready = true;
+        worker.look_at = Some(at);
+        self.timers.arm(at, Timer::Look(id));
+    }
+
+    /// It is time to look at a service's process.
+    pub(super) fn look(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+        let Some(worker) = self.workers.get_mut(&id) else {
+            return;
+        };
+        worker.look_at = None;
+        let (key, run) = (worker.function, worker.runs.first().map(|run| run.invocation));
+        if worker.ready {
+            self.spawn_worked(now, key, out);
+        } else if let Some(run) = run {
+            let why = worker.waits_for.take();
+            self.ask_to_end(now, (id, run), Ending::NotReady(why), out);
+        }
+    }
+
+    /// A run of a service is over: the next one follows, after a while if it ended by itself.
+    pub(super) fn service_over(
+        &mut self,
+        now: Now,
+        key: FunctionKey,
+        (reason, lasted): (Reason, Duration),
+        out: &mut Vec<Action>,
+    ) {
+        let function = &mut self.functions[key];
+        let Some(serving) = function
+            .serving()
+            .filter(|serving| serving.rules.service.is_some())
+            .cloned()
+        else {
+            return;
+        };
+        // Those somebody wanted, or nobody could help, are no sign of trouble.
+        if !matches!(reason.class(), Class::Cancelled | Class::Interrupted | Class::Skipped) {
+            self.wait_before_next(now, key, (&serving, lasted >= STEADY_AFTER));
+        }
+        self.keep_running(key, out);
+        self.announce(key, out);
+    }
+
+    fn wait_before_next(&mut self, now: Now, key: FunctionKey, (serving, was_well): (&Serving, bool)) {
+        let trouble = self.functions[key].trouble.get_or_insert_with(Box::<Trouble>::default);
+        if was_well {
+            **trouble = Trouble {
+                hold: trouble.hold.take(),
+                ..Trouble::default()
+            };
+        }
+        trouble
+            .failures
+            .retain(|at| now.mono.saturating_sub(*at) <= LOOP_WINDOW);
+        trouble.failures.push(now.mono);
+        if trouble.failures.len() > LOOP_FAILURES {
+            trouble.failures.remove(0);
+        }
+        trouble.quick = trouble.quick.saturating_add(1);
+        if trouble.looping > 0 || trouble.failures.len() >= LOOP_FAILURES {
+            trouble.looping = trouble.looping.saturating_add(1);
+        }
+        let delay = serving.rules.retry.backoff.delay(trouble.quick, self.random.f64());
+        let hold = now.mono.saturating_add(delay);
+        if let Some(before) = trouble.hold.replace(hold) {
+            self.timers.disarm(before, Timer::Hold(key));
+        }
+        self.timers.arm(hold, Timer::Hold(key));
+    }
+}

@@ -1,0 +1,149 @@
+//! Services: kept running, with a delay after each end, replaced and ended with their function.
+
+use super::bench::*;
+use crate::frame::ExitStatus;
+use crate::ids::WorkerId;
+use crate::outcome::Trigger;
+use crate::supervisor::{Event, Rules, Service, Submit};
+use std::time::Duration;
+
+fn service(ready: Option<&str>) -> Rules {
+    let mut rules = Rules {
+        max_running: 1,
+        timeout: None,
+        service: Some(Service {
+            replicas: 1,
+            ready: ready.map(str::to_owned),
+            start_timeout: secs(10),
+        }),
+        ..rules()
+    };
+    rules.retry.backoff.jitter = crate::backoff::Jitter::None;
+    rules
+}
+
+impl Bench {
+    /// The run that was wished for.
+    fn wished(&mut self, n: u128) -> String {
+        let submit = Submit {
+            trigger: Trigger::Load,
+            reply: None,
+            wait: false,
+            ..submit("f", n)
+        };
+        let stored = self.event(Event::Submit(Box::new(submit)));
+        assert_eq!(stored, format!("store {n}"));
+        self.event(Event::Stored(id(n)))
+    }
+
+    fn running(ready: Option<&str>) -> Self {
+        let mut b = Self::with(service(ready));
+        assert_eq!(b.event(Event::Scanned), "run f");
+        assert_eq!(b.wished(1), "spawn w1 a1 1");
+        assert_eq!(b.spawned(1), "");
+        b
+    }
+}
+
+#[test]
+fn it_runs_by_itself_and_takes_no_invocations() {
+    let mut b = Bench::running(None);
+    assert_eq!(b.submit(9), "reply 9: a service");
+    assert_eq!(b.wait(secs(100_000)), "");
+}
+
+#[test]
+fn each_end_is_a_run_and_the_next_follows_after_a_growing_delay() {
+    let mut b = Bench::running(None);
+    assert_eq!(b.code(1, 3), "record exit-3: failed exit-3");
+    assert_eq!(b.wait(Duration::from_millis(999)), "");
+    assert_eq!(b.wait(Duration::from_millis(1)), "run f");
+    assert_eq!(b.wished(2), "spawn w2 a1 2");
+    b.spawned(2);
+    // An end is an end, however well it was.
+    assert_eq!(b.code(2, 0), "record ok: succeeded ok");
+    assert_eq!(b.wait(Duration::from_millis(1999)), "");
+    assert_eq!(b.wait(Duration::from_millis(1)), "run f");
+    b.wished(3);
+    b.spawned(3);
+    b.wait(secs(60));
+    // It had run well for a while.
+    b.code(3, 3);
+    assert_eq!(b.wait(secs(1)), "run f");
+}
+
+#[test]
+fn five_ends_in_a_minute_are_a_crash_loop_and_a_minute_without_one_ends_it() {
+    let mut rules = service(None);
+    rules.retry.backoff.interval = Duration::from_millis(10);
+    let mut b = Bench::with(rules);
+    b.event(Event::Scanned);
+    for n in 1..5 {
+        b.wished(n.into());
+        b.spawned(n);
+        b.code(n, 1);
+        assert_eq!(b.wait(secs(1)), "run f");
+    }
+    b.wished(5);
+    b.spawned(5);
+    assert_eq!(b.code(5, 1), "record exit-1: failed exit-1; Running to CrashLooping");
+    assert_eq!(b.wait(secs(1)), "run f");
+    b.wished(6);
+    b.spawned(6);
+    assert_eq!(b.wait(secs(60)), "CrashLooping to Running");
+}
+
+#[test]
+fn a_new_version_starts_when_the_old_one_has_ended() {
+    let mut b = Bench::running(None);
+    assert_eq!(b.event(installed("f", 2, service(None))), "term w1");
+    assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled; run f");
+    assert_eq!(b.wished(2), "spawn w2 a1 2");
+    b.spawned(2);
+    // The same again changes nothing.
+    assert_eq!(b.event(installed("f", 2, service(None))), "");
+}
+
+#[test]
+fn it_ends_with_its_function_and_when_it_is_disabled_or_fnd_drains() {
+    for event in [
+        Event::Removed(name("f")),
+        Event::SetEnabled {
+            function: name("f"),
+            enabled: false,
+            reply: crate::supervisor::ReplyTo(7),
+        },
+        Event::Drain,
+    ] {
+        let mut b = Bench::running(None);
+        let said = b.event(event);
+        assert!(said.contains("term w1"), "{said}");
+        let said = b.code(1, 0);
+        assert!(said.starts_with("record ") && !said.contains("run f"), "{said}");
+    }
+}
+
+#[test]
+fn one_that_is_cancelled_is_started_again_at_once() {
+    let mut b = Bench::running(None);
+    assert_eq!(b.cancel(1), "term w1; reply 99: done");
+    assert_eq!(
+        b.exited(exit(1, ExitStatus::Signal(15))),
+        "record cancelled: cancelled cancelled; run f"
+    );
+}
+
+#[test]
+fn one_that_is_not_ready_in_time_is_ended_and_says_why() {
+    let mut b = Bench::running(Some("/healthz"));
+    let (worker, why) = (WorkerId(1), "`/healthz` answered 500".to_owned());
+    b.event(Event::NotReady { worker, why });
+    assert_eq!(b.wait(secs(10)), "term w1");
+    assert_eq!(b.code(1, 0), "record load: failed load");
+    assert_eq!(b.wait(secs(1)), "run f");
+    b.wished(2);
+    b.spawned(2);
+    let (worker, concurrency) = (WorkerId(2), 1);
+    b.event(Event::WorkerReady { worker, concurrency });
+    assert_eq!(b.wait(secs(1000)), "");
+}

@@ -1,0 +1,421 @@
+//! Workers that serve HTTP themselves: found ready, sent their calls as requests, read out at their end.
+//!
+//! A caller who waits gets the answer as it comes, and its body goes to the worker as it comes: nothing is kept of either but
+//! in the buffers of sockets, so a slow reader slows the worker down. What nobody waits for on a connection (queued work) and
+//! what may be tried again has a body and an answer that are kept whole.
+
+use crate::control::backend::Headed;
+use crate::driver::{Daemon, State};
+use crate::environment::traceparent;
+use crate::workers::address::Address;
+use crate::workers::exchange::{self, Passing, Sent, Trouble};
+use bytes::Bytes;
+use fnd_core::frame::Exited;
+use fnd_core::ids::{InvocationId, WorkerId};
+use fnd_core::instant;
+use fnd_core::manifest::Listen;
+use fnd_core::outcome::Reason;
+use fnd_core::record::{RunResult, is_json};
+use fnd_core::supervisor::{AttemptOrder, CallOrder, Event, Rules};
+use fnd_core::units::print_size;
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// How long a broken connection waits for news that its worker has ended, which says better why: a process closes its
+/// sockets a moment before its end is told.
+const EXIT_WAIT: Duration = Duration::from_millis(250);
+/// How long what a worker left in its sockets is read after its end. More takes a caller that does not read.
+const READ_OUT_MAX: Duration = Duration::from_millis(500);
+/// Time between two looks whether a worker is ready, at first and at most: nothing tells when a port is listened on.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// A caller's request on its way.
+pub(crate) struct Upload {
+    /// What the caller sends.
+    pub(crate) body: Incoming,
+    /// Most bytes of it.
+    pub(crate) limit: u64,
+    /// Where the answer goes.
+    pub(crate) answer: oneshot::Sender<Headed>,
+}
+
+/// A worker that serves HTTP.
+pub(crate) struct Server {
+    /// The user it runs as, where that is known.
+    user: Option<u32>,
+    /// Nothing until it has said so.
+    address: RefCell<Option<Address>>,
+    /// Requests that are being answered.
+    open: Cell<usize>,
+    /// Whether it has ended, and how many requests that were is changed there, too.
+    ended: watch::Sender<bool>,
+}
+
+/// A task that looks whether a worker is ready.
+#[derive(Debug)]
+pub(crate) struct Looking(JoinHandle<()>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Server {
+    pub(crate) fn new(user: Option<u32>, address: Option<Address>) -> Rc<Self> {
+        Rc::new(Self {
+            user,
+            address: RefCell::new(address),
+            open: Cell::new(0),
+            ended: watch::channel(false).0,
+        })
+    }
+
+    /// Returns where it serves.
+    pub(crate) fn address(&self) -> Option<Address> {
+        self.address.borrow().clone()
+    }
+
+    /// Says whether no request is being answered.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.open.get() == 0
+    }
+
+    /// Says whether it ends within a time.
+    async fn ends_within(&self, time: Duration) -> bool {
+        let mut ended = self.ended.subscribe();
+        let waited = tokio::time::timeout(time, ended.wait_for(|ended| *ended));
+        matches!(waited.await, Ok(Ok(_)))
+    }
+}
+
+/// A request that is being answered.
+struct Open(Rc<Server>);
+
+impl Open {
+    fn new(server: Rc<Server>) -> Self {
+        server.open.set(server.open.get() + 1);
+        Self(server)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        // Who reads the worker out looks again.
+        self.0.ended.send_modify(|_| {});
+    }
+}
+
+/// Returns where a worker shall serve HTTP; nothing where it need not, or says so itself.
+///
+/// # Errors
+/// Where there is no place.
+pub(crate) fn address(rules: &Rules, sockets: &Path) -> io::Result<Option<Address>> {
+    // A service that is asked whether it is ready has to be told where.
+    if rules.service.as_ref().is_some_and(|service| service.ready.is_some()) {
+        return Address::free_port().map(Some);
+    }
+    let Some(http) = &rules.http else { return Ok(None) };
+    Ok(match http.listen {
+        Listen::Free => Some(Address::free_port()?),
+        Listen::Port(port) => Some(Address::Port(port)),
+        Listen::Unix => Some(Address::new_socket(sockets)?),
+        Listen::Told => None,
+    })
+}
+
+/// Returns the variable that tells a worker its address.
+pub(crate) fn variable(address: &Address) -> (String, fnd_core::wire::Bytes) {
+    let (name, value) = match address {
+        Address::Port(port) => ("PORT", port.to_string()),
+        Address::Socket(path) => ("FND_SOCKET_PATH", path.display().to_string()),
+    };
+    (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()))
+}
+
+impl State {
+    fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
+        self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
+    }
+
+    /// Looks whether a worker is ready, until it is or is gone. One that says so itself is listened to.
+    pub(crate) fn look_whether_ready(
+        &self,
+        worker: WorkerId,
+        (user, rules): (Option<u32>, &Rules),
+        address: Option<Address>,
+    ) -> Option<Looking> {
+        let http = rules.http.as_ref().map(|http| http.ready.clone());
+        let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
+        let look = look(Weak::clone(&self.daemon), (worker, user), address?, ready);
+        Some(Looking(tokio::task::spawn_local(look)))
+    }
+
+    /// Takes down where a worker says that it serves.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    pub(crate) fn serves_at(&self, worker: WorkerId, port: Option<u16>) -> Result<(), String> {
+        let Some(server) = self.server(worker) else {
+            return Ok(());
+        };
+        let address = port
+            .map(Address::Port)
+            .ok_or("it is ready and does not say at which port")?;
+        if let (Address::Port(port), Some(other)) = (&address, server.user.and_then(|user| address.stranger(user))) {
+            return Err(strange(*port, other));
+        }
+        server.address.replace(Some(address));
+        Ok(())
+    }
+
+    /// Reads what a worker that has ended left in its sockets; says whether its end waits for that.
+    pub(crate) fn read_out(&self, frame: &Exited) -> bool {
+        let Some(server) = self.server(frame.worker).map(Rc::clone) else {
+            return false;
+        };
+        server.ended.send_replace(true);
+        if let Some(address) = server.address() {
+            address.remove();
+        }
+        if server.is_quiet() {
+            return false;
+        }
+        let (daemon, frame) = (Weak::clone(&self.daemon), frame.clone());
+        drop(tokio::task::spawn_local(async move {
+            let mut ended = server.ended.subscribe();
+            let quiet = ended.wait_for(|_| server.is_quiet());
+            let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the rest ends as the worker did
+            if let Some(daemon) = daemon.upgrade() {
+                daemon.state.borrow_mut().ended_with_all(frame);
+                daemon.changed.notify_one();
+            }
+        }));
+        true
+    }
+
+    /// Tells of the requests whose connections ended with an earlier fnd.
+    pub(crate) fn tell_lost(&mut self) {
+        for (worker, call) in std::mem::take(&mut self.lost) {
+            let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
+            self.answered(worker, call, (Reason::Interrupted, message), None);
+        }
+    }
+
+    /// Sends a call as a request.
+    pub(crate) fn ask_server(&mut self, order: &CallOrder, server: Rc<Server>) {
+        let upload = self.uploads.remove(&order.attempt.invocation);
+        let task = Task {
+            daemon: Weak::clone(&self.daemon),
+            worker: order.worker,
+            call: order.call,
+            invocation: order.attempt.invocation,
+            result_max: order.rules.result_max,
+        };
+        let request = head(&order.attempt, order.call, self.clock.now().unix_ms);
+        drop(tokio::task::spawn_local(task.run(Open::new(server), request, upload)));
+    }
+}
+
+/// Returns the request that a call is, with the body that is there.
+fn head(attempt: &AttemptOrder, call: u64, now_ms: u64) -> Result<Request<Bytes>, String> {
+    let payload = &attempt.payload;
+    let made = payload.request.as_deref();
+    let default = if payload.data.is_some() { "POST" } else { "GET" };
+    let method = made.map_or(default, |made| made.method.as_str());
+    let target = match made {
+        None => "/".to_owned(),
+        Some(made) if made.query.is_empty() => made.path.clone(),
+        Some(made) => format!("{}?{}", made.path, made.query),
+    };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(target)
+        .body(payload.data.as_deref().map(Bytes::copy_from_slice).unwrap_or_default())
+        .map_err(|error| format!("its request is none of HTTP: {error}"))?;
+    let given = made.map_or(&[][..], |made| &made.headers);
+    let find = |name: &str| {
+        given
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.clone())
+    };
+    let mut own = vec![
+        ("traceparent", traceparent(attempt, call)),
+        ("fnd-invocation", attempt.invocation.to_string()),
+        ("fnd-attempt", attempt.attempt.0.to_string()),
+    ];
+    own.extend(
+        attempt
+            .deadline_ms
+            .map(|deadline| ("fnd-deadline", deadline.to_string())),
+    );
+    // The event is what the caller says, else what its CloudEvent does; each invocation is one.
+    let id = || attempt.invocation.to_string();
+    let time = || instant::text(now_ms);
+    own.push((
+        "event-id",
+        find("event-id").or_else(|| find("ce-id")).unwrap_or_else(id),
+    ));
+    own.push((
+        "event-time",
+        find("event-time").or_else(|| find("ce-time")).unwrap_or_else(time),
+    ));
+    own.extend(
+        find("event-type")
+            .or_else(|| find("ce-type"))
+            .map(|kind| ("event-type", kind)),
+    );
+    own.extend(
+        find("event-namespace")
+            .or_else(|| find("ce-source"))
+            .map(|source| ("event-namespace", source)),
+    );
+    if let Some(content_type) = &payload.content_type {
+        own.push(("content-type", content_type.clone()));
+    }
+    exchange::put(request.headers_mut(), given, &own);
+    Ok(request)
+}
+
+/// A call that is being made.
+struct Task {
+    daemon: Weak<Daemon>,
+    worker: WorkerId,
+    call: u64,
+    invocation: InvocationId,
+    result_max: u64,
+}
+
+/// How a call ended, and what is kept of its answer.
+type Outcome = ((Reason, String), Option<RunResult>);
+
+impl Task {
+    /// Makes the call and tells how it ended.
+    async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
+        let sent = match (request, upload) {
+            (Err(why), _) => Err(Trouble::Worker(why)),
+            (Ok(request), None) => self.keep(&open.0, request).await,
+            (Ok(_), Some(None)) => Err(Trouble::Caller),
+            (Ok(request), Some(Some(upload))) => self.pass(&open.0, request, upload).await,
+        };
+        let (how, result) = match sent {
+            Ok(outcome) => outcome,
+            // Its end says better why.
+            Err(Trouble::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
+            Err(Trouble::Worker(why)) => ((Reason::BadAnswer, why), None),
+            Err(Trouble::TooLarge) => {
+                let why = "the body of the request is larger than limits.body".to_owned();
+                ((Reason::Cancelled, why), None)
+            }
+            Err(Trouble::Caller) => ((Reason::Cancelled, "the caller went away".to_owned()), None),
+        };
+        if let Some(daemon) = self.daemon.upgrade() {
+            daemon.state.borrow_mut().answered(self.worker, self.call, how, result);
+            daemon.changed.notify_one();
+        }
+        drop(open);
+    }
+
+    /// Sends a request whose body is there, and keeps the whole answer.
+    async fn keep(&self, server: &Server, request: Request<Bytes>) -> Result<Outcome, Trouble> {
+        let request = request.map(|body| Sent::Whole(Some(body).filter(|body| !body.is_empty())));
+        let (parts, body) = exchange::send(&reached(server)?, request).await?.into_parts();
+        let Some(body) = exchange::collect(body, self.result_max).await? else {
+            let limit = print_size(self.result_max);
+            let why = format!("the answer is larger than {limit} (limits.result)");
+            return Ok(((Reason::ResultTooLarge, why), None));
+        };
+        let kept = exchange::kept(parts.status, &parts.headers);
+        let stated = kept.content_type.as_deref();
+        let json = stated.is_none_or(is_json) && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
+        let result = RunResult {
+            json,
+            data: body.into(),
+            response: Some(Arc::new(kept)),
+        };
+        Ok((judged(parts.status), Some(result)))
+    }
+
+    /// Sends a request whose body comes from a caller, who gets the answer as it comes.
+    async fn pass(&self, server: &Server, request: Request<Bytes>, upload: Upload) -> Result<Outcome, Trouble> {
+        let Upload { body, limit, answer } = upload;
+        let request = request.map(|_| Sent::Passed {
+            from: body,
+            left: limit,
+            trouble: Rc::default(),
+        });
+        let sent = exchange::send(&reached(server)?, request).await;
+        if sent.as_ref().is_err_and(|trouble| *trouble == Trouble::TooLarge) {
+            let _ = answer.send(Headed::TooLarge(self.invocation)); // the caller has gone
+            return Err(Trouble::TooLarge);
+        }
+        let (parts, body) = sent?.into_parts();
+        let how = judged(parts.status);
+        let (body, end) = Passing::new(body);
+        let headed = Headed::Answer(self.invocation, Response::from_parts(parts, body));
+        answer.send(headed).map_err(|_| Trouble::Caller)?;
+        match end.await {
+            Ok(end) => end.map(|()| (how, None)).map_err(Trouble::Worker),
+            Err(_) => Err(Trouble::Caller),
+        }
+    }
+}
+
+/// Returns where a worker is reached; one that is ready has said so.
+fn reached(server: &Server) -> Result<Address, Trouble> {
+    let unknown = || Trouble::Worker("it never said where it serves".to_owned());
+    server.address().ok_or_else(unknown)
+}
+
+/// Returns what an answer's status says of the call: a server that could not do it says so.
+fn judged(status: StatusCode) -> (Reason, String) {
+    if status.is_server_error() {
+        (Reason::Error, format!("it answered {status}"))
+    } else {
+        (Reason::Ok, String::new())
+    }
+}
+
+/// Says that a port is not the worker's.
+fn strange(port: u16, user: u32) -> String {
+    format!("port {port} is not its own: a process of another user ({user}) listens there")
+}
+
+/// Looks whether a worker serves until it does.
+async fn look(daemon: Weak<Daemon>, (worker, user): (WorkerId, Option<u32>), address: Address, ready: Option<String>) {
+    let mut pause = LOOK_AGAIN.0;
+    let mut said = String::new();
+    loop {
+        let found = exchange::probe(&address, ready.as_deref()).await;
+        let Some(daemon) = daemon.upgrade() else { return };
+        let found = match (&address, user.and_then(|user| address.stranger(user))) {
+            (Address::Port(port), Some(other)) => Err(strange(*port, other)),
+            _ => found,
+        };
+        match found {
+            Ok(()) => {
+                // Its own bound is `pool.concurrency`: how many it can take is not to be asked.
+                let concurrency = u32::MAX;
+                return daemon.step(Event::WorkerReady { worker, concurrency });
+            }
+            Err(why) if why != said => {
+                said.clone_from(&why);
+                daemon.step(Event::NotReady { worker, why });
+            }
+            Err(_) => {}
+        }
+        drop(daemon);
+        tokio::time::sleep(pause).await; // as LOOK_AGAIN says
+        pause = (pause * 2).min(LOOK_AGAIN.1);
+    }
+}

@@ -1,0 +1,290 @@
+//! One request to a worker that serves HTTP, and its answer: heads made and checked, bodies passed on as they come.
+//!
+//! A connection has one request: a server that closes an idle one while the next request is on its way would fail that, and
+//! connecting on the same machine takes less than a tenth of a millisecond.
+
+use super::address::Address;
+use bytes::Bytes;
+use fnd_core::record::Response as Answer;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Most bytes of the head of an answer.
+const HEAD_MAX: usize = 64 << 10;
+/// Most headers of an answer.
+const HEADERS_MAX: usize = 200;
+/// How long an answer to the question whether it is ready may take.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+
+/// What went wrong with an exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The worker did not do its part; in words.
+    Worker(String),
+    /// The body is larger than its limit.
+    TooLarge,
+    /// Whoever sent the body, or waited for the answer, is gone.
+    Caller,
+}
+
+/// The body of a request.
+pub enum Sent {
+    /// All of it.
+    Whole(Option<Bytes>),
+    /// As it comes from a caller.
+    Passed {
+        /// The caller's.
+        from: Incoming,
+        /// Bytes it may still have.
+        left: u64,
+        /// Why it broke off, for who asks afterwards.
+        trouble: Rc<Cell<Option<Trouble>>>,
+    },
+}
+
+/// A body that broke off; hyper gives up the request.
+#[derive(Debug, thiserror::Error)]
+#[error("the body of the request broke off")]
+pub struct BrokeOff;
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = BrokeOff;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokeOff>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Passed { from, left, trouble } => loop {
+                let Some(frame) = ready!(Pin::new(&mut *from).poll_frame(cx)) else {
+                    return Poll::Ready(None);
+                };
+                let Ok(frame) = frame else {
+                    trouble.set(Some(Trouble::Caller));
+                    return Poll::Ready(Some(Err(BrokeOff)));
+                };
+                // Trailers are of the caller's connection.
+                let Ok(data) = frame.into_data() else { continue };
+                match left.checked_sub(data.len() as u64) {
+                    Some(rest) => *left = rest,
+                    None => {
+                        trouble.set(Some(Trouble::TooLarge));
+                        return Poll::Ready(Some(Err(BrokeOff)));
+                    }
+                }
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Passed { from, .. } => from.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Passed { from, .. } => from.size_hint(),
+        }
+    }
+}
+
+/// Sends a request and returns the head of its answer, with the body to come.
+///
+/// # Errors
+/// [`Trouble::Worker`] where it gives no answer that is one.
+pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Response<Incoming>, Trouble> {
+    let stream = address
+        .connect()
+        .await
+        .map_err(|error| Trouble::Worker(format!("it takes no connections: {error}")))?;
+    request
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    if !request.headers().contains_key(HOST) {
+        request
+            .headers_mut()
+            .insert(HOST, HeaderValue::from_static("localhost"));
+    }
+    let trouble = match request.body() {
+        Sent::Passed { trouble, .. } => Some(Rc::clone(trouble)),
+        Sent::Whole(_) => None,
+    };
+    let bad = |error: &dyn std::error::Error| Trouble::Worker(words(error));
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
+    let (mut sender, connection) = builder
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| bad(&error))?;
+    // Its end is that of the bodies; whoever reads those sees how it came.
+    drop(tokio::task::spawn_local(connection));
+    let answered = sender.send_request(request).await;
+    match (answered, trouble.and_then(|trouble| trouble.take())) {
+        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(Trouble::Worker(
+            "it answered 101 to a request that asked for no other protocol".to_owned(),
+        )),
+        (Ok(answer), _) => Ok(answer),
+        (Err(_), Some(trouble)) => Err(trouble),
+        (Err(error), None) => Err(bad(&error)),
+    }
+}
+
+/// Returns what is wrong with an answer, for people.
+fn words(error: &dyn std::error::Error) -> String {
+    let cause = crate::chain(error);
+    format!("its answer is not one of HTTP, or broke off: {cause}")
+}
+
+/// Returns whether a worker is ready: the path, where there is one, answers 2xx or 3xx.
+///
+/// # Errors
+/// Why it is not, for people.
+pub async fn probe(address: &Address, path: Option<&str>) -> Result<(), String> {
+    let Some(path) = path else {
+        let connected = address.connect().await;
+        return connected
+            .map(drop)
+            .map_err(|error| format!("it takes no connections: {error}"));
+    };
+    let request = Request::get(path).body(Sent::Whole(None));
+    let request = request.map_err(|error| format!("`{path}`: {error}"))?;
+    match tokio::time::timeout(PROBE_MAX, send(address, request)).await {
+        Err(_) => Err(format!("`{path}` does not answer")),
+        Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
+        Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
+        Ok(Err(Trouble::Worker(why))) => Err(why),
+        Ok(Err(Trouble::TooLarge | Trouble::Caller)) => Err(format!("`{path}` was not asked")),
+    }
+}
+
+/// Reads a whole body of at most `max` bytes; absent: it is larger.
+///
+/// # Errors
+/// Where it breaks off.
+pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Trouble::Worker(words(&error)))?;
+        if let Ok(data) = frame.into_data() {
+            if bytes.len() as u64 + data.len() as u64 > max {
+                return Ok(None);
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(Some(bytes))
+}
+
+/// How the body of an answer ended.
+pub type End = Result<(), String>;
+
+/// The body of an answer on its way to a caller. How it ends is told once; a dropped sender means that the caller went away.
+#[derive(Debug)]
+pub struct Passing {
+    from: Incoming,
+    end: Option<oneshot::Sender<End>>,
+}
+
+impl Passing {
+    /// Returns the body, and what hears of its end.
+    #[must_use]
+    pub fn new(from: Incoming) -> (Self, oneshot::Receiver<End>) {
+        let (sender, receiver) = oneshot::channel();
+        let end = Some(sender);
+        (Self { from, end }, receiver)
+    }
+
+    fn tell(&mut self, end: End) {
+        if let Some(sender) = self.end.take() {
+            let _ = sender.send(end); // fnd is stopping
+        }
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        loop {
+            match ready!(Pin::new(&mut self.from).poll_frame(cx)) {
+                None => self.tell(Ok(())),
+                Some(Err(error)) => {
+                    self.tell(Err(words(&error)));
+                    return Poll::Ready(Some(Err(error)));
+                }
+                // Trailers are of the worker's connection.
+                Some(Ok(frame)) if !frame.is_data() => continue,
+                Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
+            }
+            return Poll::Ready(None);
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.from.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.from.size_hint()
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        // One without a body, and the last piece of one of known length, are not asked for what follows.
+        if self.from.is_end_stream() {
+            self.tell(Ok(()));
+        }
+    }
+}
+
+/// Puts headers that a caller gave and those that fnd says itself onto a request.
+pub fn put(headers: &mut HeaderMap, given: &[(String, String)], own: &[(&'static str, String)]) {
+    // The body that goes with it says how long it is.
+    let given = given
+        .iter()
+        .filter(|(name, _)| name != "content-length" && name != "expect");
+    for (name, value) in given {
+        // Those a caller sent were headers; what a program put into the history may be none.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+    for (name, value) in own {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            headers.insert(*name, value);
+        }
+    }
+}
+
+/// Returns what is kept of the head of an answer.
+#[must_use]
+pub fn kept(status: StatusCode, headers: &HeaderMap) -> Answer {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let mut kept = Answer {
+        status: Some(status.as_u16()),
+        ..Answer::default()
+    };
+    for (name, value) in headers {
+        if name == hyper::header::CONTENT_TYPE {
+            kept.content_type = Some(text(value));
+        } else {
+            kept.headers.push((name.as_str().to_owned(), text(value)));
+        }
+    }
+    kept
+}

@@ -1,0 +1,515 @@
+//! Programs that serve HTTP: requests and answers pass through unchanged, in pieces; what breaks fails its own call.
+
+use fnd_core::api::InvocationView;
+use fnd_core::outcome::State;
+use fnd_tests::client::Answer;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::Signal;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Answers by its path; on a socket where it was given one.
+const SERVER: &str = r#"import http.server, json, os, socketserver, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def address_string(self): return "fnd"
+    def answer(self, status, body, **headers):
+        self.send_response(status)
+        for name, value in headers.items(): self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD": self.wfile.write(body)
+    def body(self):
+        if self.headers.get("transfer-encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length") or 0))
+        got = b""
+        while size := int(self.rfile.readline(), 16):
+            got += self.rfile.read(size)
+            self.rfile.readline()
+            if self.path == "/echo-chunks": self.piece(got); got = b""
+        self.rfile.readline()
+        return got
+    def piece(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+    def do_GET(self):
+        path = self.path.split("?")[0]
+        if path == "/echo-chunks":
+            self.send_response(200)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            self.body()
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        body = self.body()
+        print("asked", path, flush=True)
+        if path == "/pid": self.answer(200, b"%d" % os.getpid())
+        elif path == "/teapot": self.answer(418, b"short", x_own="1", connection="x-hop, close", x_hop="gone", keep_alive="timeout=5", fnd_state="forged", Set_Cookie="a=1")
+        elif path == "/broken": self.answer(503, b"not now", content_type="text/plain")
+        elif path == "/garbage": self.wfile.write(b"what?\r\n\r\n"); self.close_connection = True
+        elif path == "/drop": self.close_connection = True
+        elif path == "/cut":
+            self.send_response(200)
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b"begun")
+            self.close_connection = True
+        elif path == "/exit": os._exit(3)
+        elif path == "/hang": time.sleep(1000)
+        elif path == "/slow": time.sleep(0.3); self.answer(200, b"%d" % os.getpid())
+        elif path == "/large": self.answer(200, b"x" * 5000)
+        elif path == "/length": self.answer(200, b"%d" % len(body))
+        else:
+            seen = {"method": self.command, "path": self.path, "headers": {k.lower(): v for k, v in self.headers.items()}, "body": body.decode()}
+            self.answer(200, json.dumps(seen).encode(), content_type="application/json")
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = do_GET
+class Tcp(socketserver.ThreadingMixIn, http.server.HTTPServer): daemon_threads = True
+class Unix(socketserver.ThreadingMixIn, socketserver.UnixStreamServer): daemon_threads = True
+path = os.environ.get("FND_SOCKET_PATH")
+(Unix(path, Handler) if path else Tcp(("127.0.0.1", int(os.environ["PORT"])), Handler)).serve_forever()
+"#;
+
+fn install(fnd: &Fnd, file: &str, manifest: &str, code: &str) {
+    let comment = if file.ends_with(".py") { "#" } else { "//" };
+    let mut text = format!("{comment} /// fnd\n");
+    for line in manifest.lines() {
+        text += &format!("{comment} {line}\n");
+    }
+    fnd.drop_file(file, &format!("{text}{comment} ///\n{code}"));
+    let (name, _) = file.rsplit_once('.').unwrap();
+    assert_eq!(fnd.wait_ready(name).error, None, "{name}");
+}
+
+fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
+    fnd.client().get(&format!("/v1/functions/{name}/http{path}"))
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
+    answer.headers.get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+/// Returns the record of an answer's invocation after its end.
+fn record(fnd: &Fnd, answer: &Answer) -> InvocationView {
+    fnd.wait_end(Fnd::id_of(answer))
+}
+
+fn reason(view: &InvocationView) -> String {
+    view.reason.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+/// Sends bytes on a connection of its own and returns all that comes back.
+fn raw(fnd: &Fnd, request: &[u8]) -> String {
+    let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request).unwrap();
+    let mut text = Vec::new();
+    let _ = stream.read_to_end(&mut text); // a connection that is reset has been read as well
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn memory_kib(fnd: &Fnd) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", fnd.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_request_and_its_answer_pass_through() {
+    let fnd = Fnd::start();
+    for (file, manifest) in [
+        ("tcp.py", "[http_server]\nready = \"/healthz\"\n"),
+        ("unix.py", "[http_server]\nlisten = \"unix\"\n"),
+    ] {
+        install(&fnd, file, manifest, SERVER);
+        let name = file.trim_end_matches(".py");
+        let seen = raw(
+            &fnd,
+            format!(
+                "PUT /v1/functions/{name}/http/a%20b/c?x=1&y=%2F HTTP/1.1\r\nhost: example.com\r\nx-mine: 1\r\nauthorization: Bearer x\r\n\
+                 te: trailers\r\nconnection: close, x-hop\r\nx-hop: 1\r\nce-id: 7\r\ncontent-length: 4\r\n\r\nbody"
+            )
+            .as_bytes(),
+        );
+        let (head, body) = seen.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{seen}");
+        let seen: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(
+            (&seen["method"], &seen["path"]),
+            (&"PUT".into(), &"/a%20b/c?x=1&y=%2F".into())
+        );
+        assert_eq!(seen["body"], "body");
+        let headers = &seen["headers"];
+        assert_eq!(
+            (&headers["host"], &headers["x-mine"]),
+            (&"example.com".into(), &"1".into())
+        );
+        assert_eq!(
+            (&headers["event-id"], &headers["content-length"]),
+            (&"7".into(), &"4".into())
+        );
+        assert!(headers["traceparent"].is_string() && headers["fnd-invocation"].is_string());
+        for gone in ["authorization", "te", "x-hop"] {
+            assert!(headers[gone].is_null(), "{gone} of {headers}");
+        }
+        let answer = get(&fnd, name, "/teapot");
+        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (418, "short"));
+        assert_eq!((header(&answer, "x-own"), header(&answer, "set-cookie")), ("1", "a=1"));
+        assert_eq!(
+            (header(&answer, "fnd-state"), header(&answer, "content-length")),
+            ("succeeded", "5")
+        );
+        for gone in ["x-hop", "keep-alive"] {
+            assert_eq!(header(&answer, gone), "", "{gone}");
+        }
+        assert_eq!(record(&fnd, &answer).state, State::Succeeded);
+        // `invoke` is a POST to its root; 5xx is a failure in its own words.
+        let seen: serde_json::Value = fnd.invoke(name, "{\"a\": 1}").json();
+        assert_eq!(
+            (&seen["method"], &seen["path"], &seen["body"]),
+            (&"POST".into(), &"/".into(), &"{\"a\": 1}".into())
+        );
+        let answer = get(&fnd, name, "/broken");
+        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (503, "not now"));
+        let view = record(&fnd, &answer);
+        assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"));
+        assert_eq!(view.message, "it answered 503 Service Unavailable");
+        let lines: Vec<String> = fnd.logs(view.id).into_iter().map(|line| line.text).collect();
+        assert!(lines.iter().any(|line| line == "asked /broken"), "{lines:?}");
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_deno_module_with_fetch_is_served() {
+    require!(deno);
+    let fnd = Fnd::start();
+    let code = "export default {\n  async fetch(request) {\n    const url = new URL(request.url);\n    if (url.pathname === '/stream') return new Response(request.body);\n    return Response.json({ path: url.pathname, body: await request.text() }, { status: 201 });\n  },\n};\n";
+    fnd.drop_file("fetch.ts", code);
+    fnd.wait_ready("fetch");
+    let detail: serde_json::Value = fnd.client().get("/v1/functions/fetch").json();
+    assert_eq!(
+        (&detail["mode"], &detail["mode_reason"]),
+        (&"http".into(), &"`export default { fetch }` at line 1".into())
+    );
+    let answer = fnd.invoke("fetch", "\"x\"");
+    assert_eq!(
+        (answer.status.as_u16(), answer.text().as_str()),
+        (201, "{\"path\":\"/\",\"body\":\"\\\"x\\\"\"}")
+    );
+    let answer = fnd.client().post("/v1/functions/fetch/http/stream", "[1, 2]");
+    assert_eq!(answer.text(), "[1, 2]");
+    // It was given no network: it cannot reach its own port either.
+    fnd.drop_file("shut.ts", "try { await fetch('http://127.0.0.1:1/'); } catch (error) { console.log(error.name); }\nexport default { fetch: () => new Response('up') };\n");
+    fnd.wait_ready("shut");
+    assert_eq!(fnd.invoke("shut", "").text(), "up");
+    fnd.drop_file(
+        "wrong.ts",
+        "const other = { fetch: 1 };\nexport default { fetch: other.fetch };\n",
+    );
+    fnd.wait_ready("wrong");
+    let (answer, view) = fnd.run("wrong", "");
+    assert_eq!(
+        (answer.status.as_u16(), reason(&view).as_str()),
+        (500, "load"),
+        "{}",
+        answer.text()
+    );
+    assert!(
+        view.message.contains("its default export has no function `fetch`"),
+        "{}",
+        view.message
+    );
+    // A server of its own, on the port it is given.
+    install(
+        &fnd,
+        "own.ts",
+        "permissions = [\"net=127.0.0.1\"]\n[http_server]\n",
+        "Deno.serve({ hostname: '127.0.0.1', port: Number(Deno.env.get('PORT')) }, () => new Response('own'));\n",
+    );
+    assert_eq!(fnd.invoke("own", "").text(), "own");
+    fnd.finish();
+}
+
+#[test]
+fn bodies_stream_both_ways() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "pipe.py",
+        "[limits]\nbody = \"1G\"\nresult = \"1K\"\n[http_server]\n",
+        SERVER,
+    );
+    let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(b"POST /v1/functions/pipe/http/echo-chunks HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    // Each piece comes back before the next is sent.
+    for word in ["one", "two", "three"] {
+        stream
+            .write_all(format!("{:x}\r\n{word}\r\n", word.len()).as_bytes())
+            .unwrap();
+        while !String::from_utf8_lossy(&seen).contains(word) {
+            let count = stream.read(&mut buffer).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&buffer[..count]);
+        }
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    stream.read_to_end(&mut seen).unwrap();
+    assert!(String::from_utf8_lossy(&seen).ends_with("0\r\n\r\n"));
+    // What passes is not kept: neither is more than `limits.result` refused, nor does fnd grow by 64 MiB.
+    let before = memory_kib(&fnd);
+    let mut stream = UnixStream::connect(fnd.socket()).unwrap();
+    let size = 64 << 20;
+    write!(
+        stream,
+        "POST /v1/functions/pipe/http/length HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {size}\r\n\r\n"
+    )
+    .unwrap();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..size >> 20 {
+        stream.write_all(&piece).unwrap();
+    }
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.ends_with(&size.to_string()), "{text}");
+    assert!(
+        memory_kib(&fnd) < before + (16 << 10),
+        "{} of {before}",
+        memory_kib(&fnd)
+    );
+    assert_eq!(get(&fnd, "pipe", "/large").text().len(), 5000);
+    fnd.finish();
+}
+
+#[test]
+fn requests_are_answered_beside_each_other_in_one_worker() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "crowd.py",
+        "[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n",
+        SERVER,
+    );
+    let first = get(&fnd, "crowd", "/pid").text();
+    let start = fnd_tests::now();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| get(&fnd, "crowd", "/slow").text()))
+            .collect();
+        for call in calls {
+            assert_eq!(call.join().unwrap(), first);
+        }
+    });
+    assert!(start.elapsed() < Duration::from_millis(1800));
+    fnd.finish();
+}
+
+#[test]
+fn what_breaks_fails_its_own_call_and_says_why() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "risky.py",
+        "[limits]\nbody = \"1K\"\nresult = \"1K\"\n[pool]\nmax = 1\n[http_server]\n",
+        SERVER,
+    );
+    let pid = get(&fnd, "risky", "/pid").text();
+    for path in ["/garbage", "/drop"] {
+        let answer = get(&fnd, "risky", path);
+        let problem: serde_json::Value = answer.json();
+        assert_eq!(
+            (answer.status.as_u16(), &problem["code"]),
+            (502, &"bad-answer".into()),
+            "{path}: {problem}"
+        );
+        assert_eq!(get(&fnd, "risky", "/pid").text(), pid, "{path}: the worker serves on");
+    }
+    // An answer that breaks off after its head breaks its caller's connection.
+    let text = raw(
+        &fnd,
+        b"GET /v1/functions/risky/http/cut HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    );
+    assert!(
+        text.ends_with("begun") && text.contains("content-length: 1000"),
+        "{text}"
+    );
+    let last = fnd.wait_function("risky", "to have failed", |function| function.failures == 3);
+    assert_eq!(last.reason.unwrap().to_string(), "bad-answer");
+    let answer = fnd
+        .client()
+        .post("/v1/functions/risky/http/length", &format!("\"{}\"", "x".repeat(2000)));
+    assert_eq!(answer.status.as_u16(), 413, "{}", answer.text());
+    let chunked = format!(
+        "POST /v1/functions/risky/http/length HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n7d0\r\n{}\r\n0\r\n\r\n",
+        "x".repeat(2000)
+    );
+    let text = raw(&fnd, chunked.as_bytes());
+    assert!(
+        text.starts_with("HTTP/1.1 413") && text.contains("limits.body"),
+        "{text}"
+    );
+    // Queued, the answer is kept, and so is bounded.
+    let id = fnd.queue("risky", "1");
+    assert_eq!(fnd.wait_end(id).state, State::Succeeded);
+    let kept: serde_json::Value = fnd.result(id).json();
+    assert_eq!((&kept["method"], &kept["body"]), (&"POST".into(), &"1".into()));
+    let answer = get(&fnd, "risky", "/exit");
+    let view = record(&fnd, &answer);
+    assert_eq!(
+        (answer.status.as_u16(), reason(&view).as_str()),
+        (500, "exit-3"),
+        "{}",
+        view.message
+    );
+    assert_ne!(get(&fnd, "risky", "/pid").text(), pid);
+    assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
+    fnd.finish();
+}
+
+#[test]
+fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
+    let fnd = Fnd::start();
+    install(
+        &fnd,
+        "late.py",
+        "[limits]\ntimeout = \"500ms\"\ngrace = \"200ms\"\n[http_server]\n",
+        SERVER,
+    );
+    let pid: i32 = get(&fnd, "late", "/pid").text().parse().unwrap();
+    let answer = get(&fnd, "late", "/hang");
+    assert_eq!(answer.status.as_u16(), 408, "{}", answer.text());
+    assert_eq!(reason(&record(&fnd, &answer)), "timeout");
+    wait_until("its worker to be gone", PATIENCE, || {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None)
+            .is_err()
+            .then_some(())
+    });
+    // With retries bodies are kept, since each attempt needs them.
+    let twice = SERVER.replace(
+        "        if path == \"/pid\"",
+        "        if self.headers['fnd-attempt'] == '1' and path == '/': os._exit(9)\n        if path == \"/pid\"",
+    );
+    install(
+        &fnd,
+        "twice.py",
+        "[retry]\nretries = 1\ninterval = \"1ms\"\n[http_server]\n",
+        &twice,
+    );
+    let answer = fnd.invoke("twice", "\"again\"");
+    assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
+    assert_eq!(answer.json::<serde_json::Value>()["body"], "\"again\"");
+    let view = record(&fnd, &answer);
+    assert_eq!((view.attempts, view.state), (2, State::Succeeded));
+    assert_eq!(get(&fnd, "twice", "/broken").text(), "not now");
+    fnd.finish();
+}
+
+#[test]
+fn what_never_is_ready_says_why() {
+    let fnd = Fnd::start();
+    let manifest = |ready: &str| {
+        format!("[limits]\ngrace = \"100ms\"\n[http_server]\nready = \"{ready}\"\nstart_timeout = \"700ms\"\n")
+    };
+    install(&fnd, "unwell.py", &manifest("/broken"), SERVER);
+    let cases = [
+        (
+            "unwell",
+            "it was not ready within 700ms: `/broken` answered 503 Service Unavailable",
+        ),
+        ("deaf", "it was not ready within 700ms: it takes no connections"),
+        ("brief", "no port for me"),
+    ];
+    install(&fnd, "deaf.py", &manifest("/"), "import time\ntime.sleep(1000)\n");
+    install(
+        &fnd,
+        "brief.py",
+        &manifest("/"),
+        "import sys\nsys.exit('no port for me')\n",
+    );
+    for (name, expected) in cases {
+        let (answer, view) = fnd.run(name, "");
+        assert_eq!(
+            (answer.status.as_u16(), reason(&view).as_str()),
+            (500, "load"),
+            "{name}"
+        );
+        assert!(view.message.starts_with(expected), "{name}: {}", view.message);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
+    let fnd = Fnd::start();
+    install(&fnd, "site.py", "[pool]\nmin = 1\n[http_server]\n", SERVER);
+    let old = get(&fnd, "site", "/pid").text();
+    fnd.drop_file(
+        "site.py",
+        "# /// fnd\n# [pool]\n# min = 1\n# [http_server]\n# ///\nimport sys\nsys.exit('bad')\n",
+    );
+    let error = fnd.wait_error("site").error.unwrap();
+    assert!(
+        error.contains("the one before it serves") && error.contains("bad"),
+        "{error}"
+    );
+    assert_eq!(get(&fnd, "site", "/pid").text(), old);
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let fixed = format!("[pool]\nmin = 1\n[http_server]\nport = {port}\n");
+    install(&fnd, "fixed.py", &fixed, SERVER);
+    let old = get(&fnd, "fixed", "/pid").text();
+    install(&fnd, "fixed.py", &fixed, &SERVER.replace("not now", "never"));
+    wait_until("the new version to have the port", PATIENCE, || {
+        let answer = get(&fnd, "fixed", "/broken");
+        (answer.text() == "never").then_some(())
+    });
+    assert_ne!(get(&fnd, "fixed", "/pid").text(), old);
+    fnd.finish();
+}
+
+#[test]
+fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    for (file, manifest) in [
+        ("tcp.py", "[pool]\nconcurrency = 4\n[http_server]\n"),
+        ("unix.py", "[http_server]\nlisten = \"unix\"\n"),
+    ] {
+        install(&fnd, file, manifest, SERVER);
+    }
+    let pids = ["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text());
+    let socket = fnd.socket();
+    let caller = std::thread::spawn(move || {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let request = b"GET /v1/functions/tcp/http/hang HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut text = Vec::new();
+        let _ = stream.read_to_end(&mut text); // it may be reset
+        text
+    });
+    let _ = fnd.wait_function("tcp", "to run", |function| function.running == 1);
+    fnd.replace(Signal::SIGTERM);
+    let told = String::from_utf8(caller.join().unwrap()).unwrap();
+    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+    let lost = wait_until("the lost request to be told", PATIENCE, || {
+        let history = fnd.history("tcp");
+        history.into_iter().find(|view| view.state == State::Interrupted)
+    });
+    assert_eq!(
+        lost.message,
+        "fnd was restarted while it ran, and its connection ended with that"
+    );
+    assert_eq!(["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text()), pids);
+    let answer = get(&fnd, "tcp", "/teapot");
+    assert_eq!(answer.status.as_u16(), 418);
+    fnd.finish();
+}

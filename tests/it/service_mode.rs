@@ -1,0 +1,194 @@
+//! Services: kept running, restarted with a delay, ended with their function, and going on over a restart of fnd.
+
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
+
+/// Returns a directory that functions can write to.
+fn marks(fnd: &Fnd) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let marks = fnd.path("marks");
+    std::fs::create_dir(&marks).unwrap();
+    std::fs::set_permissions(&marks, std::fs::Permissions::from_mode(0o777)).unwrap();
+    marks
+}
+
+/// A service that notes its process id, and then does something.
+fn code(marks: &Path, manifest: &str, then: &str) -> String {
+    let manifest: String = manifest.lines().map(|line| format!("# {line}\n")).collect();
+    let marks = marks.display();
+    format!("#!/usr/bin/env bash\n# /// fnd\n{manifest}# ///\necho up; touch {marks}/$$\n{then}\n")
+}
+
+fn pids(marks: &Path) -> Vec<i32> {
+    let names = std::fs::read_dir(marks)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+fn alive(marks: &Path) -> Vec<i32> {
+    let is_alive = |pid: &i32| kill(Pid::from_raw(*pid), None).is_ok();
+    pids(marks).into_iter().filter(is_alive).collect()
+}
+
+#[track_caller]
+fn wait_alive(marks: &Path, count: usize) -> Vec<i32> {
+    wait_until(&format!("{count} processes of it"), PATIENCE, || {
+        Some(alive(marks)).filter(|pids| pids.len() == count)
+    })
+}
+
+const STAYS: &str = "exec sleep 1000";
+
+#[test]
+fn it_is_kept_running_until_its_file_is_gone() {
+    let fnd = Fnd::start();
+    let marks = marks(&fnd);
+    fnd.drop_file(
+        "keeper.sh",
+        &code(&marks, "[service]\nreplicas = 2\n[retry]\ninterval = \"10ms\"", STAYS),
+    );
+    let before = wait_alive(&marks, 2);
+    let function = fnd.wait_function("keeper", "to run", |function| function.running == 2);
+    assert_eq!(function.state.as_str(), "running");
+    let detail: serde_json::Value = fnd.client().get("/v1/functions/keeper").json();
+    assert_eq!(
+        (&detail["mode"], &detail["mode_reason"]),
+        (&"service".into(), &"the manifest has `[service]`".into())
+    );
+    let answer = fnd.invoke("keeper", "1");
+    assert_eq!(answer.status.as_u16(), 400);
+    assert!(
+        answer
+            .text()
+            .contains("`keeper` is a service: it runs by itself and takes no invocations"),
+        "{}",
+        answer.text()
+    );
+    // One that dies is replaced, and the history says how it ended.
+    kill(Pid::from_raw(before[0]), Signal::SIGKILL).unwrap();
+    let after = wait_until("another process", PATIENCE, || {
+        Some(alive(&marks)).filter(|pids| pids.len() == 2 && !pids.contains(&before[0]))
+    });
+    assert!(after.contains(&before[1]));
+    let ended = fnd
+        .history("keeper")
+        .into_iter()
+        .find(|view| view.state == State::Failed)
+        .unwrap();
+    assert_eq!(ended.reason.unwrap().to_string(), "signal-KILL");
+    assert_eq!((ended.trigger.as_str(), ended.attempts), ("load", 1));
+    assert!(fnd.logs(ended.id).iter().any(|line| line.text == "up"));
+    // A new version takes the place of the old one.
+    fnd.drop_file("keeper.sh", &code(&marks, "[service]", STAYS));
+    let newer = wait_until("the new version alone", PATIENCE, || {
+        Some(alive(&marks)).filter(|pids| pids.len() == 1 && !after.contains(&pids[0]))
+    });
+    assert_eq!(fnd.ctl(&["disable", "keeper"]).code, 0);
+    wait_alive(&marks, 0);
+    assert_eq!(fnd.function("keeper").unwrap().state.as_str(), "disabled");
+    assert_eq!(fnd.ctl(&["enable", "keeper"]).code, 0);
+    assert_ne!(wait_alive(&marks, 1), newer);
+    fnd.remove("keeper.sh");
+    wait_alive(&marks, 0);
+    fnd.wait_gone("keeper");
+    fnd.finish();
+}
+
+#[test]
+fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not() {
+    let fnd = Fnd::start();
+    let marks = marks(&fnd);
+    let manifest = "[service]\n[retry]\ninterval = \"20ms\"\nbackoff = \"fixed\"";
+    fnd.drop_file("brief.sh", &code(&marks, manifest, "echo 'no database' >&2; exit 4"));
+    let function = fnd.wait_function("brief", "to be crash-looping", |function| {
+        function.state.as_str() == "crash-looping"
+    });
+    assert!(
+        function.failures >= 5 && function.message == "no database",
+        "{function:?}"
+    );
+    wait_until("the status file to say so", PATIENCE, || {
+        let file = fnd.status_file("brief")?;
+        (file["state"] == "crash-looping" && file["reason"] == "exit-4").then_some(())
+    });
+    let delays: Vec<_> = fnd.history("brief").into_iter().map(|view| view.attempts).collect();
+    assert!(
+        delays.iter().all(|attempts| *attempts <= 1),
+        "each run is one of its own: {delays:?}"
+    );
+    fnd.drop_file("brief.sh", &code(&marks, manifest, STAYS));
+    let _ = fnd.wait_function("brief", "to run", |function| function.state.as_str() == "running");
+    fnd.finish();
+}
+
+#[test]
+fn one_that_must_be_ready_is_asked_on_its_port() {
+    let fnd = Fnd::start();
+    let marks = marks(&fnd);
+    let server = |status: u16| {
+        format!(
+            "exec /usr/bin/python3 -c '
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response({status}); self.end_headers()
+http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()'"
+        )
+    };
+    let manifest = "[service]\nready = \"path:/up\"\nstart_timeout = \"1500ms\"\n[limits]\ngrace = \"100ms\"";
+    fnd.drop_file("unwell.sh", &code(&marks, manifest, &server(500)));
+    let function = fnd.wait_function("unwell", "to have failed", |function| function.failures > 0);
+    assert_eq!(function.reason.unwrap().to_string(), "load");
+    assert_eq!(
+        function.message,
+        "it was not ready within 1500ms: `/up` answered 500 Internal Server Error"
+    );
+    fnd.drop_file("well.sh", &code(&marks, manifest, &server(200)));
+    let _ = fnd.wait_function("well", "to run", |function| function.running == 1);
+    // As long as the other had to get ready, and failed.
+    let _ = fnd.wait_function("unwell", "to have failed again", |function| function.failures > 1);
+    assert_eq!(fnd.function("well").unwrap().failures, 0);
+    fnd.finish();
+}
+
+#[test]
+fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    let marks = marks(&fnd);
+    fnd.drop_file(
+        "keeper.sh",
+        &code(&marks, "[service]\n[retry]\ninterval = \"10ms\"", STAYS),
+    );
+    let before = wait_alive(&marks, 1);
+    let _ = fnd.wait_function("keeper", "to run", |function| function.running == 1);
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        fnd.replace(signal);
+        let _ = fnd.wait_function("keeper", "to run", |function| function.running == 1);
+        assert_eq!((alive(&marks), pids(&marks).len()), (before.clone(), 1), "{signal}");
+    }
+    // The next fnd keeps it running as the one before did.
+    kill(Pid::from_raw(before[0]), Signal::SIGKILL).unwrap();
+    wait_until("another process", PATIENCE, || {
+        (alive(&marks).len() == 1 && alive(&marks) != before).then_some(())
+    });
+    fnd.finish();
+}
+
+#[test]
+fn a_drain_ends_it() {
+    let mut fnd = Fnd::start();
+    let marks = marks(&fnd);
+    fnd.drop_file("keeper.sh", &code(&marks, "[service]", STAYS));
+    wait_alive(&marks, 1);
+    fnd.signal(Signal::SIGTERM);
+    assert_eq!(fnd.wait_stopped(), Some(0), "{}", fnd.log());
+    wait_alive(&marks, 0);
+    fnd.launch();
+    wait_alive(&marks, 1);
+    fnd.finish();
+}
