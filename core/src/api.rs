@@ -83,6 +83,9 @@ pub struct FunctionStatus {
     /// Invocations waiting now.
     #[serde(default)]
     pub queued: u32,
+    /// Its dead letters.
+    #[serde(default)]
+    pub dead_letters: u64,
 }
 
 /// `GET /v1/functions/F` adds what does not belong into a status file.
@@ -156,6 +159,9 @@ pub struct InvocationView {
     pub attempts: u32,
     /// Polls so far.
     pub polls: u32,
+    /// The invocation whose payload it has (triggers `replay` and `redrive`); only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_of: Option<InvocationId>,
     /// Each attempt, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempt_records: Vec<AttemptView>,
@@ -256,9 +262,32 @@ pub struct NodeStatus {
     pub problems: Vec<String>,
     /// Functions.
     pub functions: Vec<FunctionStatus>,
+    /// Dead letters of all functions.
+    #[serde(default)]
+    pub dead_letters: u64,
+    /// What its state takes of the disk; absent in the answer of an fnd that does not say.
+    #[serde(default)]
+    pub disk: Option<DiskUse>,
     /// Where it has its things; absent in the answer of an fnd that does not say.
     #[serde(default)]
     pub places: Option<NodePlaces>,
+}
+
+/// What an fnd's state takes of its disk, and what is left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUse {
+    /// Bytes of records, payloads and results.
+    pub history_bytes: u64,
+    /// `[history] keep_bytes`.
+    pub history_keep_bytes: u64,
+    /// Bytes of kept output, as of the last look at it.
+    pub logs_bytes: u64,
+    /// `[logs] keep_bytes`.
+    pub logs_keep_bytes: u64,
+    /// Bytes free on the disk of the state directory.
+    pub free_bytes: u64,
+    /// Inodes free there; null on file systems without a fixed number of them.
+    pub free_inodes: Option<u64>,
 }
 
 /// Where an fnd has its things: absolute paths.
@@ -290,12 +319,36 @@ pub struct FunctionChange {
     pub now: Option<Box<FunctionStatus>>,
 }
 
-/// `GET /v1/invocations`.
+/// `GET /v1/invocations`. A page may have fewer elements than asked for, or none, and still a next one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InvocationList {
     /// Newest first.
     pub invocations: Vec<InvocationView>,
     /// Cursor of the next page (`after=`), if there is one.
+    pub next: Option<String>,
+}
+
+/// A dead letter: asynchronous work that failed for good.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The invocation.
+    #[serde(flatten)]
+    pub invocation: InvocationView,
+    /// What it brought, as text: of more only the beginning, 200 bytes in lists and 64 KiB alone. Null where it brought
+    /// nothing, and where that is not text.
+    pub payload: Option<String>,
+    /// Bytes of what it brought; null where it brought nothing.
+    pub payload_bytes: Option<u64>,
+    /// Its media type, if the caller stated one.
+    pub content_type: Option<String>,
+}
+
+/// `GET /v1/dead-letters`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeadLetterList {
+    /// Newest first.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Cursor of the next page (`after=`), if there may be one.
     pub next: Option<String>,
 }
 
@@ -392,7 +445,7 @@ pub struct ValidateReport {
 /// Answer to requests that only change something: cancel, enable, disable, drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// What is so now: `cancelling`, `enabled`, `disabled`, `draining`, `drained`.
+    /// What is so now: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `dropped`.
     pub state: String,
 }
 
@@ -415,6 +468,7 @@ impl InvocationView {
             next_attempt_at: record.next_attempt_ms.map(instant::text),
             attempts: record.attempts,
             polls: record.polls,
+            replay_of: None,
             attempt_records: Vec::new(),
         }
     }

@@ -310,6 +310,10 @@ pub enum Trigger {
     Load,
     /// A person or program on the control socket.
     Manual,
+    /// Somebody had an earlier one run again with the same payload.
+    Replay,
+    /// Somebody had a dead letter run again.
+    Redrive,
 }
 
 impl Trigger {
@@ -319,13 +323,15 @@ impl Trigger {
         match self {
             Self::Load => "load",
             Self::Manual => "manual",
+            Self::Replay => "replay",
+            Self::Redrive => "redrive",
         }
     }
 
     /// Returns the trigger of its word.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Load, Self::Manual]
+        [Self::Load, Self::Manual, Self::Replay, Self::Redrive]
             .into_iter()
             .find(|trigger| trigger.as_str() == text)
     }

@@ -26,6 +26,8 @@ pub enum Code {
     SlowRequest,
     /// The invocation has not ended.
     NotEnded,
+    /// What the invocation brought was not kept.
+    NotKept,
     /// The body is larger than the limit.
     TooLarge,
     /// The function's queue is full.
@@ -59,7 +61,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 24] = [
+const TABLE: [(Code, &str, u16, &str); 25] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -113,6 +115,12 @@ const TABLE: [(Code, &str, u16, &str); 24] = [
         "not-ended",
         409,
         "The invocation has not ended, so that it has no result. Wait for it with `GET /v1/invocations/ID?wait=30s`.",
+    ),
+    (
+        Code::NotKept,
+        "not-kept",
+        409,
+        "What the invocation brought is not there any more, so that it cannot run again. It is kept of asynchronous work and of what failed, not of calls that somebody waited for and that succeeded.",
     ),
     (
         Code::TooLarge,

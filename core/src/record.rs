@@ -48,6 +48,12 @@ pub struct Accepted {
     pub expires_ms: Option<u64>,
     /// Instant at which the whole invocation ends, from `limits.deadline`.
     pub deadline_ms: Option<u64>,
+    /// Among those that wait, greater ones begin first.
+    pub priority: i8,
+    /// The same again with the same key is this invocation.
+    pub key: Option<Arc<str>>,
+    /// The invocation whose payload it has (triggers `replay` and `redrive`).
+    pub origin: Option<InvocationId>,
 }
 
 /// The function's answer.

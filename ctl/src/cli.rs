@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    cancel, completion, config, doctor, drain, enable, explain, history, invoke, list, logs, reload, result, runtimes,
-    show, sizes, status, validate, version,
+    backup, cancel, completion, config, dead_letters, doctor, drain, enable, explain, history, invoke, list, logs,
+    reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -77,6 +77,11 @@ pub(crate) enum Verb {
     Result(result::Args),
     /// End a run that waits or is running.
     Cancel(cancel::Args),
+    /// Run something again with the same payload.
+    Replay(replay::Args),
+    /// See, redrive or drop what failed for good.
+    #[command(alias = "dead")]
+    DeadLetters(dead_letters::Args),
     /// Let a function run again.
     Enable(enable::Args),
     /// Keep a function from running; what runs goes on.
@@ -91,6 +96,10 @@ pub(crate) enum Verb {
     Sizes(sizes::Args),
     /// Finish what runs and accept nothing new.
     Drain(drain::Args),
+    /// Take functions, configuration and state into one archive.
+    Backup(backup::Args),
+    /// Put back what `backup` took; fnd must not run.
+    Restore(restore::Args),
     /// Look at the machine for what fnd needs, and say what to do.
     Doctor(doctor::Args),
     /// Explain a reason, an error code or a key.

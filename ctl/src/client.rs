@@ -87,6 +87,22 @@ impl Client {
         })
     }
 
+    /// Returns the size of an answer that is a file, and its bytes piece by piece.
+    ///
+    /// # Errors
+    /// Where there is no answer, and where it is a refusal.
+    pub(crate) async fn download(&self, path: &str) -> Result<(u64, Pieces), Failure> {
+        let Streaming { response, connection } = self.open(request(Method::GET, path, &[], Bytes::new())?).await?;
+        let pieces = Pieces {
+            body: response.into_body(),
+            kept: Vec::new(),
+            _connection: connection,
+        };
+        let size = hyper::body::Body::size_hint(&pieces.body).exact();
+        let size = size.ok_or_else(|| Failure::new(Exit::NotReachable, "fnd's answer does not say how long it is"))?;
+        Ok((size, pieces))
+    }
+
     async fn open(&self, request: Outgoing) -> Result<Streaming, Failure> {
         let (mut sender, connection) = self.connect().await?;
         let response = sender
@@ -187,6 +203,28 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// Returns the next bytes; nothing after the last.
+    ///
+    /// # Errors
+    /// Where the connection breaks off.
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                    _ => {}
+                },
+                Some(Err(error)) => {
+                    return Err(Failure::new(
+                        Exit::NotReachable,
+                        format!("the connection to fnd broke off: {error}"),
+                    ));
+                }
+            }
+        }
+    }
+
     /// Returns the next line that is not empty, without its end; nothing after the last.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ impl Exit {
             Code::NotAllowed => Self::NotAllowed,
             Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
+            Code::NotKept => Self::NoSuchThing,
             Code::QueueFull | Code::Rate | Code::Overlap | Code::Unavailable | Code::TooManyConnections => Self::Busy,
             Code::Invalid => Self::InvalidManifest,
             Code::FunctionFailed

@@ -38,7 +38,10 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
     // Judging files needs no daemon, and so no login session to find it by.
-    let needs_socket = !matches!(cli.verb, Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_));
+    let needs_socket = !matches!(
+        cli.verb,
+        Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
+    );
     let socket = match (cli.socket, cli.user && needs_socket) {
         (Some(path), _) => path,
         (None, true) => user_socket()?,
@@ -65,6 +68,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,
+        Verb::Replay(args) => c::replay::run(context, args).await,
+        Verb::DeadLetters(args) => c::dead_letters::run(context, args).await,
         Verb::Enable(args) => c::enable::run(context, args, "enable").await,
         Verb::Disable(args) => c::enable::run(context, args, "disable").await,
         Verb::Validate(args) => c::validate::run(context, &args),
@@ -72,6 +77,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Runtimes(args) => c::runtimes::run(context, args).await,
         Verb::Sizes(args) => c::sizes::run(context, args).await,
         Verb::Drain(args) => c::drain::run(context, args).await,
+        Verb::Backup(args) => c::backup::run(context, args).await,
+        Verb::Restore(args) => c::restore::run(context, args),
         Verb::Doctor(args) => c::doctor::run(context, args).await,
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,

@@ -2,14 +2,14 @@
 
 use crate::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
-    Pending, SubmitRequest,
+    Pending, Pieces, Repeated, SubmitRequest,
 };
 use crate::driver::{Daemon, State};
 use crate::ledger;
 use crate::requests::Upload;
 use fnd_core::api::{
-    AttemptView, FunctionDetail, FunctionStatus, InvocationList, InvocationView, NodeStatus, ReloadReport, SizeView,
-    ValidateReport, ValidateRequest,
+    AttemptView, DeadLetter, DeadLetterList, FunctionDetail, FunctionStatus, InvocationList, InvocationView,
+    NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
@@ -32,6 +32,7 @@ use tokio::sync::oneshot;
 const LINES_MAX: usize = 256;
 
 /// The backend: the daemon, and what reads for it.
+#[derive(Clone)]
 pub struct Control {
     /// The daemon.
     pub daemon: Rc<Daemon>,
@@ -41,18 +42,20 @@ pub struct Control {
     pub logs: PathBuf,
     /// Configuration file and directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
+    /// Keys that are being looked up.
+    pub keys: crate::again::Keys,
 }
 
 impl Control {
     /// Returns the state with nothing put off: what is over there is with the ledger.
-    fn settled(&self) -> RefMut<'_, State> {
+    pub(crate) fn settled(&self) -> RefMut<'_, State> {
         let mut state = self.daemon.state.borrow_mut();
         state.catch_up();
         state
     }
 
     /// Makes a place for an answer and hands an event that brings it to the supervisor.
-    fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
+    pub(crate) fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
         let (sender, receiver) = oneshot::channel();
         let reply = {
             let mut state = self.daemon.state.borrow_mut();
@@ -65,26 +68,20 @@ impl Control {
         receiver
     }
 
-    fn next_id(&self) -> InvocationId {
-        let mut state = self.daemon.state.borrow_mut();
-        let now = state.clock.now();
-        state.ids.next(now.unix_ms)
-    }
-
     fn submit_as(&self, id: InvocationId, request: SubmitRequest) -> Answering {
-        self.ask(|reply| {
-            Event::Submit(Box::new(Submit {
-                id,
-                function: request.function,
-                trigger: Trigger::Manual,
-                payload: request.payload,
-                reply: Some(reply),
-                wait: request.wait,
-                timeout: request.timeout,
-                not_before_ms: request.not_before_ms,
-                expires_ms: request.expires_ms,
-                idempotency_key: request.idempotency_key,
-            }))
+        self.once(Submit {
+            id,
+            function: request.function,
+            trigger: Trigger::Manual,
+            payload: request.payload,
+            wait: request.wait,
+            timeout: request.timeout,
+            not_before_ms: request.not_before_ms,
+            expires_ms: request.expires_ms,
+            priority: request.priority,
+            idempotency_key: request.idempotency_key,
+            origin: None,
+            reply: None,
         })
     }
 }
@@ -100,7 +97,7 @@ impl Drop for Caller {
     }
 }
 
-fn failure(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn failure(error: impl std::fmt::Display) -> Failure {
     Failure(error.to_string())
 }
 
@@ -175,12 +172,14 @@ impl Backend for Control {
         let live = self.settled().supervisor.invocation(id);
         Box::pin(async move {
             let stored = reader.get(id).await.map_err(failure)?;
-            let (record, attempts) = match (live, stored) {
-                (Some(live), stored) => (live, stored.map(|(_, attempts)| attempts).unwrap_or_default()),
-                (None, Some(stored)) => stored,
+            let (record, attempts, replay_of) = match (live, stored) {
+                (Some(live), Some(stored)) => (live, stored.attempts, stored.origin),
+                (Some(live), None) => (live, Vec::new(), None),
+                (None, Some(stored)) => (stored.record, stored.attempts, stored.origin),
                 (None, None) => return Ok(None),
             };
             let mut view = InvocationView::of(&record);
+            view.replay_of = replay_of;
             view.attempt_records = attempts.iter().map(AttemptView::of).collect();
             Ok(Some(view))
         })
@@ -198,22 +197,42 @@ impl Backend for Control {
         let reader = self.reader.clone();
         drop(self.settled());
         Box::pin(async move {
-            let filter = ledger::Filter {
-                function: filter.function,
-                state: filter.state,
-                reason: filter.reason,
-                trigger: filter.trigger,
-                since_ms: filter.since_ms,
-                until_ms: filter.until_ms,
-                limit: Some(filter.limit),
-                after: filter.after,
-            };
+            let filter = filter_of(filter, false);
             let page = reader.list(filter).await.map_err(failure)?;
             Ok(InvocationList {
                 invocations: page.records.iter().map(InvocationView::of).collect(),
                 next: page.next.map(|id| id.to_string()),
             })
         })
+    }
+
+    fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>> {
+        Box::pin(self.clone().repeat_one(id, trigger))
+    }
+
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            let found = reader.dead_letters(filter_of(filter, true)).await.map_err(failure)?;
+            Ok(DeadLetterList {
+                dead_letters: found.letters,
+                next: found.next.map(|id| id.to_string()),
+            })
+        })
+    }
+
+    fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move { reader.dead_letter(id).await.map_err(failure) })
+    }
+
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>> {
+        Box::pin(self.clone().bury(id))
+    }
+
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+        let state = self.logs.with_file_name("state");
+        Box::pin(crate::snapshot::take(state))
     }
 
     fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
@@ -336,6 +355,22 @@ impl Backend for Control {
 
     fn config(&self) -> serde_json::Value {
         serde_json::to_value(&self.daemon.state.borrow().settings.settings).unwrap_or_default()
+    }
+}
+
+fn filter_of(filter: InvocationFilter, dead: bool) -> ledger::Filter {
+    ledger::Filter {
+        function: filter.function,
+        state: filter.state,
+        reason: filter.reason,
+        trigger: filter.trigger,
+        version: filter.version,
+        text: filter.text,
+        dead,
+        since_ms: filter.since_ms,
+        until_ms: filter.until_ms,
+        limit: Some(filter.limit),
+        after: filter.after,
     }
 }
 

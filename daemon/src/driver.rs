@@ -108,6 +108,7 @@ pub(crate) struct State {
     pub(crate) attached: HashMap<WorkerId, Attached>,
     pub(crate) ledger: ledger::Writer,
     pub(crate) output: Output,
+    pub(crate) log_keeper: crate::logs::Keeper,
     pub(crate) status: StatusFiles,
     pub(crate) messages: mpsc::UnboundedSender<Message>,
     pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,

@@ -248,6 +248,7 @@ impl State {
         self.supervisor.set_budget(self.settings.budget());
         self.catalog.set_rules(self.settings.catalog_rules());
         self.status.set_mode(self.settings.settings.status.mode);
+        self.retain();
         self.prune_all();
         let problems = self.settings.resolve_access();
         // Where fnd was started by hand nobody has made the group of the default, and nobody but that person asks.
@@ -331,6 +332,7 @@ impl State {
         }
         if self.installer.is_idle() && self.functions.take_changed() {
             self.announce();
+            self.retain();
         }
         if self.settling.is_empty() {
             return;

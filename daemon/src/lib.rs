@@ -1,5 +1,6 @@
 //! The daemon: edges around the supervisor. This file is its wiring, in order; nothing is decided here.
 
+mod again;
 pub mod backend;
 pub mod catalog;
 pub mod check;
@@ -21,9 +22,11 @@ mod perform;
 mod pool;
 mod pruning;
 mod requests;
+mod retaining;
 pub mod rules;
 pub mod settings;
 mod signals;
+mod snapshot;
 pub mod status;
 pub mod systemd;
 mod takeover;
@@ -104,14 +107,21 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
     let noted: Vec<_> = held.iter().flat_map(takeover::Worker::invocations).collect();
-    let opened = ledger::open(&own, ledger::Retention::default(), &noted, move |acknowledged| {
-        let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
-    })?;
+    let opened = ledger::open(
+        &own,
+        retaining::at_first(&current.settings),
+        &noted,
+        move |acknowledged| {
+            let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
+        },
+    )?;
     let logs = places.state.join("logs");
+    let log_keeper = logs::Keeper::start(logs.clone(), retaining::logs(&current.settings))?;
     let output = workers::output::Output::start(
         logs.clone(),
         own.join("spool"),
         logs::Bounds::default(),
+        log_keeper.bell(),
         line_sink(current.settings.logs.journal),
     )?;
     let functions = welcome.functions_dirs.iter().map(Into::into).collect();
@@ -138,6 +148,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         attached: HashMap::new(),
         ledger: opened.writer.clone(),
         output,
+        log_keeper,
         status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
@@ -184,6 +195,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         reader: opened.reader,
         logs,
         places: Arc::new(places.judged()),
+        keys: again::Keys::default(),
     };
     let ended = supervise(cli, &places, &daemon, messages, control).await;
     if ended.is_ok() {
@@ -225,6 +237,7 @@ async fn supervise(
         daemon.step(Event::Scanned);
         daemon.state.borrow_mut().forget_statuses();
         daemon.state.borrow_mut().prune_all();
+        daemon.state.borrow().retain();
         systemd::ready();
         let functions = daemon.state.borrow().functions.iter().count();
         let socket = places.run_dir.join("control.sock");

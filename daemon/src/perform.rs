@@ -123,7 +123,9 @@ impl State {
             timeout: None,
             not_before_ms: None,
             expires_ms: None,
+            priority: 0,
             idempotency_key: None,
+            origin: None,
         };
         self.follow_up.push_back(Event::Submit(Box::new(submit)));
     }

@@ -1,8 +1,9 @@
 //! What the API and status files show: the supervisor's state and the registry's knowledge put together.
 
 use crate::driver::State;
+use crate::ledger::Free;
 use crate::workers::usage;
-use fnd_core::api::{FunctionDetail, FunctionMore, FunctionStatus, NodePlaces, NodeStatus, milliseconds};
+use fnd_core::api::{DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NodePlaces, NodeStatus, milliseconds};
 use fnd_core::frame::Containment;
 use fnd_core::ids::FunctionName;
 use fnd_core::instant;
@@ -10,6 +11,7 @@ use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 impl State {
     /// Returns a function's status; nothing where there is none of that name.
@@ -59,6 +61,7 @@ impl State {
             p99_ms: view.duration_us(0.99).map(milliseconds),
             running: count(view.running),
             queued: count(view.queued),
+            dead_letters: self.ledger.dead_letters_of(name),
         })
     }
 
@@ -108,6 +111,8 @@ impl State {
     /// Returns the node.
     pub(crate) fn node(&self) -> NodeStatus {
         let functions = self.function_list();
+        let figures = self.ledger.figures();
+        let free = Free::at(Path::new(&self.places.state)).unwrap_or_default();
         let mut by_state = BTreeMap::new();
         for function in &functions {
             *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
@@ -137,6 +142,15 @@ impl State {
             functions_by_state: by_state,
             problems: self.problems(),
             functions,
+            dead_letters: figures.dead_letters.values().sum(),
+            disk: Some(DiskUse {
+                history_bytes: figures.history_bytes,
+                history_keep_bytes: self.settings.settings.history.keep_bytes,
+                logs_bytes: self.log_keeper.bytes(),
+                logs_keep_bytes: self.settings.settings.logs.keep.keep_bytes,
+                free_bytes: free.bytes,
+                free_inodes: free.inodes,
+            }),
             places: Some(NodePlaces {
                 functions: self.welcome.functions_dirs.clone(),
                 ..self.places.clone()

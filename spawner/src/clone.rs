@@ -261,7 +261,9 @@ fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step = "make a session";
     rustix::process::setsid()?;
-    rustix::process::umask(Mode::from_raw_mode(0o077));
+    // What it makes is its own. A socket for fnd is given by a default ACL, which the group's bits limit (acl(5)).
+    let shares = |line: &CString| line.to_bytes().starts_with(b"FND_SOCKET_PATH=");
+    rustix::process::umask(Mode::from_raw_mode(if exec.environment.iter().any(shares) { 0o007 } else { 0o077 }));
     order.step = "place standard input and output";
     // The sources are above 2: the caller keeps 0 to 2 open.
     let [input, output, error] = order.place.stdio;

@@ -81,6 +81,56 @@ fn every_example_is_valid() {
     assert!(checked >= 10, "only {checked} examples were found");
 }
 
+/// The pages about what happened are true as they stand: their functions are dropped (the comment `# file:` names each), their
+/// commands run in order, and what they show is what comes out, but for lines after `...`.
+#[test]
+fn what_the_pages_show_is_what_comes_out() {
+    for page in ["history.md", "dead-letters.md"] {
+        let fnd = fnd_tests::Fnd::start();
+        let mut script = String::new();
+        let mut expected = Vec::new();
+        for block in blocks(&repository().join("docs").join(page)) {
+            let named = block.text.lines().find_map(|line| line.strip_prefix("# file: "));
+            if let Some(name) = named.filter(|_| block.kind == "bash") {
+                fnd.drop_file(name, &block.text);
+                let _ = fnd.wait_ready(name.trim_end_matches(".sh"));
+            }
+            let mut compared = true;
+            for line in block.text.lines().filter(|_| block.kind == "console") {
+                if let Some(command) = line.strip_prefix("$ ") {
+                    script += &format!("{command}\n");
+                    compared = true;
+                } else {
+                    compared &= line != "...";
+                    expected.extend(compared.then(|| line.to_owned()));
+                }
+            }
+        }
+        assert!(script.lines().count() > 5, "{page}");
+        let programs = fnd_tests::programs::program("fndctl");
+        let path = format!("{}:/usr/bin:/bin", programs.parent().unwrap().display());
+        let output = std::process::Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &script])
+            .env_clear()
+            .env("PATH", path)
+            .env("FND_SOCKET", fnd.socket())
+            .output()
+            .unwrap();
+        let (out, error) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(output.status.success(), "{page}: {out}{error}");
+        // Columns are as wide as what is in them.
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown: Vec<_> = out.lines().map(words).collect();
+        for line in &expected {
+            assert!(shown.contains(&words(line)), "{page}: `{line}` is not in\n{out}");
+        }
+        fnd.finish();
+    }
+}
+
 /// Links between documents lead somewhere.
 #[test]
 fn links_lead_somewhere() {

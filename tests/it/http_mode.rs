@@ -115,6 +115,11 @@ fn memory_kib(fnd: &Fnd) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+fn kill_process(pid: &str) {
+    let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
+}
+
 #[test]
 fn a_request_and_its_answer_pass_through() {
     let fnd = Fnd::start();
@@ -178,6 +183,30 @@ fn a_request_and_its_answer_pass_through() {
         let lines: Vec<String> = fnd.logs(view.id).into_iter().map(|line| line.text).collect();
         assert!(lines.iter().any(|line| line == "asked /broken"), "{lines:?}");
     }
+    fnd.finish();
+}
+
+/// fnd has no privileges where it is installed: it reaches a socket by the ACL of its directory, and nobody else does.
+#[test]
+fn a_socket_is_for_fnd_and_nobody_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fnd = Fnd::start();
+    install(&fnd, "unix.py", "[http_server]\nlisten = \"unix\"\n", SERVER);
+    let pid = get(&fnd, "unix", "/pid").text();
+    let directories = std::fs::read_dir(fnd.path("run/http")).unwrap();
+    let [directory] = <[_; 1]>::try_from(directories.collect::<Vec<_>>()).unwrap();
+    let socket = directory.unwrap().path().join("http.sock");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    // The group's bits limit what an ACL gives (acl(5)); others have none.
+    assert_eq!(mode & 0o777, 0o770, "{mode:o}");
+    kill_process(&pid);
+    wait_until("its directory to be gone", PATIENCE, || {
+        std::fs::read_dir(fnd.path("run/http"))
+            .unwrap()
+            .next()
+            .is_none()
+            .then_some(())
+    });
     fnd.finish();
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod api;
+mod asynchronous;
 mod badinput;
 mod corpus;
 mod ctl;

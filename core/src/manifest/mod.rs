@@ -99,6 +99,8 @@ pub struct Manifest {
     /// `[service]`; absent in other modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
+    /// `[history]`.
+    pub history: History,
 }
 
 /// `[service]`.
@@ -143,6 +145,18 @@ pub enum Listen {
     Unix,
     /// Where it likes; it says so on descriptor 3 (`export default { fetch }`).
     Told,
+}
+
+/// `[history]`: what is remembered of its invocations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The newest.
+    pub keep: u32,
+    /// By age.
+    #[serde(with = "units::text::duration")]
+    pub keep_for: Duration,
+    /// The newest of those that failed, beside those; absent: none.
+    pub keep_failed: Option<u32>,
 }
 
 /// `[limits]`.

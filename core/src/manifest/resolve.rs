@@ -3,7 +3,7 @@
 use super::keys::{LIMITS, MANIFEST, RETRY_ON};
 use super::pool::pool;
 use super::server::{http_server, service};
-use super::{Backoff, Jitter, Limits, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox};
+use super::{Backoff, History, Jitter, Limits, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox};
 use crate::diagnostic::Diagnostic;
 use crate::plan::HANDLER_VARIABLES;
 use crate::runtime::Runtime;
@@ -120,6 +120,13 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         sandbox,
         http_server,
         service,
+        history: History {
+            keep: pick.small("history.keep"),
+            keep_for: pick.duration("history.keep_for"),
+            keep_failed: pick
+                .written("history.keep_failed")
+                .map(|_| pick.small("history.keep_failed")),
+        },
     }
 }
 

@@ -36,9 +36,6 @@ pub const MANIFEST: &[NotYet] = &[
     not_yet("sandbox.profile", &["\"off\""]),
     not_yet("sandbox.network", &["\"host\""]),
     not_yet("sandbox.read_write", &["[]"]),
-    not_yet("history.keep", &["1000"]),
-    not_yet("history.keep_for", &["\"30d\""]),
-    not_yet("history.keep_failed", &[]),
 ];
 
 /// Keys of `fnd.toml`; those of `[defaults]` are a manifest's.
@@ -51,10 +48,6 @@ pub const SETTINGS: &[NotYet] = &[
     not_yet("http.access_log", &["true"]),
     not_yet("metrics.listen", &[]),
     not_yet("metrics.textfile", &[]),
-    not_yet("history.keep_for", &["\"30d\""]),
-    not_yet("history.keep_bytes", &["\"1G\""]),
-    not_yet("logs.keep_for", &["\"30d\""]),
-    not_yet("logs.keep_bytes", &["\"2G\""]),
     not_yet("build.timeout", &["\"30m\""]),
     not_yet("build.memory", &["\"2G\""]),
     not_yet("build.env", &["{}"]),

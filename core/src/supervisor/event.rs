@@ -195,8 +195,13 @@ pub struct Submit {
     pub not_before_ms: Option<u64>,
     /// Skipped when not started by then, Unix milliseconds.
     pub expires_ms: Option<u64>,
-    /// The same again with the same key is the same invocation; kept while it runs (a durable table is a later issue).
+    /// Among those that wait, greater ones begin first.
+    pub priority: i8,
+    /// The same again with the same key is the same invocation. Here that holds while it runs; the ledger has the keys of
+    /// those that have ended.
     pub idempotency_key: Option<Arc<str>>,
+    /// The invocation whose payload it has.
+    pub origin: Option<InvocationId>,
 }
 
 /// A worker's end with everything known about it.

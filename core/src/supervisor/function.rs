@@ -15,6 +15,7 @@ use super::event::LastAttempt;
 use super::pool::Candidate;
 use super::rules::Rules;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -46,10 +47,11 @@ pub(super) enum Presence {
     Serving(Arc<Serving>),
 }
 
-/// Where an invocation stands among those ready to begin: due retries and polls first, then by acceptance.
+/// Where an invocation stands among those ready to begin: due retries and polls first, then by priority and acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) first_try: bool,
+    pub(super) priority: Reverse<i8>,
     pub(super) number: u64,
 }
 

@@ -11,6 +11,7 @@ use super::function::{FunctionKey, Place};
 use crate::ids::{FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(super) struct Invocation {
     pub(super) deadline: Option<Deadline>,
     /// Until when its first attempt must have begun.
     pub(super) expires: Option<Duration>,
+    /// Greater ones begin first.
+    pub(super) priority: i8,
     /// Order of acceptance.
     pub(super) number: u64,
     pub(super) stage: Stage,
@@ -137,6 +140,7 @@ impl Invocation {
     pub(super) fn place(&self) -> Place {
         Place {
             first_try: self.attempts == 0,
+            priority: Reverse(self.priority),
             number: self.number,
         }
     }

@@ -26,7 +26,9 @@ pub(super) struct Request {
     pub(super) timeout: Option<Duration>,
     pub(super) not_before_ms: Option<u64>,
     pub(super) expires_ms: Option<u64>,
+    pub(super) priority: i8,
     pub(super) key: Option<Arc<str>>,
+    pub(super) origin: Option<InvocationId>,
     pub(super) acknowledge: Option<ReplyTo>,
     pub(super) waiter: Option<ReplyTo>,
 }
@@ -89,7 +91,9 @@ impl Supervisor {
             timeout: submit.timeout,
             not_before_ms: submit.not_before_ms,
             expires_ms: submit.expires_ms,
+            priority: submit.priority,
             key: submit.idempotency_key,
+            origin: submit.origin,
             acknowledge,
             waiter,
         };
@@ -217,6 +221,9 @@ impl Supervisor {
             not_before_ms: request.not_before_ms,
             expires_ms: request.expires_ms,
             deadline_ms: deadline.map(|deadline| deadline.unix_ms),
+            priority: request.priority,
+            key: request.key.clone(),
+            origin: request.origin,
         })));
         let not_before = request.not_before_ms.map(|at| on_mono(now, at));
         let invocation = Invocation {
@@ -229,6 +236,7 @@ impl Supervisor {
             timeout: request.timeout,
             deadline,
             expires: request.expires_ms.map(|at| on_mono(now, at)),
+            priority: request.priority,
             number: self.next_number(),
             stage: Stage::Storing { not_before, end: None },
             durable: request.durable,

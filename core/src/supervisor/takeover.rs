@@ -175,6 +175,7 @@ impl Supervisor {
                 unix_ms,
             }),
             expires: None,
+            priority: 0,
             number,
             stage: Stage::Lost,
             durable: false,

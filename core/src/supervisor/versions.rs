@@ -263,7 +263,9 @@ impl Supervisor {
             timeout: None,
             not_before_ms: None,
             expires_ms: None,
+            priority: 0,
             key: None,
+            origin: None,
             acknowledge: None,
             waiter: None,
         };

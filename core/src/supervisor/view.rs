@@ -81,6 +81,14 @@ impl Supervisor {
         Some(invocation.record(&self.functions[invocation.function].name))
     }
 
+    /// Says whether a live invocation of a function has an idempotency key.
+    #[must_use]
+    pub fn has_key(&self, name: &FunctionName, key: &str) -> bool {
+        let function = self.functions.find(name).map(|found| &self.functions[found]);
+        let id = function.and_then(|function| function.keys.get(key));
+        id.is_some_and(|id| self.invocations.contains_key(id))
+    }
+
     /// Returns the versions of a function that run or are being started.
     #[must_use]
     pub fn versions_in_use(&self, name: &FunctionName) -> Vec<Version> {

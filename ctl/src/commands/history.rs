@@ -1,7 +1,8 @@
 //! `fndctl history`: runs, newest first; with `--id` one with its attempts.
 
+use super::filter::{Filter, Wanted};
 use super::text::{distance, duration, size};
-use super::{Context, Parameters, function_path, invocation_path};
+use super::{Context, invocation_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
@@ -15,42 +16,16 @@ use jiff::Timestamp;
     fndctl history\n  \
     fndctl history hello --state failed --since 1d\n  \
     fndctl history --reason oom -o wide\n  \
+    fndctl history --text 'no such host' --since 7d  what said so\n  \
+    fndctl history hello --version 4f2a --trigger redrive\n  \
     fndctl history --id 01934567-89ab-7def-8123-456789abcdef")]
 pub(crate) struct Args {
-    /// Of one function.
-    function: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
 
     /// One run with its attempts.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "since", "until", "limit", "after"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"])]
     id: Option<String>,
-
-    /// In this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
-    #[arg(long)]
-    state: Option<String>,
-
-    /// With this reason, such as timeout or exit-1.
-    #[arg(long)]
-    reason: Option<String>,
-
-    /// With this trigger: load, manual.
-    #[arg(long)]
-    trigger: Option<String>,
-
-    /// Accepted not longer ago than this: `1h`, or an instant.
-    #[arg(long, value_name = "WHEN")]
-    since: Option<String>,
-
-    /// Accepted before this: `10m`, or an instant.
-    #[arg(long, value_name = "WHEN")]
-    until: Option<String>,
-
-    /// Most runs [default: 100].
-    #[arg(short = 'n', long, value_name = "RUNS")]
-    limit: Option<u32>,
-
-    /// Those after this one in the list, which are older.
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<String>,
 }
 
 /// Shows them.
@@ -66,20 +41,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             .document(&reply.body, |view: &InvocationView, out| one(out, view, now))?;
         return Ok(Exit::Fine);
     }
-    if let Some(function) = &args.function {
-        function_path(function)?;
-    }
-    let mut parameters = Parameters::default();
-    parameters.add("function", args.function.as_deref());
-    parameters.add("state", args.state.as_deref());
-    parameters.add("reason", args.reason.as_deref());
-    parameters.add("trigger", args.trigger.as_deref());
-    parameters.add_instant("since", args.since.as_deref(), now)?;
-    parameters.add_instant("until", args.until.as_deref(), now)?;
-    parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
-    parameters.add("after", args.after.as_deref());
-    let reply = context.client.get(&format!("/v1/invocations{}", parameters.0)).await?;
-    context.out.document(&reply.body, |list: &InvocationList, out| {
+    let mut wanted = Wanted::new(&args.filter, now)?;
+    let list = InvocationList {
+        invocations: wanted
+            .all(context, "/v1/invocations", |page: InvocationList| {
+                (page.invocations, page.next)
+            })
+            .await?,
+        next: wanted.next,
+    };
+    let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
+    context.out.document(&body, |list: &InvocationList, out| {
         out.table(&table(&list.invocations, out.format == Format::Wide, now))?;
         if let Some(next) = &list.next {
             out.progress(&format!("older ones: --after {next}"));

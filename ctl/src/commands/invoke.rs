@@ -45,6 +45,10 @@ pub(crate) struct Args {
     #[arg(long = "in", id = "in_", value_name = "DURATION", conflicts_with = "follow")]
     in_: Option<String>,
 
+    /// Queue it; among those that wait, greater ones begin first, -100 to 100 [default: 0].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i8).range(-100..=100), allow_hyphen_values = true, conflicts_with = "follow")]
+    priority: Option<i8>,
+
     /// End it after this time; shorter than its own timeout only.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
@@ -61,7 +65,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = function_path(&args.function)?;
     let (headers, body) = put_together(&args)?;
-    let queue = args.queue || args.at.is_some() || args.in_.is_some();
+    let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
     let request = request(Method::POST, &format!("{path}/{verb}"), &headers, body)?;
     if verb == "invoke" {
@@ -117,6 +121,9 @@ fn put_together(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> 
     if let Some(timeout) = &args.timeout {
         span(timeout)?;
         headers.push(("Fnd-Timeout".to_owned(), timeout.clone()));
+    }
+    if let Some(priority) = args.priority {
+        headers.push(("Fnd-Priority".to_owned(), priority.to_string()));
     }
     if let Some(at) = &args.at {
         let at = at.parse::<Timestamp>();

@@ -1,17 +1,22 @@
 //! The verbs, one file each: ask, then print.
 
+pub(crate) mod backup;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod enable;
 pub(crate) mod explain;
+mod filter;
 pub(crate) mod history;
 pub(crate) mod invoke;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod reload;
+pub(crate) mod replay;
+pub(crate) mod restore;
 pub(crate) mod result;
 pub(crate) mod runtimes;
 pub(crate) mod show;

@@ -6,7 +6,7 @@ use super::{Context, function_path};
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone};
-use fnd_core::api::{FunctionDetail, FunctionStatus, NodeStatus};
+use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use jiff::Timestamp;
 use std::time::Duration;
@@ -179,6 +179,21 @@ fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(
         .try_for_each(|line| out.line(&crate::output::escape(line, false)))
 }
 
+/// Says what the state takes of its disk.
+fn disk_use(disk: &DiskUse) -> String {
+    let size = |bytes| size(Some(bytes));
+    let inodes = disk.free_inodes.map(|inodes| format!(", {inodes} inodes"));
+    format!(
+        "disk: history {} of {}, output {} of {}, free {}{}",
+        size(disk.history_bytes),
+        size(disk.history_keep_bytes),
+        size(disk.logs_bytes),
+        size(disk.logs_keep_bytes),
+        size(disk.free_bytes),
+        inodes.unwrap_or_default()
+    )
+}
+
 fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     let mut lines = Vec::new();
     if node.state != "running" {
@@ -193,6 +208,12 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     } else if !node.not_enforced.is_empty() {
         let names: Vec<&str> = node.not_enforced.keys().map(String::as_str).collect();
         lines.push(format!("not enforced here (why: -o wide): {}", names.join(", ")));
+    }
+    if node.dead_letters > 0 {
+        lines.push(format!("dead letters: {} (fndctl dead-letters)", node.dead_letters));
+    }
+    if let Some(disk) = node.disk.as_ref().filter(|_| out.format == Format::Wide) {
+        lines.push(disk_use(disk));
     }
     lines.extend(node.problems.iter().map(|problem| format!("problem: {problem}")));
     if !lines.is_empty() {

@@ -5,7 +5,8 @@
 
 use crate::workers::exchange::Passing;
 use fnd_core::api::{
-    FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
+    DeadLetter, DeadLetterList, FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView,
+    LogLine, NodeStatus, ReloadReport,
 };
 use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
 use fnd_core::ids::{FunctionName, InvocationId};
@@ -77,6 +78,21 @@ pub trait Backend {
     /// Returns a page of the history, newest first, without details of attempts.
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;
 
+    /// Queues what an invocation brought once more, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead letter.
+    fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>>;
+
+    /// Returns a page of the dead letters, newest first.
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>>;
+
+    /// Returns a dead letter; nothing where there is none of that id.
+    fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>>;
+
+    /// Takes an invocation off the dead letters, durably; says whether it was one. Its record stays in the history.
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>>;
+
+    /// Returns a copy of the ledger as it is now: its size and its bytes.
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>>;
+
     /// Returns the result of the last attempt; nothing where it has none (or it was deleted).
     fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>>;
 
@@ -122,6 +138,24 @@ pub enum Headed {
     Answer(InvocationId, Response<Passing>),
     /// There is none: the body of the request is larger than its limit.
     TooLarge(InvocationId),
+}
+
+/// A file piece by piece; closed after the last, or where it could not be read to its end.
+pub type Pieces = mpsc::Receiver<Vec<u8>>;
+
+/// What became of a request to run something again.
+#[derive(Debug)]
+pub enum Repeated {
+    /// There is no such invocation.
+    Unknown,
+    /// It has not ended.
+    NotEnded(FunctionName, State),
+    /// It is no dead letter.
+    NotDead(FunctionName, State),
+    /// What it brought was not kept.
+    NotKept(FunctionName),
+    /// It was asked for.
+    Asked(FunctionName, Answering),
 }
 
 /// Functions as they change.
@@ -178,7 +212,9 @@ pub struct SubmitRequest {
     pub not_before_ms: Option<u64>,
     /// Skipped when not started by then, Unix milliseconds.
     pub expires_ms: Option<u64>,
-    /// The same again with the same key is the same invocation.
+    /// Among those that wait, greater ones begin first.
+    pub priority: i8,
+    /// The same again with the same key is the same invocation, as long as that is in the history.
     pub idempotency_key: Option<Arc<str>>,
 }
 
@@ -193,6 +229,10 @@ pub struct InvocationFilter {
     pub reason: Option<Reason>,
     /// With this trigger.
     pub trigger: Option<Trigger>,
+    /// Whose last attempt ran a version that begins like this, in lower-case hexadecimal.
+    pub version: Option<String>,
+    /// With this text in their message, whatever the case of its letters.
+    pub text: Option<String>,
     /// Accepted at or after, Unix milliseconds.
     pub since_ms: Option<u64>,
     /// Accepted before, Unix milliseconds.

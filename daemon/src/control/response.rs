@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::stream::Chunks;
-pub(super) use super::stream::{Framing, lines};
+pub(super) use super::stream::{Framing, lines, pieces};
 
 /// An answer on its way.
 pub(super) type Answered = Response<Body>;

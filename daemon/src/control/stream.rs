@@ -3,7 +3,7 @@
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
 use super::response::{Answered, Body};
 use hyper::Response;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
 use std::fmt::Debug;
 use std::task::{Context, Poll, ready};
@@ -46,6 +46,33 @@ pub(super) fn lines<T: Serialize + Debug + 'static>(lines: mpsc::Receiver<T>, fr
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+/// Returns a file as it comes. Where it breaks off the body is shorter than it says, which the client sees.
+pub(super) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
+    let mut response = Response::new(Body::stream(File { bytes, over: false }));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_LENGTH, size.into());
+    response
+}
+
+#[derive(Debug)]
+struct File {
+    bytes: mpsc::Receiver<Vec<u8>>,
+    over: bool,
+}
+
+impl Chunks for File {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let piece = ready!(self.bytes.poll_recv(cx));
+        self.over = piece.is_none();
+        Poll::Ready(piece)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
 }
 
 #[derive(Debug)]

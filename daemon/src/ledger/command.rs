@@ -1,9 +1,10 @@
 //! What the writer can be asked to store, and the bounded queue in front of it.
 
+use super::retention::Retention;
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub enum Command {
         /// Which of both.
         enabled: bool,
     },
+    /// Takes an invocation off the dead letters.
+    Bury(InvocationId),
     /// Which versions of a function are installed.
     StoreVersions {
         /// The function.
@@ -52,7 +55,7 @@ impl Command {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::StoreEnabled { .. } => 0,
+            Self::StoreEnabled { .. } | Self::Bury(_) => 0,
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }
@@ -81,6 +84,15 @@ pub struct Health {
     pub lost: u64,
 }
 
+/// How much there is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Dead letters of each function that has some.
+    pub dead_letters: BTreeMap<FunctionName, u64>,
+    /// Bytes of the history in use; its file may be larger.
+    pub history_bytes: u64,
+}
+
 /// Most commands waiting. A disk that stands still for a minute under 1,000 runs a second fits.
 const COMMANDS_MAX: usize = 65_536;
 /// Most bytes waiting. New work is refused at half of both, so that ends of accepted work still have room; what does
@@ -107,6 +119,9 @@ struct Inner {
     /// Someone waits for what is in the queue.
     urgent: bool,
     stopped: bool,
+    /// What is kept from now on, until the writer has seen it.
+    retention: Option<Box<Retention>>,
+    figures: Figures,
     /// Commands ever taken in, and ever tried.
     submitted: u64,
     tried: u64,
@@ -116,6 +131,7 @@ struct Inner {
 /// Commands for one transaction.
 pub(super) struct Batch {
     pub(super) commands: Vec<Command>,
+    pub(super) retention: Option<Box<Retention>>,
     /// Whether this is the end: nothing more will come.
     pub(super) last: bool,
 }
@@ -132,7 +148,7 @@ impl Inner {
             }
             // A start that is not on disk when fnd is killed would be a second start after it.
             Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
-            Command::StoreEnabled { .. } => true,
+            Command::StoreEnabled { .. } | Command::Bury(_) => true,
             Command::Record(..) | Command::StoreVersions { .. } => false,
         }
     }
@@ -181,7 +197,7 @@ impl Queue {
 
     /// Waits for something to do, and gathers a little where nobody waits for it.
     ///
-    /// With `failing`, a write is to be tried again: returns after `pause` at the latest.
+    /// With `failing`, a write is to be tried again. Returns after `pause` at the latest.
     pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
         let mut inner = self.lock();
         if failing {
@@ -195,9 +211,11 @@ impl Queue {
             let idle = |inner: &mut Inner| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
             inner = self
                 .arrived
-                .wait_while(inner, idle)
-                .unwrap_or_else(PoisonError::into_inner);
-            let gathering = |inner: &mut Inner| !inner.stopped && !inner.urgent && inner.waiting.len() < BATCH_MAX;
+                .wait_timeout_while(inner, pause, idle)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            let gathering =
+                |inner: &mut Inner| !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len());
             inner = self
                 .arrived
                 .wait_timeout_while(inner, GATHER, gathering)
@@ -210,6 +228,7 @@ impl Queue {
         inner.urgent &= !inner.waiting.is_empty();
         Batch {
             commands,
+            retention: inner.retention.take(),
             last: inner.stopped && inner.waiting.is_empty(),
         }
     }
@@ -242,6 +261,26 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.lock().waiting.is_empty()
+    }
+
+    /// Hands the writer what is kept from now on.
+    pub(super) fn retain(&self, retention: Box<Retention>) {
+        let mut inner = self.lock();
+        inner.retention = Some(retention);
+        inner.urgent = true;
+        self.arrived.notify_one();
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        self.lock().figures.clone()
+    }
+
+    pub(super) fn dead_letters_of(&self, function: &FunctionName) -> u64 {
+        self.lock().figures.dead_letters.get(function).copied().unwrap_or(0)
+    }
+
+    pub(super) fn set_figures(&self, figures: Figures) {
+        self.lock().figures = figures;
     }
 
     pub(super) fn health(&self) -> Health {

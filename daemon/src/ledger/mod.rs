@@ -5,10 +5,14 @@
 //! decides anything: the supervisor's records are stored as they are.
 
 mod command;
+mod dead;
+mod forget;
 mod in_flight;
+mod list;
 mod query;
 mod restore;
 mod retention;
+mod room;
 mod rows;
 mod schema;
 mod store;
@@ -17,11 +21,13 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Acknowledged, Command, Health};
+pub use command::{Acknowledged, Command, Figures, Health};
+pub use dead::{DeadPage, copy};
 pub use in_flight::Begun;
-pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf};
+pub use query::{Brought, Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, Whole};
 pub use restore::LastRun;
-pub use retention::Retention;
+pub use retention::{KeepOf, Retention};
+pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;
 
@@ -90,6 +96,14 @@ pub enum OpenError {
     /// The table of attempts that have begun could not be opened.
     #[error("failed to open the table `in-flight` in the state directory")]
     InFlight(#[source] io::Error),
+    /// A copy of it could not be read back.
+    #[error("failed to read the copy `{}` of the ledger", path.display())]
+    Copy {
+        /// The copy.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The threads could not be started.
     #[error("failed to start the ledger's threads")]
     Thread(#[source] io::Error),
@@ -143,7 +157,11 @@ where
     let last_id = restore::last_id(&db).map_err(failed)?;
     let durable = restore::durable(&db).map_err(failed)?;
     let versions = restore::versions(&db).map_err(failed)?;
-    let writer = Writer::start(db, in_flight, retention, durable, Box::new(acknowledge)).map_err(OpenError::Thread)?;
+    let started = Writer::start(db, in_flight, retention, durable, Box::new(acknowledge));
+    let writer = started.map_err(|error| match error {
+        writer::StartError::Thread(error) => OpenError::Thread(error),
+        writer::StartError::Sqlite(error) => OpenError::of(&path, error),
+    })?;
     let reader = Reader::start(schema::open_read_only(&path)?, &writer).map_err(OpenError::Thread)?;
     Ok(Opened {
         restored,

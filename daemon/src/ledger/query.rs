@@ -2,14 +2,15 @@
 //!
 //! Every answer includes what was submitted to the writer before the question: who has seen a run end finds it here.
 
-use super::rows::{self, ATTEMPT, RECORD, blob, int};
+use super::list::list;
+use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
 use super::writer::Writer;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Reason, State, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -20,8 +21,6 @@ const WAITING_MAX: usize = 256;
 const FLUSH: Duration = Duration::from_secs(2);
 /// Most elements of a page.
 pub const PAGE_MAX: u32 = 1000;
-/// Ids are made a little before their invocation is accepted; ids of that time may lie before `since` by this much.
-const ID_SLACK_MS: u64 = 60_000;
 
 /// Which invocations to list; absent means all.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +33,12 @@ pub struct Filter {
     pub reason: Option<Reason>,
     /// With this trigger.
     pub trigger: Option<Trigger>,
+    /// Whose last attempt ran a version that begins like this, in lower-case hexadecimal.
+    pub version: Option<String>,
+    /// With this text in their message, whatever the case of its letters (of ASCII).
+    pub text: Option<String>,
+    /// Dead letters only.
+    pub dead: bool,
     /// Accepted at or after, Unix milliseconds.
     pub since_ms: Option<u64>,
     /// Accepted before, Unix milliseconds.
@@ -47,9 +52,9 @@ pub struct Filter {
 /// A page of the history.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Newest first, without results.
+    /// Newest first, without results; fewer than asked for, or none, where little of what was looked at fits the filter.
     pub records: Vec<InvocationRecord>,
-    /// Cursor of the next page, if there is one.
+    /// Cursor of the next page, if there may be one.
     pub next: Option<InvocationId>,
 }
 
@@ -62,6 +67,28 @@ pub enum ResultOf {
     Unfinished(State),
     /// It ended; with a result or without.
     Ended(Option<RunResult>),
+}
+
+/// An invocation with all that is kept of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// With its result.
+    pub record: InvocationRecord,
+    /// Oldest first.
+    pub attempts: Vec<AttemptRecord>,
+    /// The invocation whose payload it has.
+    pub origin: Option<InvocationId>,
+}
+
+/// What an invocation brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brought {
+    /// Without its result.
+    pub record: InvocationRecord,
+    /// Absent where it was not kept.
+    pub payload: Option<Payload>,
+    /// Whether it is a dead letter.
+    pub dead: bool,
 }
 
 /// Why a question has no answer.
@@ -91,9 +118,11 @@ impl Reader {
         let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
         let writer = writer.clone();
         std::thread::Builder::new().name("history".into()).spawn(move || {
-            for job in waiting {
+            while let Ok(job) = waiting.recv() {
+                // Those that wait already share one flush.
+                let jobs: Vec<Job> = std::iter::once(job).chain(waiting.try_iter()).collect();
                 writer.flush(FLUSH);
-                job(&db);
+                jobs.into_iter().for_each(|job| job(&db));
             }
         })?;
         Ok(Self { jobs })
@@ -107,12 +136,35 @@ impl Reader {
         self.ask(move |db| list(db, &filter)).await
     }
 
-    /// Returns an invocation with its result, and its attempts, oldest first.
+    /// Returns an invocation with its result and its attempts.
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn get(&self, id: InvocationId) -> Result<Option<(InvocationRecord, Vec<AttemptRecord>)>, QueryError> {
+    pub async fn get(&self, id: InvocationId) -> Result<Option<Whole>, QueryError> {
         self.ask(move |db| get(db, id)).await
+    }
+
+    /// Returns what an invocation brought.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn brought(&self, id: InvocationId) -> Result<Option<Brought>, QueryError> {
+        self.ask(move |db| brought(db, id)).await
+    }
+
+    /// Returns the newest invocation of a function with an idempotency key.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn keyed(&self, function: FunctionName, key: Arc<str>) -> Result<Option<InvocationId>, QueryError> {
+        self.ask(move |db| {
+            let sql =
+                "SELECT id FROM invocation INDEXED BY by_key WHERE function = ?1 AND key = ?2 ORDER BY id DESC LIMIT 1";
+            db.prepare_cached(sql)?
+                .query_row(params![function.as_str(), key], |row| rows::id(row, 0))
+                .optional()
+        })
+        .await
     }
 
     /// Returns an invocation's result.
@@ -130,7 +182,7 @@ impl Reader {
         .await
     }
 
-    async fn ask<T, F>(&self, question: F) -> Result<T, QueryError>
+    pub(super) async fn ask<T, F>(&self, question: F) -> Result<T, QueryError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -148,55 +200,7 @@ impl Reader {
     }
 }
 
-fn list(db: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
-    let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX);
-    let mut conditions = String::from("1");
-    let mut values: Vec<Value> = Vec::new();
-    let mut add = |condition: &str, value: Value| {
-        conditions.push_str(" AND ");
-        conditions.push_str(condition);
-        values.push(value);
-    };
-    let text = |word: &str| Value::Text(word.to_owned());
-    if let Some(function) = &filter.function {
-        add("function = ?", text(function.as_str()));
-    }
-    if let Some(state) = filter.state {
-        add("state = ?", text(state.as_str()));
-    }
-    if let Some(reason) = filter.reason {
-        add("reason = ?", Value::Text(reason.to_string()));
-    }
-    if let Some(trigger) = filter.trigger {
-        add("trigger = ?", text(trigger.as_str()));
-    }
-    if let Some(since) = filter.since_ms {
-        add("accepted_ms >= ?", int(since).into());
-        let first = u128::from(since.saturating_sub(ID_SLACK_MS)) << 80;
-        add("id >= ?", Value::Blob(first.to_be_bytes().into()));
-    }
-    if let Some(until) = filter.until_ms {
-        add("accepted_ms < ?", int(until).into());
-    }
-    if let Some(after) = filter.after {
-        add("id < ?", Value::Blob(blob(after).into()));
-    }
-    // One more than asked for tells whether there is a next page.
-    let sql = format!(
-        "SELECT {RECORD} FROM invocation WHERE {conditions} ORDER BY id DESC LIMIT {}",
-        limit + 1
-    );
-    let mut records: Vec<InvocationRecord> = db
-        .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), rows::record)?
-        .collect::<rusqlite::Result<_>>()?;
-    let more = records.len() > limit as usize;
-    records.truncate(limit as usize);
-    let next = records.last().filter(|_| more).map(|record| record.id);
-    Ok(Page { records, next })
-}
-
-fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<(InvocationRecord, Vec<AttemptRecord>)>> {
+fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
     let Some(mut record) = rows::find(db, id)? else {
         return Ok(None);
     };
@@ -206,5 +210,28 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<(Invocation
         .prepare_cached(&sql)?
         .query_map([blob(id)], |row| rows::attempt(row, record.function.clone()))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Some((record, attempts)))
+    let origin: Option<[u8; 16]> = db
+        .prepare_cached("SELECT origin FROM invocation WHERE id = ?1")?
+        .query_row([blob(id)], |row| row.get(0))?;
+    Ok(Some(Whole {
+        record,
+        attempts,
+        origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
+    }))
+}
+
+fn brought(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Brought>> {
+    let sql = format!(
+        "SELECT {RECORD}, dead IS 1, priority IS NOT NULL AND (durable OR state <> 'succeeded'), {PAYLOAD}
+        FROM invocation WHERE id = ?1"
+    );
+    let read = |row: &Row<'_>| {
+        let kept: bool = row.get(15)?;
+        Ok(Brought {
+            record: rows::record(row)?,
+            dead: row.get(14)?,
+            payload: if kept { Some(rows::payload(row, 16)?) } else { None },
+        })
+    };
+    db.prepare_cached(&sql)?.query_row([blob(id)], read).optional()
 }

@@ -1,8 +1,8 @@
 //! What a starting daemon must know.
 
-use super::rows::{self, ATTEMPT, RECORD};
+use super::rows::{self, ATTEMPT, PAYLOAD, RECORD};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
-use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
 use rusqlite::{Connection, OptionalExtension as _, Result, Row};
 use std::collections::{HashMap, HashSet};
@@ -24,8 +24,7 @@ const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut restored = Restored::default();
     let sql = format!(
-        "SELECT {RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent,
-            (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request
+        "SELECT {RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin
         FROM invocation WHERE {UNFINISHED} ORDER BY id"
     );
     let mut statement = db.prepare(&sql)?;
@@ -50,19 +49,12 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
 
 fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     let record = rows::record(row)?;
-    let context: Option<String> = row.get(20)?;
     let accepted = Accepted {
         id: record.id,
         function: record.function.clone(),
         trigger: record.trigger,
         accepted_ms: record.accepted_ms,
-        payload: Payload {
-            data: row.get_ref(22)?.as_blob_or_null()?.map(Arc::from),
-            content_type: row.get(19)?,
-            context: context.map(Arc::from),
-            traceparent: row.get(21)?,
-            request: rows::json_or_none(row, 23)?,
-        },
+        payload: rows::payload(row, 19)?,
         durable: row.get(14)?,
         // It is in the table `load` already.
         load_key: None,
@@ -70,6 +62,11 @@ fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         not_before_ms: row.get(16)?,
         expires_ms: row.get(17)?,
         deadline_ms: row.get(18)?,
+        priority: row.get::<_, Option<i8>>(24)?.unwrap_or(0),
+        key: row.get::<_, Option<String>>(25)?.map(Arc::from),
+        origin: row
+            .get::<_, Option<[u8; 16]>>(26)?
+            .map(|id| InvocationId(u128::from_be_bytes(id))),
     };
     Ok(Unfinished { accepted, record })
 }

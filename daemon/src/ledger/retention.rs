@@ -1,126 +1,272 @@
-//! Forgets old history, a little at a time, when the writer has nothing else to do.
+//! How much history is kept, and what is to be looked at to keep no more: age, count and bytes.
 //!
-//! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
+//! The writer's thread calls [`Sweeper::step`] while nobody waits for it. A step is short: see `forget`.
 
+use super::command::Figures;
+use super::forget::{Bounds, Round, Scope, Walk};
+use super::room::Pages;
 use fnd_core::ids::FunctionName;
-use rusqlite::{Connection, params};
-use std::collections::HashMap;
+use rusqlite::Connection;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// How much history is kept; what exceeds either is forgotten.
-#[derive(Debug, Clone, Copy)]
-pub struct Retention {
-    /// Invocations of one function.
-    pub keep_per_function: u32,
+/// How much of one function's history is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepOf {
+    /// The newest of its invocations.
+    pub keep: u32,
+    /// The newest of those that failed, also where they are older than all those.
+    pub keep_failed: u32,
     /// Age since acceptance.
     pub keep_for: Duration,
 }
 
-impl Default for Retention {
+impl Default for KeepOf {
     fn default() -> Self {
         Self {
-            keep_per_function: 1000,
+            keep: 1000,
+            keep_failed: 0,
             keep_for: Duration::from_secs(30 * 86_400),
         }
     }
 }
 
-/// Most invocations one step forgets: a transaction of a few milliseconds, so that new work never waits long.
-const STEP: u32 = 500;
-/// Ended invocations of a function before its history is counted again: counting reads `keep_per_function` index entries.
+/// How much history is kept; what exceeds any of these is forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Of functions that say so.
+    pub functions: HashMap<FunctionName, KeepOf>,
+    /// Of every other one.
+    pub others: KeepOf,
+    /// Age since acceptance, whatever functions say.
+    pub keep_for: Duration,
+    /// Bytes of all of it.
+    pub keep_bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            functions: HashMap::new(),
+            others: KeepOf::default(),
+            keep_for: KeepOf::default().keep_for,
+            keep_bytes: 1 << 30,
+        }
+    }
+}
+
+impl Retention {
+    fn of(&self, function: &FunctionName) -> KeepOf {
+        self.functions.get(function).copied().unwrap_or(self.others)
+    }
+}
+
+/// Ended invocations of a function before its history is counted again, at least; a tenth of what is kept where that is more,
+/// since counting steps over all of those.
 const EVERY: u32 = 100;
+/// Bytes inside the database that stay free for new records on a disk that is nearly full.
+const RESERVE: u64 = 4 << 20;
+/// Free pages given back to the disk in one step.
+const SHRINK_PAGES: u32 = 128;
+/// Free bytes that are never given back: they are used again soon.
+const SPARE: u64 = 16 << 20;
+
+/// One thing to look at.
+#[derive(Debug)]
+enum Job {
+    /// What is older than is kept of anybody.
+    Age,
+    /// One function: by count and age.
+    Function(FunctionName),
+    /// Going on.
+    Walking(FunctionName, Walk, Option<u128>),
+    Going(Round),
+}
 
 /// Remembers where there may be something to forget.
+#[derive(Debug)]
 pub(super) struct Sweeper {
     retention: Retention,
+    jobs: VecDeque<Job>,
+    /// Functions in `jobs`.
+    waiting: HashSet<FunctionName>,
     /// Invocations that ended since the function was last looked at.
     ended: HashMap<FunctionName, u32>,
-    /// Invocations that ended since age was last looked at; the first look is due at once.
-    since_age: u32,
+    /// The round that makes room, over everybody's history; it goes on where it was.
+    making_room: Option<Round>,
+    /// Whether all are to be looked at.
+    all: bool,
+    /// Nothing could be forgotten, until more has ended.
+    stuck: bool,
 }
 
 impl Sweeper {
-    pub(super) fn new(retention: Retention) -> Self {
-        Self {
+    pub(super) fn new(db: &Connection, retention: Retention) -> rusqlite::Result<Self> {
+        // Fails now where the database is not what it should be.
+        Pages::of(db)?;
+        Ok(Self {
             retention,
+            jobs: VecDeque::new(),
+            waiting: HashSet::new(),
             ended: HashMap::new(),
-            since_age: STEP,
+            making_room: None,
+            all: true,
+            stuck: false,
+        })
+    }
+
+    /// Goes by other rules from now on.
+    pub(super) fn retain(&mut self, retention: Retention) {
+        if self.retention != retention {
+            self.retention = retention;
+            self.all = true;
+            self.stuck = false;
         }
+    }
+
+    /// Looks at everything again: time has passed.
+    pub(super) fn hour(&mut self) {
+        self.all = true;
+        self.stuck = false;
     }
 
     pub(super) fn ended(&mut self, function: &FunctionName) {
-        self.since_age = self.since_age.saturating_add(1);
-        match self.ended.get_mut(function) {
-            Some(count) => *count += 1,
-            None => {
-                self.ended.insert(function.clone(), 1);
-            }
+        self.stuck = false;
+        let due = EVERY.max(self.retention.of(function).keep / 10);
+        let count = match self.ended.get_mut(function) {
+            Some(count) => count,
+            None => self.ended.entry(function.clone()).or_insert(0),
+        };
+        *count += 1;
+        if *count >= due {
+            *count = 0;
+            self.look_at(function.clone());
         }
     }
 
-    /// Forgets up to 500 invocations. Returns whether there may be more.
-    pub(super) fn step(&mut self, db: &Connection) -> bool {
-        let forgotten = if self.since_age >= STEP {
-            self.by_age(db)
-        } else if let Some((function, _)) = self.ended.iter().find(|(_, count)| **count >= EVERY) {
-            self.by_count(db, &function.clone())
-        } else {
+    fn look_at(&mut self, function: FunctionName) {
+        if self.waiting.insert(function.clone()) {
+            self.jobs.push_back(Job::Function(function));
+        }
+    }
+
+    /// Returns how much there is.
+    pub(super) fn figures(&self, db: &Connection) -> rusqlite::Result<Figures> {
+        let mut statement = db.prepare_cached("SELECT name, dead FROM function WHERE dead > 0")?;
+        let dead = statement.query_map([], |row| Ok((super::rows::function(row, 0)?, row.get(1)?)))?;
+        Ok(Figures {
+            dead_letters: dead.collect::<rusqlite::Result<_>>()?,
+            history_bytes: Pages::of(db)?.used(),
+        })
+    }
+
+    /// Forgets a little, if there is something; with `low` there is no room on the disk but what the database has inside.
+    /// Returns whether there may be more.
+    pub(super) fn step(&mut self, db: &Connection, low: bool) -> bool {
+        if self.stuck {
             return false;
-        };
-        forgotten.unwrap_or_else(|error| {
+        }
+        self.try_step(db, low).unwrap_or_else(|error| {
             tracing::warn!("failed to forget old history ({error}), keeping it until more runs have ended");
-            self.since_age = 0;
-            self.ended.clear();
+            self.stuck = true;
             false
         })
     }
 
-    fn by_age(&mut self, db: &Connection) -> rusqlite::Result<bool> {
-        let keep_ms = u64::try_from(self.retention.keep_for.as_millis()).unwrap_or(u64::MAX);
-        let oldest_ms = crate::clock::unix_ms().saturating_sub(keep_ms);
-        // Ids begin with their time, so the key itself is the index of age.
-        let below = (u128::from(oldest_ms) << 80).to_be_bytes();
-        let full = forget(db, "id < ?1", params![below])?;
-        if !full {
-            self.since_age = 0;
+    fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
+        if std::mem::take(&mut self.all) {
+            self.enlist_all(db)?;
         }
-        Ok(true)
+        if let Some(job) = self.jobs.pop_front() {
+            if let Some(next) = self.work(db, job)? {
+                self.jobs.push_front(next);
+            }
+            return Ok(true);
+        }
+        let pages = Pages::of(db)?;
+        let wanted = pages.used() > self.retention.keep_bytes || low && pages.reusable() < RESERVE;
+        if wanted {
+            return self.make_room(db);
+        }
+        self.making_room = None;
+        if !low && pages.reusable() > SPARE.max(pages.used() / 4) {
+            return shrink(db, pages);
+        }
+        Ok(false)
     }
 
-    fn by_count(&mut self, db: &Connection, function: &FunctionName) -> rusqlite::Result<bool> {
-        let filter = "function = ?1 AND id <=
-            (SELECT id FROM invocation WHERE function = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
-        let full = forget(db, filter, params![function.as_str(), self.retention.keep_per_function])?;
-        if !full {
-            self.ended.remove(function);
+    fn enlist_all(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.jobs.clear();
+        self.waiting.clear();
+        self.jobs.push_back(Job::Age);
+        let mut names = db.prepare_cached("SELECT name FROM function")?;
+        let names = names.query_map([], |row| super::rows::function(row, 0))?;
+        for name in names {
+            self.look_at(name?);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Does a job, or a part of it; returns what is left of it.
+    fn work(&mut self, db: &Connection, job: Job) -> rusqlite::Result<Option<Job>> {
+        Ok(match job {
+            Job::Age => Some(Job::Going(Round::new(
+                Scope::All,
+                Bounds::before(oldest_kept(self.retention.keep_for)),
+            ))),
+            Job::Function(function) => {
+                self.waiting.remove(&function);
+                let walk = Walk::new(self.retention.of(&function).keep, false);
+                Some(Job::Walking(function, walk, None))
+            }
+            Job::Walking(function, mut walk, rest) => match (walk.step(db, &function)?, rest) {
+                (None, rest) => Some(Job::Walking(function, walk, rest)),
+                (Some(rest), None) => {
+                    let walk = Walk::new(self.retention.of(&function).keep_failed, true);
+                    Some(Job::Walking(function, walk, Some(rest)))
+                }
+                (Some(failed), Some(rest)) => {
+                    let keep_for = self.retention.of(&function).keep_for;
+                    let bounds = Bounds {
+                        rest,
+                        // Those among the newest are kept whatever became of them.
+                        failed: failed.min(rest),
+                        ..Bounds::before(oldest_kept(keep_for))
+                    };
+                    Some(Job::Going(Round::new(Scope::Of(function), bounds)))
+                }
+            },
+            Job::Going(mut round) => {
+                let done = round.step(db)?;
+                (!done.over).then_some(Job::Going(round))
+            }
+        })
+    }
+
+    /// Forgets the oldest of all.
+    fn make_room(&mut self, db: &Connection) -> rusqlite::Result<bool> {
+        let begin = || Round::new(Scope::All, Bounds::before(u128::MAX));
+        let done = self.making_room.get_or_insert_with(begin).step(db)?;
+        if done.over {
+            self.making_room = None;
+            // All that may go has gone.
+            self.stuck = done.forgotten == 0;
+        }
+        Ok(!self.stuck)
     }
 }
 
-/// Forgets ended invocations of a filter, oldest first. Returns whether there were as many as one step takes.
-fn forget(db: &Connection, filter: &str, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<bool> {
-    let sql = format!(
-        "SELECT id FROM invocation WHERE {filter} AND state NOT IN ('queued', 'running', 'waiting', 'polling')
-            AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id)
-        ORDER BY id LIMIT {STEP}"
-    );
-    let ids: Vec<[u8; 16]> = db
-        .prepare_cached(&sql)?
-        .query_map(values, |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    let transaction = db.unchecked_transaction()?;
-    for id in &ids {
-        transaction
-            .prepare_cached("DELETE FROM attempt WHERE invocation = ?1")?
-            .execute([id])?;
-        transaction
-            .prepare_cached("DELETE FROM body WHERE invocation = ?1")?
-            .execute([id])?;
-        transaction
-            .prepare_cached("DELETE FROM invocation WHERE id = ?1")?
-            .execute([id])?;
-    }
-    transaction.commit()?;
-    Ok(ids.len() >= STEP as usize)
+/// Returns the first id that an age keeps: ids begin with their time.
+fn oldest_kept(keep_for: Duration) -> u128 {
+    let keep_ms = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
+    u128::from(crate::clock::unix_ms().saturating_sub(keep_ms)) << 80
+}
+
+/// Gives some free pages back to the disk.
+fn shrink(db: &Connection, before: Pages) -> rusqlite::Result<bool> {
+    let mut statement = db.prepare_cached(&format!("PRAGMA incremental_vacuum({SHRINK_PAGES})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    // A file from before it could shrink stays as it is.
+    Ok(Pages::of(db)?.all < before.all)
 }

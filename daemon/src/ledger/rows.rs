@@ -2,7 +2,7 @@
 
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult, Usage};
+use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
 use serde::de::DeserializeOwned;
@@ -137,6 +137,22 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
         cold: row.get(20)?,
     })
 }
+
+/// Reads what an invocation brought from the columns [`PAYLOAD`], the first of them at `first`.
+pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
+    let context: Option<String> = row.get(first + 1)?;
+    Ok(Payload {
+        data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Arc::from),
+        content_type: row.get(first)?,
+        context: context.map(Arc::from),
+        traceparent: row.get(first + 2)?,
+        request: json_or_none(row, first + 4)?,
+    })
+}
+
+/// Columns [`payload`] reads, in its order.
+pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
+    (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request";
 
 /// Reads an invocation without its result.
 pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {

@@ -8,10 +8,14 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use std::path::Path;
 
 /// The schema this program writes; a database of an older one is brought to it, one of a newer one refused untouched.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
-/// Largest database that is checked as a whole although fnd was stopped in order; reading 64 MiB takes under a second.
-const CHECK_ALWAYS: u64 = 64 << 20;
+/// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions wait
+/// for it. What is damaged in a larger one is found when it is read.
+const CHECK_MAX: u64 = 64 << 20;
+
+/// Largest database of an older schema that is written anew so that it can shrink; it takes as much room again meanwhile.
+const REWRITE_MAX: u64 = 256 << 20;
 
 /// Ids are 16 bytes, big-endian, so that they sort by time. Instants are Unix milliseconds. Words are those of the contract.
 const TABLES: &str = "
@@ -95,8 +99,33 @@ const HANDLERS: &str = "
     ALTER TABLE attempt ADD COLUMN scope_worker INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What asynchronous work brought: its place in the queue, its key, what it repeats, and whether somebody has to look at it.
+///
+/// `priority` is null in rows whose payload was not kept: those of older schemas, and those that were never stored apart from
+/// their end. `dead` is 1 while an invocation is a dead letter; counts of those are kept by function.
+const ASYNCHRONOUS: &str = "
+    ALTER TABLE invocation ADD COLUMN priority INTEGER;
+    ALTER TABLE invocation ADD COLUMN key TEXT;
+    ALTER TABLE invocation ADD COLUMN origin BLOB;
+    ALTER TABLE invocation ADD COLUMN dead INTEGER;
+    ALTER TABLE function ADD COLUMN dead INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX by_key ON invocation (function, key, id) WHERE key IS NOT NULL;
+    CREATE INDEX dead ON invocation (id) WHERE dead = 1;
+    CREATE INDEX failed ON invocation (id) WHERE state IN ('failed', 'interrupted');
+    CREATE INDEX failed_of ON invocation (function, id) WHERE state IN ('failed', 'interrupted');
+    CREATE TRIGGER dies AFTER UPDATE OF dead ON invocation WHEN NEW.dead IS 1 AND OLD.dead IS NOT 1 BEGIN
+        INSERT INTO function (name, dead) VALUES (NEW.function, 1) ON CONFLICT (name) DO UPDATE SET dead = dead + 1;
+    END;
+    CREATE TRIGGER revives AFTER UPDATE OF dead ON invocation WHEN OLD.dead IS 1 AND NEW.dead IS NOT 1 BEGIN
+        UPDATE function SET dead = dead - 1 WHERE name = OLD.function;
+    END;
+    CREATE TRIGGER goes AFTER DELETE ON invocation WHEN OLD.dead IS 1 BEGIN
+        UPDATE function SET dead = dead - 1 WHERE name = OLD.function;
+    END;
+";
+
 /// What leads from each schema version to the next, from an empty database on: a new one takes the same way as an old one.
-pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS];
+pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS];
 
 /// A table that came later and that programs without it do not miss: no new schema version.
 const ADDED: &str = "
@@ -116,6 +145,16 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     let mut db = Connection::open(path).map_err(failed)?;
     configure(&db).map_err(failed)?;
     create(&mut db).map_err(failed)?;
+    let can_shrink: i64 = db
+        .query_row("PRAGMA auto_vacuum", [], |row| row.get(0))
+        .map_err(failed)?;
+    let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    if can_shrink != SHRINKS && size <= REWRITE_MAX {
+        // From before it could. Without room for it the file stays as large as it ever was, and is used again inside.
+        if let Err(error) = db.execute_batch("PRAGMA auto_vacuum = incremental; VACUUM") {
+            tracing::warn!("failed to write the ledger anew ({error}), its file will not shrink");
+        }
+    }
     Ok(db)
 }
 
@@ -135,17 +174,22 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
 /// How long a statement waits for a lock; only a person's `sqlite3` beside fnd can hold one.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// `auto_vacuum = incremental`: free pages can be given back to the disk.
+const SHRINKS: i64 = 2;
+
 /// Page cache of each connection, negative KiB: the kernel caches the file anyway, and fnd should be small.
 const CACHE_KIB: i64 = -1024;
 
 fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY)?;
+    // Before anything is written: later it has an effect only when the file is written anew.
+    db.pragma_update(None, "auto_vacuum", SHRINKS)?;
     db.pragma_update(None, "journal_mode", "wal")?;
     db.pragma_update(None, "synchronous", "full")?;
     db.pragma_update(None, "cache_size", CACHE_KIB)?;
     // A burst must not leave a large file behind for good.
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
-    db.set_prepared_statement_cache_capacity(32);
+    db.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
 
@@ -180,10 +224,6 @@ fn inspect(path: &Path) -> Result<(), OpenError> {
         // Made by a fnd that died before its first transaction: nothing can have been in it.
         return Ok(());
     }
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let stopped_in_order = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
-
     let db = open_read_only(path)?;
     let failed = |source| OpenError::of(path, source);
     match schema_version(&db).map_err(failed)? {
@@ -206,7 +246,7 @@ fn inspect(path: &Path) -> Result<(), OpenError> {
             ));
         }
     }
-    if stopped_in_order && size > CHECK_ALWAYS {
+    if size > CHECK_MAX {
         return Ok(());
     }
     let verdict: String = db

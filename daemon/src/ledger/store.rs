@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
 use fnd_core::ids::{FunctionName, InvocationId};
-use fnd_core::outcome::Class;
+use fnd_core::outcome::{Class, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
@@ -80,6 +80,11 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         Command::Update(record) => update(db, record, false),
+        Command::Bury(id) => {
+            let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
+            db.prepare_cached(sql)?.execute([blob(*id)])?;
+            Ok(())
+        }
         Command::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
@@ -99,8 +104,10 @@ pub(super) fn apply<'a>(
 fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
-            timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request)
-        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING";
+            timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
+            key, origin)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+        ON CONFLICT (id) DO NOTHING";
     db.prepare_cached(sql)?.execute(params![
         id,
         accepted.function.as_str(),
@@ -115,7 +122,15 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         accepted.payload.context.as_deref(),
         accepted.payload.traceparent,
         accepted.payload.request.as_deref().map(json),
+        accepted.priority,
+        accepted.key.as_deref(),
+        accepted.origin.map(blob),
     ])?;
+    if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
+        // In the same transaction: it is in the list or it runs again, never both and never neither.
+        let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
+        db.prepare_cached(sql)?.execute([blob(origin)])?;
+    }
     if let Some(data) = &accepted.payload.data {
         put_body(db, accepted.id, "payload", data)?;
     }
@@ -136,7 +151,9 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
             message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
             version = excluded.version, result_json = excluded.result_json, result = excluded.result,
-            response = excluded.response, request = iif(?18, NULL, request)";
+            response = excluded.response, request = iif(?18 AND NOT durable, NULL, request),
+            dead = iif(durable AND trigger <> 'load' AND ended_ms IS NULL AND excluded.state IN ('failed', 'interrupted'),
+                1, dead)";
     let (is_json, inline, apart) = split(record.result.as_ref());
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
@@ -160,8 +177,8 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .as_ref()
             .and_then(|result| result.response.as_deref())
             .map(json),
-        // As the payload below: nothing is going to be given it any more.
-        record.state.is_final(),
+        // As the payload below.
+        record.state == State::Succeeded,
     ])?;
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
@@ -171,9 +188,10 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             db.prepare_cached(sql)?.execute([blob(record.id)])?;
         }
     }
-    if record.state.is_final() && !is_new {
-        // Nothing is going to be given this payload any more.
-        let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'";
+    if record.state == State::Succeeded && !is_new {
+        // Its caller has it. That of asynchronous work, and of what went wrong, is there to run again.
+        let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'
+            AND NOT (SELECT durable FROM invocation WHERE id = ?1)";
         db.prepare_cached(sql)?.execute([blob(record.id)])?;
     }
     Ok(())

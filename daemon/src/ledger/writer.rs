@@ -7,11 +7,11 @@
 //!                roll back, refuse the durable ones, keep the rest and try again every second
 //! ```
 
-use super::command::{Acknowledged, Batch, Command, Health, Queue};
+use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
 use super::retention::{Retention, Sweeper};
 use super::store::{self, Counts, StoreError};
-use fnd_core::ids::{InvocationId, WorkerId};
+use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
 use fnd_core::outcome::State;
 use fnd_core::record::Accepted;
 use rusqlite::Connection;
@@ -23,8 +23,23 @@ use std::time::Duration;
 
 /// How long a failed write rests before it is tried again without anything new.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often what gets old is looked for where nothing else happens.
+const IDLE: Duration = Duration::from_secs(3600);
 /// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
 const BACKLOG_MAX: usize = 65_536;
+
+/// Why the writer could not be started.
+#[derive(Debug)]
+pub(super) enum StartError {
+    Thread(io::Error),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for StartError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
 
 pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 
@@ -43,9 +58,10 @@ impl Writer {
         retention: Retention,
         durable: HashSet<InvocationId>,
         acknowledge: Acknowledge,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, StartError> {
         let queue = Arc::new(Queue::new(durable.clone()));
-        let sweeper = Sweeper::new(retention);
+        let sweeper = Sweeper::new(&db, retention)?;
+        queue.set_figures(sweeper.figures(&db)?);
         let in_flight = Arc::new(in_flight);
         let mut state = Thread {
             db,
@@ -59,7 +75,8 @@ impl Writer {
         let own = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("ledger".into())
-            .spawn(move || state.run(&own))?;
+            .spawn(move || state.run(&own))
+            .map_err(StartError::Thread)?;
         Ok(Self {
             queue,
             in_flight,
@@ -85,6 +102,23 @@ impl Writer {
     /// Remembers that an attempt begins, whatever becomes of fnd, until its end is stored. Before the function sees it.
     pub fn begins(&self, begun: &Begun) {
         self.in_flight.begins(begun);
+    }
+
+    /// Says what is kept from now on; what exceeds it goes soon, also where less is kept than before.
+    pub fn retain(&self, retention: Retention) {
+        self.queue.retain(Box::new(retention));
+    }
+
+    /// Returns how much there is.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.queue.figures()
+    }
+
+    /// Returns how many dead letters a function has.
+    #[must_use]
+    pub fn dead_letters_of(&self, function: &FunctionName) -> u64 {
+        self.queue.dead_letters_of(function)
     }
 
     /// Returns how the writer is.
@@ -126,7 +160,16 @@ impl Thread {
     fn run(&mut self, queue: &Queue) {
         let mut failing = false;
         loop {
-            let Batch { commands, last } = queue.take(failing, RETRY);
+            let Batch {
+                commands,
+                retention,
+                last,
+            } = queue.take(failing, if failing { RETRY } else { IDLE });
+            if let Some(retention) = retention {
+                self.sweeper.retain(*retention);
+            } else if commands.is_empty() {
+                self.sweeper.hour();
+            }
             let count = commands.len();
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
             all.extend(commands);
@@ -139,11 +182,14 @@ impl Thread {
             match outcome {
                 Ok(refused) => {
                     failing = false;
+                    if all.iter().any(changes_figures) {
+                        self.count(queue);
+                    }
                     // First of all how it is: who is acknowledged may ask at once.
                     queue.done(count, None);
                     queue.lose(refused);
                     self.settle(&all, &Ok(()));
-                    while queue.is_empty() && !last && self.sweeper.step(&self.db) {}
+                    self.sweep(queue, last);
                 }
                 Err(error) => {
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
@@ -154,6 +200,8 @@ impl Thread {
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(reason));
                     queue.lose(self.keep(all));
+                    // Forgetting makes room inside the database, which a full disk cannot give.
+                    self.sweeper.step(&self.db, true);
                 }
             }
             if last {
@@ -161,6 +209,30 @@ impl Thread {
                 let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
                 return;
             }
+        }
+    }
+
+    /// Forgets what is not kept, while nobody waits for something else.
+    fn sweep(&mut self, queue: &Queue, last: bool) {
+        let low = super::room::is_low(&self.db);
+        let mut swept = false;
+        // What is forgotten and comes back with a power cut is forgotten again.
+        if self.full_sync && self.db.pragma_update(None, "synchronous", "normal").is_ok() {
+            self.full_sync = false;
+        }
+        while queue.is_empty() && !last && self.sweeper.step(&self.db, low) {
+            swept = true;
+        }
+        if swept {
+            self.count(queue);
+        }
+    }
+
+    /// Says how much there is now.
+    fn count(&self, queue: &Queue) {
+        match self.sweeper.figures(&self.db) {
+            Ok(figures) => queue.set_figures(figures),
+            Err(error) => tracing::warn!("failed to count dead letters: {error}"),
         }
     }
 
@@ -215,7 +287,7 @@ impl Thread {
         match command {
             Command::Store(accepted) => accepted.durable,
             Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
-            Command::StoreEnabled { .. } => true,
+            Command::StoreEnabled { .. } | Command::Bury(_) => true,
             // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
             Command::Record(..) | Command::StoreVersions { .. } => false,
         }
@@ -252,6 +324,7 @@ impl Thread {
                 | Command::Record(..)
                 | Command::Update(_)
                 | Command::StoreEnabled { .. }
+                | Command::Bury(_)
                 | Command::StoreVersions { .. } => {}
             }
         }
@@ -282,9 +355,11 @@ impl Thread {
         let excess = self.backlog.len().saturating_sub(BACKLOG_MAX);
         let lost = self.backlog.drain(..excess).filter_map(|command| match command {
             Command::Record(attempt, _) => attempt.worker,
-            Command::Store(_) | Command::Update(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => {
-                None
-            }
+            Command::Store(_)
+            | Command::Update(_)
+            | Command::StoreEnabled { .. }
+            | Command::Bury(_)
+            | Command::StoreVersions { .. } => None,
         });
         let lost = lost.collect();
         self.forget(lost);
@@ -292,18 +367,35 @@ impl Thread {
     }
 }
 
+/// Says whether there may be more or fewer dead letters after a command.
+fn changes_figures(command: &Command) -> bool {
+    match command {
+        Command::Record(_, record) | Command::Update(record) => {
+            matches!(record.state, State::Failed | State::Interrupted)
+        }
+        Command::Store(accepted) => accepted.origin.is_some(),
+        Command::Bury(_) => true,
+        Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
+    }
+}
+
 /// Leaves out what a later command of the same transaction says as well: where an invocation stood before, and that it was
-/// accepted where it has ended. What only its acceptance says serves to run it; a durable one keeps that it was.
+/// accepted where it has ended well. What only its acceptance says serves to run it, or to run it again; a durable one keeps
+/// that it was, and one with a key that.
 ///
 /// Says of each whether it is of an invocation that is over with the batch it began in, so that nothing of it is stored yet.
 fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     let end = |command: &Command| match command {
-        Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| record.state.is_final()),
-        Command::Store(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => None,
+        Command::Record(_, record) | Command::Update(record) => {
+            Some(record.id).filter(|_| record.state == State::Succeeded)
+        }
+        Command::Store(_) | Command::StoreEnabled { .. } | Command::Bury(_) | Command::StoreVersions { .. } => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(end).collect();
-    let is_left_out =
-        |accepted: &Accepted| !accepted.durable && accepted.load_key.is_none() && over.contains(&accepted.id);
+    let is_left_out = |accepted: &Accepted| {
+        let matters = accepted.durable || accepted.load_key.is_some() || accepted.key.is_some();
+        !matters && over.contains(&accepted.id)
+    };
     let mut new = HashSet::new();
     for command in commands {
         if let Command::Store(accepted) = command
@@ -320,7 +412,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
             true
         }
         Command::Store(accepted) => !is_left_out(accepted),
-        Command::StoreEnabled { .. } | Command::StoreVersions { .. } => true,
+        Command::StoreEnabled { .. } | Command::Bury(_) | Command::StoreVersions { .. } => true,
     };
     let needed: Vec<_> = commands.iter().rev().filter(later).collect();
     needed.into_iter().rev().map(move |command| {

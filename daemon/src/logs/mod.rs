@@ -6,10 +6,12 @@
 mod lines;
 mod read;
 mod record;
+mod retention;
 
 pub use lines::{Decoder, Line, Lines, Stream, level_word};
 pub(crate) use read::view;
 pub use read::{Query, read};
+pub use retention::{Bell, Keep, Keeper};
 
 use fnd_core::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashMap;
@@ -50,6 +52,7 @@ pub struct Store {
     bounds: Bounds,
     /// Where each function's output ends, once it was looked at.
     ends: HashMap<FunctionName, Position>,
+    bell: Bell,
 }
 
 impl Store {
@@ -60,7 +63,14 @@ impl Store {
             root,
             bounds,
             ends: HashMap::new(),
+            bell: Bell::default(),
         }
+    }
+
+    /// Rings a bell whenever another segment is begun.
+    #[must_use]
+    pub fn ringing(self, bell: Bell) -> Self {
+        Self { bell, ..self }
     }
 
     /// Appends lines of an attempt.
@@ -123,10 +133,22 @@ impl Store {
             if let Some(oldest) = end.segment.checked_sub(self.bounds.segments) {
                 remove(&segment_path(directory, oldest))?;
             }
+            self.bell.ring();
         }
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600);
-        let mut file = options.open(segment_path(directory, end.segment))?;
+        let path = segment_path(directory, end.segment);
+        let mut file = match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(directory)?;
+                options.open(&path)?
+            }
+            opened => opened?,
+        };
+        // What is kept no longer is removed by another thread, also this one, if it is old.
+        if end.offset > 0 && file.metadata()?.len() == 0 {
+            end.offset = 0;
+        }
         if let Err(error) = file.write_all(bytes) {
             // A part of a record would hide what comes behind it. If this fails too, `recover` finds it.
             let _ = file.set_len(end.offset);
@@ -176,6 +198,10 @@ fn segment_path(directory: &Path, segment: u32) -> PathBuf {
     directory.join(format!("{segment:08}.log"))
 }
 
+fn make(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -205,10 +231,7 @@ fn segments(directory: &Path) -> io::Result<Vec<u32>> {
 /// Finds where to append. Behind a torn or damaged record that is a new segment: nothing is destroyed.
 fn recover(directory: &Path) -> io::Result<Position> {
     let Some(segment) = segments(directory)?.pop() else {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
+        make(directory)?;
         return Ok(Position { segment: 0, offset: 0 });
     };
     let file = File::open(segment_path(directory, segment))?;

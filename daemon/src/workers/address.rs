@@ -2,7 +2,8 @@
 //!
 //! A port is anybody's to take, so before a worker is believed ready fnd looks whose process listens there. A socket lies in
 //! a directory that any function may write to and none can list, under a name nobody can guess; the functions' users differ
-//! from fnd's, and their umask lets nobody in, so the directory gives what is made in it to fnd by a default ACL (acl(5)).
+//! from fnd's, so the directory gives what is made in it to fnd by a default ACL (acl(5)). For that the spawner leaves the
+//! group's bits to who is given `FND_SOCKET_PATH`: they limit what an ACL gives.
 
 use rustix::fs::{Mode, XattrFlags, chmod, mkdir, setxattr};
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@ mod tie;
 
 pub use tie::{Ended, Tie};
 
-use crate::logs::{Bounds, Line, Position, Store};
+use crate::logs::{Bell, Bounds, Line, Position, Store};
 use fnd_core::api::LogLine;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::record::RunResult;
@@ -148,16 +148,17 @@ struct Shared {
 
 impl Output {
     /// Starts the thread; kept output goes below `logs`, that of running attempts into the directory `spool`, which is made.
+    /// `bell` is rung when there is noticeably more of it.
     ///
     /// # Errors
     /// Where the kernel gives no thread, eventfd or epoll.
-    pub fn start(logs: PathBuf, spool: PathBuf, bounds: Bounds, sink: LineSink) -> io::Result<Self> {
+    pub fn start(logs: PathBuf, spool: PathBuf, bounds: Bounds, bell: Bell, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             wake,
         });
-        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, bounds), spool, sink)?;
+        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, bounds).ringing(bell), spool, sink)?;
         std::thread::Builder::new()
             .name("output".into())
             .spawn(move || thread.run())?;

@@ -1,8 +1,8 @@
 //! A daemon that is made up: a function's name says how it ends. Also used by the tests of `fndctl`.
 
 use fnd_core::api::{
-    FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, ReloadReport,
-    SizeView, ValidateReport, ValidateRequest,
+    DeadLetter, DeadLetterList, FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView,
+    LogLine, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
@@ -13,7 +13,7 @@ use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_core::supervisor::{Answer, FunctionState, Rejection};
 use fnd_daemon::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
-    Pending, SubmitRequest,
+    Pending, Pieces, Repeated, SubmitRequest,
 };
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
@@ -139,6 +139,7 @@ pub(crate) fn status(function: &str) -> FunctionStatus {
         cpu_ms: ran.then_some(8.1),
         memory_peak_bytes: ran.then_some(9_437_184),
         memory_bytes: None,
+        dead_letters: 0,
         next_attempt_at: None,
         next_run_at: None,
         result: None,
@@ -197,6 +198,16 @@ pub(crate) fn diagnostic() -> Diagnostic {
     }
 }
 
+fn letter(wanted: InvocationId) -> Option<DeadLetter> {
+    let invocation = view(wanted).filter(|_| wanted == id(FAILED))?;
+    Some(DeadLetter {
+        invocation,
+        payload: Some("{\"to\": \"ada\"}".to_owned()),
+        payload_bytes: Some(13),
+        content_type: Some("application/json".to_owned()),
+    })
+}
+
 fn later<T: 'static>(value: T) -> Pending<T> {
     Box::pin(std::future::ready(value))
 }
@@ -238,6 +249,8 @@ impl Backend for Fake {
             functions_by_state: [("ready".to_owned(), 13), ("invalid".to_owned(), 1)].into(),
             problems: Vec::new(),
             functions: self.functions(),
+            dead_letters: 1,
+            disk: None,
             places: None,
         }
     }
@@ -376,6 +389,40 @@ impl Backend for Fake {
             invocations,
             next: Some(RUNNING.to_owned()),
         }))
+    }
+
+    fn repeat(&self, wanted: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>> {
+        let function = name("hello");
+        later(Ok(match wanted.to_string().as_str() {
+            UNKNOWN => Repeated::Unknown,
+            RUNNING => Repeated::NotEnded(function, State::Running),
+            ENDED if trigger == Trigger::Redrive => Repeated::NotDead(function, State::Succeeded),
+            ENDED => Repeated::NotKept(function),
+            _ => Repeated::Asked(function, self.answer(Answer::Queued(id(RUNNING)))),
+        }))
+    }
+
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
+        self.seen.lock().unwrap().filter = Some(filter);
+        later(Ok(DeadLetterList {
+            dead_letters: letter(id(FAILED)).into_iter().collect(),
+            next: None,
+        }))
+    }
+
+    fn dead_letter(&self, wanted: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>> {
+        later(Ok(letter(wanted)))
+    }
+
+    fn drop_dead_letter(&self, wanted: InvocationId) -> Pending<Result<bool, Failure>> {
+        later(Ok(wanted == id(FAILED)))
+    }
+
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+        let (sender, pieces) = mpsc::channel(2);
+        sender.try_send(b"SQLite ".to_vec()).unwrap();
+        sender.try_send(b"format 3".to_vec()).unwrap();
+        later(Ok((15, pieces)))
     }
 
     fn result(&self, wanted: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {

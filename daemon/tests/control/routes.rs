@@ -19,6 +19,12 @@ fn reading_routes_answer_in_json() {
         ("/v1/openapi.json", "/openapi", "3.1.0"),
         ("/v1/logs", "/lines/1/stream", "stderr"),
         (&format!("/v1/invocations/{ENDED}"), "/state", "succeeded"),
+        (
+            "/v1/dead-letters?reason=exit-3",
+            "/dead_letters/0/payload",
+            "{\"to\": \"ada\"}",
+        ),
+        (&format!("/v1/dead-letters/{FAILED}"), "/reason", "exit-3"),
         (&format!("/v1/invocations/{ENDED}/logs"), "/lines/0/text", "first"),
     ] {
         let answer = get(&server.socket, path);
@@ -213,7 +219,14 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             "more than once",
         ),
         (run, "fnd-at: 2026-11-21T10:00:00Z", b"", "bad-request", "queued"),
-        (run, "fnd-priority: 3", b"", "bad-request", "not supported yet"),
+        (run, "fnd-priority: 3", b"", "bad-request", "are for queued invocations"),
+        (
+            "/v1/functions/hello/invocations",
+            "fnd-priority: 101",
+            b"",
+            "bad-request",
+            "a number from -100 to 100",
+        ),
         (run, "idempotency-key: ", b"", "bad-request", "Idempotency-Key"),
         (
             "/v1/functions/hello/invocations",
@@ -383,4 +396,54 @@ fn followed_lines_come_one_by_one() {
     let query = server.seen.lock().unwrap().logs.take().unwrap();
     assert!(query.follow);
     assert_eq!(query.limit, 5);
+}
+
+#[test]
+fn what_ended_runs_again() {
+    let server = Running::start();
+    for (path, status, code) in [
+        (format!("/v1/invocations/{FAILED}/replay"), 202, None),
+        (format!("/v1/invocations/{ENDED}/replay"), 409, Some("not-kept")),
+        (format!("/v1/invocations/{RUNNING}/replay"), 409, Some("not-ended")),
+        (format!("/v1/invocations/{UNKNOWN}/replay"), 404, Some("not-found")),
+        (format!("/v1/dead-letters/{FAILED}/redrive"), 202, None),
+        (format!("/v1/dead-letters/{ENDED}/redrive"), 404, Some("not-found")),
+    ] {
+        let answer = post(&server.socket, &path, "", b"");
+        assert_eq!(answer.status, status, "{path} {answer:?}");
+        match code {
+            None => assert_eq!(
+                answer.header("location"),
+                Some(format!("/v1/invocations/{RUNNING}").as_str())
+            ),
+            Some(code) => assert_eq!(answer.json()["code"], code, "{path}"),
+        }
+    }
+    let dropped = |id: &str| crate::http::ask(&server.socket, &format!("DELETE /v1/dead-letters/{id} HTTP/1.1"), b"");
+    assert_eq!(dropped(FAILED).json()["state"], "dropped");
+    assert_eq!(dropped(ENDED).status, 404);
+}
+
+#[test]
+fn the_history_is_filtered() {
+    let server = Running::start();
+    get(
+        &server.socket,
+        "/v1/invocations?version=sha256:AB12&text=no%20such&trigger=redrive",
+    );
+    let filter = server.seen.lock().unwrap().filter.clone().unwrap();
+    assert_eq!(filter.version.as_deref(), Some("ab12"));
+    assert_eq!(filter.text.as_deref(), Some("no such"));
+    for wrong in ["version=xyz", "version=", "text=", "trigger=sometimes"] {
+        let answer = get(&server.socket, &format!("/v1/invocations?{wrong}"));
+        assert_eq!(answer.status, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn a_backup_says_how_long_it_is() {
+    let server = Running::start();
+    let answer = get(&server.socket, "/v1/backup");
+    assert_eq!(answer.header("content-length"), Some("15"));
+    assert_eq!(answer.body, b"SQLite format 3");
 }

@@ -109,7 +109,9 @@ pub(super) fn submit(function: &str, n: u128) -> Submit {
         timeout: None,
         not_before_ms: None,
         expires_ms: None,
+        priority: 0,
         idempotency_key: None,
+        origin: None,
     }
 }
 

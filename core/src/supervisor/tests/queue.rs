@@ -154,6 +154,25 @@ fn the_same_idempotency_key_is_the_same_invocation_while_it_lives() {
 }
 
 #[test]
+fn greater_priorities_begin_first_and_equal_ones_in_order() {
+    let mut b = Bench::with(rules());
+    let prior = |n, priority| {
+        Event::Submit(Box::new(Submit {
+            priority,
+            ..submit("f", n)
+        }))
+    };
+    assert_eq!(b.event(prior(1, -100)), "note 1; spawn w1 a1 1");
+    for (n, priority) in [(2, 0), (3, 5), (4, -1), (5, 5)] {
+        assert_eq!(b.event(prior(n, priority)), format!("note {n}"));
+    }
+    for (worker, next) in [(1, 3), (2, 5), (3, 2), (4, 4)] {
+        let said = b.code(worker, 0);
+        assert!(said.ends_with(&format!("spawn w{} a1 {next}", worker + 1)), "{said}");
+    }
+}
+
+#[test]
 fn a_delayed_start_waits_for_its_instant() {
     let mut b = Bench::with(rules());
     b.event(Event::Submit(Box::new(Submit {

@@ -20,6 +20,9 @@ fn left(n: u128, state: State, attempts: u32) -> Unfinished {
             not_before_ms: None,
             expires_ms: None,
             deadline_ms: None,
+            priority: 0,
+            key: None,
+            origin: None,
         },
         record: InvocationRecord {
             id: id(n),

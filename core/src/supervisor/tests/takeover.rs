@@ -56,6 +56,9 @@ fn left(state: State, attempts: u32, durable: bool) -> Unfinished {
         not_before_ms: None,
         expires_ms: Some(EPOCH_MS + 1),
         deadline_ms: None,
+        priority: 0,
+        key: None,
+        origin: None,
     };
     let record = InvocationRecord {
         id: id(1),

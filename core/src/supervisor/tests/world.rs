@@ -381,6 +381,7 @@ impl World {
             timeout: timeout.then(|| secs(1)),
             not_before_ms: ahead(1500, later),
             expires_ms: ahead(2500, expires),
+            priority: if later { 1 } else { 0 },
             idempotency_key: keyed.then(|| "key".into()),
             ..submit_of(nth(function), id)
         };
@@ -638,7 +639,9 @@ fn submit_of(function: FunctionName, id: InvocationId) -> Submit {
         timeout: None,
         not_before_ms: None,
         expires_ms: None,
+        priority: 0,
         idempotency_key: None,
+        origin: None,
     }
 }
 

@@ -10,29 +10,43 @@ use fnd_core::outcome::{Reason, State, Trigger};
 
 /// Lists a page, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+    let listed = call.backend.invocations(filter(&call)?).await;
+    json(&listed.map_err(failed("read the history"))?)
+}
+
+/// Returns which invocations a request is about.
+///
+/// # Errors
+/// A parameter that is unknown or wrong.
+pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
     let known = [
-        "function", "state", "reason", "trigger", "since", "until", "limit", "after",
+        "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
     ];
-    let query = Query::of(&call, &known)?;
-    let filter = InvocationFilter {
+    let query = Query::of(call, &known)?;
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Ok(InvocationFilter {
         function: query.get("function", "the name of a function", |text| {
             FunctionName::new(text).ok()
         })?,
         state: query.get("state", "a state such as `failed`", State::parse)?,
         reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
         trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
+        version: query.get("version", VERSION, version)?,
+        text: query.get("text", "a part of a message", some)?,
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,
         limit: query.count("limit", PAGE)?,
         after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
-    };
-    json(
-        &call
-            .backend
-            .invocations(filter)
-            .await
-            .map_err(failed("read the history"))?,
-    )
+    })
+}
+
+const VERSION: &str = "a version or how it begins, such as `sha256:4f2a`";
+
+/// Returns how the hexadecimal form of a version begins.
+fn version(text: &str) -> Option<String> {
+    let hex = text.strip_prefix("sha256:").unwrap_or(text).to_ascii_lowercase();
+    let fits = (1..=64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    fits.then_some(hex)
 }
 
 /// Shows one, after its end or the wait.

@@ -122,15 +122,10 @@ fn read_headers(
     bounds: &Bounds,
     (wait, target): (bool, Target),
 ) -> Result<SubmitRequest, Refusal> {
-    if call.header("fnd-priority")?.is_some() {
-        return Err(refuse(
-            Code::BadRequest,
-            "the header `Fnd-Priority` is not supported yet",
-        ));
-    }
+    let priority = read_priority(call)?;
     let (not_before_ms, expires_ms) = (read_instant(call, "fnd-at")?, read_instant(call, "fnd-expires")?);
-    if wait && (not_before_ms.is_some() || expires_ms.is_some()) {
-        let detail = "`Fnd-At` and `Fnd-Expires` are for queued invocations: POST to .../invocations";
+    if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
+        let detail = "`Fnd-At`, `Fnd-Expires` and `Fnd-Priority` are for queued invocations: POST to .../invocations";
         return Err(refuse(Code::BadRequest, detail));
     }
     let payload = Payload {
@@ -158,6 +153,7 @@ fn read_headers(
         timeout: read_timeout(call, bounds)?,
         not_before_ms,
         expires_ms,
+        priority: priority.unwrap_or(0),
         idempotency_key: read_key(call)?,
     })
 }
@@ -200,6 +196,17 @@ fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusa
         )),
         _ => Ok(Some(timeout)),
     }
+}
+
+/// From -100 to 100, 0 where nothing is said.
+fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
+    let Some(text) = call.header("fnd-priority")? else {
+        return Ok(None);
+    };
+    let priority = text.parse().ok().filter(|priority| (-100..=100).contains(priority));
+    priority
+        .map(Some)
+        .ok_or_else(|| wrong("Fnd-Priority", "a number from -100 to 100", text))
 }
 
 fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {

@@ -1,7 +1,9 @@
 //! Every route of the API in one table: method, path, the role it takes, and its handler, one file a verb.
 
+mod backup;
 mod cancel;
 mod config;
+mod dead_letters;
 mod drain;
 mod enable;
 mod functions;
@@ -11,6 +13,7 @@ mod invoke;
 mod logs;
 mod openapi;
 mod reload;
+mod replay;
 mod result;
 mod runtimes;
 mod sizes;
@@ -81,6 +84,12 @@ static ROUTES: &[Route] = &[
     route!(GET "/v1/invocations/{id}/result" VIEWER, result::answer),
     route!(GET "/v1/invocations/{id}/logs" VIEWER, logs::of_invocation),
     route!(POST "/v1/invocations/{id}/cancel" OPERATOR, cancel::answer),
+    route!(POST "/v1/invocations/{id}/replay" OPERATOR, replay::answer),
+    route!(GET "/v1/dead-letters" VIEWER, dead_letters::list),
+    route!(GET "/v1/dead-letters/{id}" VIEWER, dead_letters::show),
+    route!(POST "/v1/dead-letters/{id}/redrive" OPERATOR, dead_letters::redrive),
+    route!(DELETE "/v1/dead-letters/{id}" OPERATOR, dead_letters::discard),
+    route!(GET "/v1/backup" ADMIN, backup::answer),
     route!(GET "/v1/logs" VIEWER, logs::of_all),
     route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
     route!(GET "/v1/sizes" VIEWER, sizes::answer),
@@ -92,11 +101,6 @@ static ROUTES: &[Route] = &[
 
 /// Routes of the contract that a later version has.
 static LATER: &[(Method, &str)] = &[
-    (Method::POST, "/v1/invocations/{id}/replay"),
-    (Method::GET, "/v1/dead-letters"),
-    (Method::GET, "/v1/dead-letters/{id}"),
-    (Method::POST, "/v1/dead-letters/{id}/redrive"),
-    (Method::DELETE, "/v1/dead-letters/{id}"),
     (Method::POST, "/v1/functions/{function}/rollback"),
     (Method::GET, "/v1/functions/{function}/versions"),
     (Method::PUT, "/v1/functions/{function}"),

@@ -1,5 +1,6 @@
 //! The ledger on real files.
 
+mod asynchronous;
 mod crash;
 mod in_flight;
 mod model;
@@ -23,13 +24,7 @@ struct Ledger {
 impl Ledger {
     fn open(state: &Path) -> Self {
         // Times of these tests are of 1970.
-        Self::open_with(
-            state,
-            Retention {
-                keep_for: Duration::MAX,
-                ..Retention::default()
-            },
-        )
+        Self::open_with(state, forever())
     }
 
     fn open_with(state: &Path, retention: Retention) -> Self {
@@ -71,11 +66,23 @@ impl Ledger {
     }
 
     fn get(&self, id: InvocationId) -> Option<(InvocationRecord, Vec<AttemptRecord>)> {
-        wait(self.opened.reader.get(id)).unwrap()
+        let whole = wait(self.opened.reader.get(id)).unwrap();
+        whole.map(|whole| (whole.record, whole.attempts))
     }
 
     fn stop(self) {
         self.opened.writer.stop();
+    }
+}
+
+fn forever() -> Retention {
+    Retention {
+        others: KeepOf {
+            keep_for: Duration::MAX,
+            ..KeepOf::default()
+        },
+        keep_for: Duration::MAX,
+        ..Retention::default()
     }
 }
 
@@ -127,6 +134,9 @@ fn accepted(second: u64, function: &str) -> Accepted {
         not_before_ms: None,
         expires_ms: Some(u64::MAX),
         deadline_ms: Some(7),
+        priority: 0,
+        key: None,
+        origin: None,
     }
 }
 
@@ -378,10 +388,14 @@ fn lists_are_filtered_and_paged() {
 fn old_history_goes_but_not_what_matters() {
     let state = directory();
     let retention = Retention {
-        keep_per_function: 50,
+        others: KeepOf {
+            keep: 50,
+            ..KeepOf::default()
+        },
         keep_for: Duration::from_secs(3600),
+        ..Retention::default()
     };
-    let ledger = Ledger::open_with(state.path(), retention);
+    let ledger = Ledger::open_with(state.path(), retention.clone());
     let now = crate::clock::unix_ms() / 1000;
     let unfinished = accepted(1, "hello");
     ledger.store(unfinished).unwrap();
@@ -515,16 +529,25 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
 }
 
 #[test]
-fn the_request_is_kept_while_it_may_be_needed() {
+fn the_request_is_kept_where_the_payload_is() {
     let state = directory();
     let ledger = Ledger::open(state.path());
-    let accepted = accepted(1, "hello");
-    ledger.store(accepted.clone()).unwrap();
-    end(&ledger, &accepted, Reason::Ok, None);
+    let queued = accepted(1, "hello");
+    ledger.store(queued.clone()).unwrap();
+    end(&ledger, &queued, Reason::Ok, None);
+    let called = Accepted {
+        durable: false,
+        ..accepted(2, "hello")
+    };
+    ledger.submit(Command::Store(Box::new(called.clone())));
+    ledger.opened.writer.flush(LIMIT);
+    end(&ledger, &called, Reason::Ok, None);
     ledger.stop();
     let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
-    let kept = db.query_row("SELECT count(request) FROM invocation", [], |row| row.get::<_, i64>(0));
-    assert_eq!(kept.unwrap(), 0);
+    let kept = db.query_row("SELECT group_concat(request IS NOT NULL) FROM invocation", [], |row| {
+        row.get::<_, String>(0)
+    });
+    assert_eq!(kept.unwrap(), "1,0");
 }
 
 #[test]
@@ -591,12 +614,8 @@ fn a_state_directory_is_held_by_one() {
 #[test]
 fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
     let state = directory();
-    let forever = Retention {
-        keep_for: Duration::MAX,
-        ..Retention::default()
-    };
     let (said, told) = channel();
-    let opened = open(state.path(), forever, &[], move |told| drop(said.send(told))).unwrap();
+    let opened = open(state.path(), forever(), &[], move |told| drop(said.send(told))).unwrap();
     let [running, over, never] = [1, 2, 3].map(|second| Accepted {
         durable: false,
         ..accepted(second, "f")
@@ -621,7 +640,7 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
     }
     opened.writer.stop();
     let noted = [running.id, over.id, never.id];
-    let opened = open(state.path(), forever, &noted, |_| {}).unwrap();
+    let opened = open(state.path(), forever(), &noted, |_| {}).unwrap();
     assert_eq!(opened.restored.ended, [over.id]);
     opened.writer.stop();
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -19,6 +19,12 @@ enum Step {
         which: usize,
         reason: Reason,
         result: Option<usize>,
+    },
+    Redrive {
+        which: usize,
+    },
+    Bury {
+        which: usize,
     },
     Enabled(bool),
     Restart,
@@ -44,6 +50,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<usize>(), state).prop_map(|(which, state)| Step::Update { which, state }),
         4 => (any::<usize>(), reason, proptest::option::of(sizes))
             .prop_map(|(which, reason, result)| Step::End { which, reason, result }),
+        1 => any::<usize>().prop_map(|which| Step::Redrive { which }),
+        1 => any::<usize>().prop_map(|which| Step::Bury { which }),
         1 => any::<bool>().prop_map(Step::Enabled),
         1 => Just(Step::Restart),
     ]
@@ -56,9 +64,16 @@ struct Model {
     runs: u64,
     failures: u64,
     enabled: bool,
+    dead: BTreeSet<InvocationId>,
 }
 
 impl Model {
+    fn pick_dead(&mut self, which: usize) -> Option<InvocationId> {
+        let id = *self.dead.iter().nth(which % self.dead.len().max(1))?;
+        self.dead.remove(&id);
+        Some(id)
+    }
+
     /// Returns an unfinished invocation.
     fn pick(&mut self, which: usize) -> Option<&mut (Accepted, InvocationRecord, Vec<AttemptRecord>)> {
         let mut open: Vec<_> = self
@@ -109,11 +124,30 @@ impl Model {
                 });
                 let attempt = attempt(accepted, record.attempts, *reason);
                 attempts.push(attempt.clone());
+                if accepted.durable && record.state == State::Failed {
+                    let id = record.id;
+                    let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
+                    self.dead.insert(id);
+                    self.runs += 1;
+                    self.failures += u64::from(*reason != Reason::Ok);
+                    return Some(command);
+                }
                 let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
                 self.runs += 1;
                 self.failures += u64::from(*reason != Reason::Ok);
                 Some(command)
             }
+            Step::Redrive { which } => {
+                let origin = self.pick_dead(*which)?;
+                let mut accepted = accepted(number + 1, "hello");
+                accepted.trigger = Trigger::Redrive;
+                accepted.origin = Some(origin);
+                accepted.expires_ms = None;
+                let stored = (accepted.clone(), record(&accepted, State::Queued), Vec::new());
+                self.invocations.insert(accepted.id, stored);
+                Some(Command::Store(Box::new(accepted)))
+            }
+            Step::Bury { which } => self.pick_dead(*which).map(Command::Bury),
             Step::Enabled(enabled) => {
                 self.enabled = *enabled;
                 Some(Command::StoreEnabled {
@@ -166,6 +200,10 @@ impl Model {
             page.records.iter().map(|record| record.id).collect::<Vec<_>>(),
             newest_first
         );
+        let dead = wait(ledger.opened.reader.dead_letters(Filter::default())).unwrap();
+        let dead: BTreeSet<_> = dead.letters.iter().map(|letter| letter.invocation.id).collect();
+        assert_eq!(dead, self.dead);
+        assert_eq!(ledger.opened.writer.dead_letters_of(&name("hello")), dead.len() as u64);
         for (id, (_, record, attempts)) in &self.invocations {
             assert_eq!(ledger.get(*id), Some((record.clone(), attempts.clone())));
         }

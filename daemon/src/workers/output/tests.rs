@@ -41,7 +41,14 @@ impl Running {
     fn new() -> Self {
         let logs = tempfile::tempdir().unwrap();
         let spool = logs.path().join("spool");
-        let output = Output::start(logs.path().into(), spool, Bounds::default(), Box::new(|_, _| {})).unwrap();
+        let output = Output::start(
+            logs.path().into(),
+            spool,
+            Bounds::default(),
+            Default::default(),
+            Box::new(|_, _| {}),
+        )
+        .unwrap();
         Self { output, logs }
     }
 

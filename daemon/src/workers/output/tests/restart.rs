@@ -35,6 +35,7 @@ fn start(state: &Path) -> Output {
         state.join("logs"),
         state.join("spool"),
         Bounds::default(),
+        Default::default(),
         Box::new(|_, _| {}),
     )
     .unwrap()

@@ -1,0 +1,151 @@
+//! `fndctl backup FILE`: functions, configuration and state in one tar archive, while fnd runs. What is in it:
+//!
+//! ```text
+//! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/ and config/bindings/
+//! functions/0/ ...      the functions directories, in order
+//! state/ledger.db       history, results, what waits, what has run as `load`: of one moment
+//! home/  uids           what functions keep, and whose uid is whose
+//! ```
+//! Owners are numbers, modes are kept. Places are not in it: `restore` knows where things lie on its machine.
+
+mod write;
+
+use super::Context;
+use crate::exit::{Exit, Failure};
+use fnd_core::api::NodeStatus;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use write::Archive;
+
+/// The database in the archive.
+pub(super) const LEDGER: &str = "state/ledger.db";
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It takes functions, configuration, history and what functions keep; not their output, caches and installed versions. \
+    Run it as root (with --user as yourself): it reads everybody's files.\n\nExamples:\n  \
+    fndctl backup /var/backups/fnd.tar\n  \
+    fndctl backup --secrets /var/backups/fnd.tar     with secrets and bindings: keep that file safe\n  \
+    fndctl backup - | zstd > fnd.tar.zst"
+)]
+pub(crate) struct Args {
+    /// Where it goes: a file that is not there yet, or `-` for standard output.
+    file: String,
+
+    /// Take secrets and service bindings too.
+    #[arg(long)]
+    secrets: bool,
+}
+
+/// What was taken.
+#[derive(Debug, Serialize, Deserialize)]
+struct Taken {
+    /// Where it is.
+    file: String,
+    /// Files and directories in it.
+    entries: u64,
+    /// Bytes of it.
+    bytes: u64,
+    /// What was left out, and why.
+    left_out: Vec<String>,
+}
+
+/// Makes it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached; a file that cannot be read or written.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if args.file == "-" {
+        let taken = take(context, &args, std::io::stdout()).await?;
+        taken.left_out.iter().for_each(|what| context.out.aside(what));
+        return Ok(Exit::Fine);
+    }
+    let to = PathBuf::from(&args.file);
+    if to.exists() {
+        let message = format!("`{}` is there already", to.display());
+        return Err(Failure::usage(message).help("name another file, or remove that one"));
+    }
+    // Whole or not there: it gets its name at the end.
+    let mut part = to.clone().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let file = file.map_err(|error| failed("make", &part, &error))?;
+    let mut done = take(context, &args, &file).await;
+    if done.is_ok() {
+        let named = file.sync_all().and_then(|()| std::fs::rename(&part, &to));
+        done = named.map_err(|error| failed("write", &to, &error)).and(done);
+    }
+    if done.is_err() {
+        let _ = std::fs::remove_file(&part); // what is wrong is said anyway
+    }
+    let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
+    context.out.document(&body, |taken: &Taken, out| {
+        taken.left_out.iter().for_each(|what| out.aside(what));
+        let size = super::text::size(Some(taken.bytes));
+        out.line(&format!(
+            "{}: {} files and directories, {size}",
+            taken.file, taken.entries
+        ))
+    })?;
+    Ok(Exit::Fine)
+}
+
+async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<Taken, Failure> {
+    let reply = context.client.get("/v1/status").await?;
+    let node: NodeStatus = serde_json::from_slice(&reply.body)
+        .map_err(|error| Failure::usage(format!("fnd's answer is no status: {error}")))?;
+    let places = node
+        .places
+        .ok_or_else(|| Failure::usage("this fnd does not say where it has its things: upgrade it"))?;
+    let state = PathBuf::from(&places.state);
+    let mut archive = Archive::new(to);
+    let config = PathBuf::from(&places.config);
+    let beside = config.parent().unwrap_or(Path::new("/"));
+    archive.add_if_there("config/fnd.toml", &config)?;
+    let mut names = vec!["conf.d", "runtimes"];
+    if args.secrets {
+        names.extend(["secrets", "bindings"]);
+    }
+    for name in names {
+        archive.add_if_there(&format!("config/{name}"), &beside.join(name))?;
+    }
+    for (number, directory) in places.functions.iter().enumerate() {
+        archive.add_if_there(&format!("functions/{number}"), Path::new(directory))?;
+    }
+    context.out.progress("copying the history ...");
+    let (size, mut pieces) = context.client.download("/v1/backup").await?;
+    archive.begin_file(LEDGER, size, &state.join("state"))?;
+    while let Some(piece) = pieces.piece().await? {
+        archive.piece(&piece)?;
+    }
+    archive.end_file()?;
+    archive.add_if_there("home", &state.join("home"))?;
+    archive.add_if_there("uids", &state.join("spawner/uids"))?;
+    let (entries, bytes, left_out) = archive.finish()?;
+    Ok(Taken {
+        file: args.file.clone(),
+        entries,
+        bytes,
+        left_out,
+    })
+}
+
+/// Returns the failure of something done to a file.
+pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::new(
+        Exit::FunctionFailed,
+        format!("failed to {what} `{}`: {error}", path.display()),
+    );
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Failure {
+            exit: Exit::NotAllowed,
+            ..failure.help("run it with sudo: functions' files are their own")
+        },
+        _ => failure,
+    }
+}

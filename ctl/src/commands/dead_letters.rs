@@ -1,0 +1,325 @@
+//! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
+
+use super::filter::{Filter, Wanted};
+use super::text::{distance, size};
+use super::{Context, invocation_path};
+use crate::cli::Format;
+use crate::client::request;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Table, Tone, escape};
+use clap::Subcommand;
+use fnd_core::api::{Changed, DeadLetter, DeadLetterList, LogLine, LogList, Queued};
+use hyper::Method;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A dead letter is asynchronous work that ended failed or interrupted, when nothing would try it again. It stays until it is \
+    redriven or dropped, or its history is forgotten.\n\nExamples:\n  \
+    fndctl dead-letters                                     those there are\n  \
+    fndctl dead-letters show 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl dead-letters redrive 01934567-89ab-7def-8123-456789abcdef\n  \
+    fndctl dead-letters redrive mail --reason timeout       all of one function that timed out\n  \
+    fndctl dead-letters redrive --all\n  \
+    fndctl dead-letters drop mail --until 30d"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List them, newest first.
+    List(Filter),
+    /// Show one with its payload and its last output.
+    Show {
+        /// The run.
+        id: String,
+    },
+    /// Queue them once more with the same payload; then they are off the list.
+    Redrive(Which),
+    /// Take them off the list for good; their records stay in the history.
+    Drop(Which),
+}
+
+/// Which dead letters: one by its id, or those of a filter.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The run, or a function and further filters.
+    #[command(flatten)]
+    filter: Filter,
+
+    /// Every one there is.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Lines of the last output that are shown.
+const LINES: u32 = 20;
+/// How long a full queue is waited for without any progress.
+const PATIENCE: u32 = 60;
+
+/// Does it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    match args.what.unwrap_or(What::List(Filter::default())) {
+        What::List(filter) => list(context, &filter).await,
+        What::Show { id } => show(context, &id).await,
+        What::Redrive(which) => redrive(context, which).await,
+        What::Drop(which) => discard(context, which).await,
+    }
+}
+
+async fn find(context: &Context, filter: &Filter, now: Timestamp) -> Result<DeadLetterList, Failure> {
+    let mut wanted = Wanted::new(filter, now)?;
+    let found = wanted.all(context, "/v1/dead-letters", |page: DeadLetterList| {
+        (page.dead_letters, page.next)
+    });
+    Ok(DeadLetterList {
+        dead_letters: found.await?,
+        next: wanted.next,
+    })
+}
+
+async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
+    let now = Timestamp::now();
+    let found = find(context, filter, now).await?;
+    let body = serde_json::to_vec(&found).unwrap_or_default(); // as it was read
+    context.out.document(&body, |list: &DeadLetterList, out| {
+        let mut header = vec!["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"];
+        if out.format == Format::Wide {
+            header.extend(["TRIGGER", "MESSAGE"]);
+        }
+        let mut table = Table::new(&header);
+        for letter in &list.dead_letters {
+            let run = &letter.invocation;
+            let mut cells = vec![
+                run.id.to_string(),
+                run.function.to_string(),
+                run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+                distance(run.ended_at.as_deref(), now),
+                run.attempts.to_string(),
+                payload(letter, 40),
+            ];
+            if out.format == Format::Wide {
+                cells.extend([run.trigger.as_str().to_owned(), run.message.clone()]);
+            }
+            table.row(Tone::Plain, cells);
+        }
+        out.table(&table)?;
+        if let Some(next) = &list.next {
+            out.progress(&format!("older ones: --after {next}"));
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns a payload in a few words.
+fn payload(letter: &DeadLetter, most: usize) -> String {
+    match (&letter.payload, letter.payload_bytes) {
+        (_, None) => "-".to_owned(),
+        (Some(text), Some(bytes)) => {
+            let short: String = text.chars().take(most).collect();
+            let whole = short.len() as u64 == bytes;
+            format!("{}{}", escape(&short, false), if whole { "" } else { " ..." })
+        }
+        (None, bytes) => format!(
+            "{} of {}",
+            size(bytes),
+            letter.content_type.as_deref().unwrap_or("bytes")
+        ),
+    }
+}
+
+/// A dead letter with its last output, as `-o json` has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Shown {
+    #[serde(flatten)]
+    letter: DeadLetter,
+    /// The last lines.
+    output: Vec<LogLine>,
+}
+
+async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
+    let run = invocation_path(id)?;
+    let reply = context.client.get(&letter_path(id)?).await?;
+    let unreadable = |error| Failure::usage(format!("fnd's answer is no dead letter: {error}"));
+    let letter: DeadLetter = serde_json::from_slice(&reply.body).map_err(unreadable)?;
+    let reply = context.client.get(&format!("{run}/logs?limit={LINES}")).await?;
+    let output: LogList = serde_json::from_slice(&reply.body).map_err(unreadable)?;
+    let shown = Shown {
+        letter,
+        output: output.lines,
+    };
+    let body = serde_json::to_vec(&shown).map_err(unreadable)?;
+    context.out.document(&body, one)?;
+    Ok(Exit::Fine)
+}
+
+fn one(shown: &Shown, out: &Output) -> Result<(), Failure> {
+    let run = &shown.letter.invocation;
+    let reason = run.reason.map_or("-".to_owned(), |reason| reason.to_string());
+    for (name, value) in [
+        ("id", run.id.to_string()),
+        ("function", run.function.to_string()),
+        ("reason", reason),
+        ("message", run.message.clone()),
+        ("trigger", run.trigger.as_str().to_owned()),
+        ("attempts", run.attempts.to_string()),
+        ("accepted", run.accepted_at.clone()),
+        ("ended", run.ended_at.clone().unwrap_or_default()),
+        ("type", shown.letter.content_type.clone().unwrap_or("-".to_owned())),
+        ("payload", payload(&shown.letter, usize::MAX)),
+    ] {
+        out.line(&format!("{name:13} {}", escape(&value, false)))?;
+    }
+    if shown.output.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    shown
+        .output
+        .iter()
+        .try_for_each(|line| out.line(&escape(&line.text, false)))
+}
+
+fn letter_path(id: &str) -> Result<String, Failure> {
+    Ok(invocation_path(id)?.replace("/invocations/", "/dead-letters/"))
+}
+
+/// Returns the ids meant. An id where a function could stand is one.
+async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
+    if let Some(id) = which
+        .filter
+        .function
+        .as_deref()
+        .filter(|text| invocation_path(text).is_ok())
+    {
+        return Ok(vec![id.to_owned()]);
+    }
+    let filter = &which.filter;
+    let narrowed = [
+        &filter.function,
+        &filter.state,
+        &filter.reason,
+        &filter.trigger,
+        &filter.version,
+    ];
+    let narrowed = narrowed.iter().any(|option| option.is_some())
+        || [&filter.text, &filter.since, &filter.until]
+            .iter()
+            .any(|option| option.is_some());
+    if which.all == narrowed {
+        let what = if which.all {
+            "either `--all` or a filter"
+        } else {
+            "an id, a function or another filter, or `--all`"
+        };
+        return Err(Failure::usage(format!("which dead letters? expected {what}")));
+    }
+    let everything = Filter {
+        limit: Some(filter.limit.unwrap_or(u32::MAX)),
+        function: filter.function.clone(),
+        state: filter.state.clone(),
+        reason: filter.reason.clone(),
+        trigger: filter.trigger.clone(),
+        version: filter.version.clone(),
+        text: filter.text.clone(),
+        since: filter.since.clone(),
+        until: filter.until.clone(),
+        after: filter.after.clone(),
+    };
+    let found = find(context, &everything, Timestamp::now()).await?;
+    // Oldest first: in the order in which they once came.
+    let letters = found.dead_letters.iter().rev();
+    Ok(letters.map(|letter| letter.invocation.id.to_string()).collect())
+}
+
+/// Said of each dead letter.
+#[derive(Debug, Serialize, Deserialize)]
+struct Redriven {
+    /// The dead letter.
+    id: String,
+    /// The run it is now.
+    redriven_as: String,
+}
+
+async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
+    let ids = ids(context, &which).await?;
+    let alone = ids.len() == 1;
+    let mut done = Vec::new();
+    for id in ids {
+        match redrive_one(context, &id).await {
+            Ok(queued) => done.push(Redriven {
+                id,
+                redriven_as: queued,
+            }),
+            // Somebody else was faster.
+            Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
+            Err(mut failure) => {
+                if !alone {
+                    failure.message = format!("{} (after {} were redriven)", failure.message, done.len());
+                }
+                return Err(failure);
+            }
+        }
+    }
+    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
+    context.out.document(&body, |done: &Vec<Redriven>, out| {
+        done.iter()
+            .try_for_each(|one| out.line(&format!("{}  redriven as {}", one.id, one.redriven_as)))?;
+        if !alone {
+            out.progress(&format!("{} redriven", done.len()));
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Redrives one. A queue has a bound, and many dead letters may be more than fit: then it waits for room.
+async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
+    let path = format!("{}/redrive", letter_path(id)?);
+    let mut waited = 0;
+    loop {
+        match context.client.post(&path).await {
+            Ok(reply) => {
+                let queued: Result<Queued, _> = serde_json::from_slice(&reply.body);
+                let queued = queued.map_err(|error| Failure::usage(format!("fnd's answer has no id: {error}")))?;
+                return Ok(queued.id.to_string());
+            }
+            Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {
+                waited += 1;
+                context.out.progress(&format!("waiting for room: {}", failure.message));
+                // fnd tells nobody when a queue has room; it says to ask again after a second.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+async fn discard(context: &Context, which: Which) -> Result<Exit, Failure> {
+    let ids = ids(context, &which).await?;
+    let mut done = Vec::new();
+    for id in ids {
+        let request = request(Method::DELETE, &letter_path(&id)?, &[], Bytes::new())?;
+        context.client.send(request).await?;
+        done.push(id);
+    }
+    let state = Changed {
+        state: format!("dropped {}", done.len()),
+    };
+    let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
+    context
+        .out
+        .document(&body, |changed: &Changed, out| out.line(&changed.state))?;
+    Ok(Exit::Fine)
+}

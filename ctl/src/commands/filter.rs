@@ -1,0 +1,119 @@
+//! Which runs a verb is about: the options of `history` and `dead-letters`, and their pages put together.
+
+use super::{Context, Parameters, function_path};
+use crate::exit::Failure;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+
+/// Which runs.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Filter {
+    /// Of one function.
+    pub(crate) function: Option<String>,
+
+    /// In this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+
+    /// With this reason, such as timeout or exit-1.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+
+    /// With this trigger: load, manual, replay, redrive.
+    #[arg(long)]
+    pub(crate) trigger: Option<String>,
+
+    /// Whose last attempt ran this version, or one that begins like this.
+    #[arg(long, value_name = "HASH")]
+    pub(crate) version: Option<String>,
+
+    /// With this text in their message.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+
+    /// Accepted not longer ago than this: `1h`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+
+    /// Accepted before this: `10m`, or an instant.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+
+    /// Most runs [default: 100].
+    #[arg(short = 'n', long, value_name = "RUNS")]
+    pub(crate) limit: Option<u32>,
+
+    /// Those after this one in the list, which are older.
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+/// Most elements of one page of the API.
+const PAGE: u32 = 1000;
+
+/// A question that is asked page by page.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    parameters: String,
+    /// How many more.
+    left: u32,
+    /// Where the next page begins, once there was one.
+    pub(super) next: Option<String>,
+}
+
+impl Wanted {
+    /// Returns the question of a filter.
+    ///
+    /// # Errors
+    /// A name or an instant that is none.
+    pub(super) fn new(filter: &Filter, now: Timestamp) -> Result<Self, Failure> {
+        if let Some(function) = &filter.function {
+            function_path(function)?;
+        }
+        let mut parameters = Parameters::default();
+        parameters.add("function", filter.function.as_deref());
+        parameters.add("state", filter.state.as_deref());
+        parameters.add("reason", filter.reason.as_deref());
+        parameters.add("trigger", filter.trigger.as_deref());
+        parameters.add("version", filter.version.as_deref());
+        parameters.add("text", filter.text.as_deref());
+        parameters.add_instant("since", filter.since.as_deref(), now)?;
+        parameters.add_instant("until", filter.until.as_deref(), now)?;
+        Ok(Self {
+            parameters: parameters.0,
+            left: filter.limit.unwrap_or(100),
+            next: filter.after.clone(),
+        })
+    }
+
+    /// Returns everything, newest first. A page looks at so many runs only: one may be empty and not the last.
+    ///
+    /// # Errors
+    /// What the daemon refuses, and where it cannot be reached.
+    pub(super) async fn all<P, T>(
+        &mut self,
+        context: &Context,
+        path: &str,
+        parts: impl Fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, Failure>
+    where
+        P: DeserializeOwned,
+    {
+        let mut all = Vec::new();
+        loop {
+            let mut parameters = Parameters(self.parameters.clone());
+            parameters.add("limit", Some(&self.left.clamp(1, PAGE).to_string()));
+            parameters.add("after", self.next.as_deref());
+            let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
+            let page = serde_json::from_slice(&reply.body);
+            let page = page.map_err(|error| Failure::usage(format!("fnd's answer is no list: {error}")))?;
+            let (found, next) = parts(page);
+            self.left = self.left.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            all.extend(found);
+            self.next = next;
+            if self.left == 0 || self.next.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What may be in an archive, and where it goes: names are taken apart here, and nowhere else.
+
+use super::super::backup::failed;
+use crate::exit::Failure;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+use tar::{Archive, Entry, EntryType};
+
+/// Where things lie on this machine.
+#[derive(Debug)]
+pub(super) struct Roots {
+    pub(super) config: PathBuf,
+    pub(super) config_name: OsString,
+    pub(super) functions: Vec<PathBuf>,
+    pub(super) state: PathBuf,
+}
+
+/// A part of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// `fnd.toml`.
+    Config,
+    /// A directory beside it.
+    Beside(&'static str),
+    /// A functions directory.
+    Functions(usize),
+    /// The database.
+    Ledger,
+    /// What functions keep.
+    Home,
+    /// Whose uid is whose.
+    Uids,
+}
+
+/// Directories beside the configuration that a backup may have.
+const BESIDE: [&str; 4] = ["conf.d", "runtimes", "secrets", "bindings"];
+
+impl Roots {
+    /// Returns where a part goes.
+    pub(super) fn of(&self, part: &Part) -> PathBuf {
+        match part {
+            Part::Config => self.config.join(&self.config_name),
+            Part::Beside(name) => self.config.join(name),
+            // A number beyond is refused before.
+            Part::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
+            Part::Ledger => self.state.join("state/ledger.db"),
+            Part::Home => self.state.join("home"),
+            Part::Uids => self.state.join("spawner/uids"),
+        }
+    }
+}
+
+/// An entry: its part, and the names below that; none for the part itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) part: Part,
+    pub(super) below: Vec<OsString>,
+}
+
+/// Takes the name of an entry apart; nothing where it is not one that a backup has.
+pub(super) fn place(path: &Path) -> Option<Place> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(name.to_owned()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => return None,
+        }
+    }
+    let text = |at: usize| names.get(at).and_then(|name: &OsString| name.to_str());
+    let (part, used) = match (text(0)?, text(1)) {
+        ("config", Some("fnd.toml")) => (Part::Config, 2),
+        ("config", Some(name)) => (Part::Beside(BESIDE.into_iter().find(|known| *known == name)?), 2),
+        ("functions", Some(number)) => (Part::Functions(number.parse().ok()?), 2),
+        ("state", Some("ledger.db")) => (Part::Ledger, 2),
+        ("home", _) => (Part::Home, 1),
+        ("uids", None) => (Part::Uids, 1),
+        _ => return None,
+    };
+    let below = names.split_off(used);
+    let is_file = matches!(part, Part::Config | Part::Ledger | Part::Uids);
+    (!is_file || below.is_empty()).then_some(Place { part, below })
+}
+
+/// Says whether an entry may be of its kind where it is.
+fn fits(place: &Place, kind: EntryType) -> bool {
+    match place.part {
+        Part::Config | Part::Ledger | Part::Uids => kind.is_file(),
+        Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
+        Part::Beside(_) | Part::Functions(_) | Part::Home => kind.is_file() || kind.is_dir() || kind.is_symlink(),
+    }
+}
+
+/// Reads all headers of an archive. Returns its parts.
+pub(super) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
+    let mut parts = Vec::new();
+    each(file, |_, place| {
+        if let Part::Functions(number) = place.part
+            && number >= roots.functions.len()
+        {
+            let message = format!(
+                "the backup has {} functions directories, and {} are named",
+                number + 1,
+                roots.functions.len()
+            );
+            return Err(Failure::usage(message).help("name each with --functions, in order"));
+        }
+        if !parts.contains(&place.part) {
+            parts.push(place.part);
+        }
+        Ok(())
+    })?;
+    if parts.contains(&Part::Ledger) {
+        return Ok(parts);
+    }
+    Err(no_backup("it has no `state/ledger.db`, or ends before it"))
+}
+
+/// Goes through an archive from its beginning; each entry is one that a backup may have.
+pub(super) fn each(
+    mut file: &File,
+    mut visit: impl FnMut(&mut Entry<'_, &File>, Place) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let unreadable = |error: std::io::Error| no_backup(&format!("it cannot be read as a tar archive: {error}"));
+    file.seek(SeekFrom::Start(0))
+        .map_err(|error| failed("read", Path::new("the archive"), &error).help("it has to be a file, not a pipe"))?;
+    let mut archive = Archive::new(file);
+    for entry in archive.entries_with_seek().map_err(unreadable)? {
+        let mut entry = entry.map_err(unreadable)?;
+        let path = entry.path().map_err(unreadable)?.into_owned();
+        let kind = entry.header().entry_type();
+        match place(&path).filter(|place| fits(place, kind)) {
+            Some(place) => visit(&mut entry, place)?,
+            None => {
+                let name: String = path.display().to_string().chars().take(200).collect();
+                return Err(no_backup(&format!(
+                    "it has `{}`, which no backup has ({kind:?})",
+                    crate::output::escape(&name, false)
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn no_backup(why: &str) -> Failure {
+    Failure::usage(format!("this is no backup of fnd: {why}"))
+        .help("nothing was written; `fndctl backup FILE` makes one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_backup_has_has_a_place() {
+        for (name, part, below) in [
+            ("config/fnd.toml", Part::Config, 0),
+            ("config/conf.d", Part::Beside("conf.d"), 0),
+            ("config/secrets/token", Part::Beside("secrets"), 1),
+            ("functions/0/ops/a.sh", Part::Functions(0), 2),
+            ("state/ledger.db", Part::Ledger, 0),
+            ("home", Part::Home, 0),
+            ("home/hello/data", Part::Home, 2),
+            ("uids", Part::Uids, 0),
+        ] {
+            let place = place(Path::new(name)).unwrap();
+            assert_eq!((place.part, place.below.len()), (part, below), "{name}");
+        }
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "home/../../etc/passwd",
+            "functions/0/../../x",
+            "config/passwd",
+            "config",
+            "state",
+            "state/ledger.db/x",
+            "state/lock",
+            "uids/x",
+            "functions/x/a",
+            "functions",
+            "versions/f",
+        ] {
+            assert_eq!(place(Path::new(name)), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `fndctl restore FILE`: puts back what `fndctl backup` took. fnd must not run, and nothing may be there yet.
+//!
+//! An archive is not trusted: it says what is in it and not where that goes. It is read twice, and where anything in it is not
+//! what a backup has, nothing is written.
+
+mod entries;
+mod write;
+
+use super::Context;
+use super::backup::failed;
+use crate::exit::{Exit, Failure};
+use crate::local::Places;
+use entries::{Part, Roots};
+use fnd_core::api::Changed;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run it as root (with --user as yourself). Functions are \
+    installed again when fnd starts; what ran at the time of the backup shows as `interrupted`.\n\nExamples:\n  \
+    fndctl restore /var/backups/fnd.tar\n  \
+    fndctl restore --force /var/backups/fnd.tar     over what is there"
+)]
+pub(crate) struct Args {
+    /// The archive.
+    file: PathBuf,
+
+    /// Write over what is there. Files that are not in the archive stay.
+    #[arg(long)]
+    force: bool,
+
+    /// Where the configuration goes [default: /etc/fnd/fnd.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Where the functions directories go, in order [default: /etc/fnd/functions, /var/lib/fnd/functions].
+    #[arg(long, value_name = "DIR")]
+    functions: Vec<PathBuf>,
+
+    /// Where the state goes [default: /var/lib/fnd].
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+/// Puts it back.
+///
+/// # Errors
+/// Where fnd runs, something is there, the archive is no backup, or a file cannot be written.
+pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let mut places = Places::of(context.user)?;
+    if let Some(config) = args.config {
+        places.config = config;
+    }
+    if !args.functions.is_empty() {
+        places.functions = args.functions;
+    }
+    if let Some(state) = args.state {
+        places.state = state;
+    }
+    let file = File::open(&args.file).map_err(|error| failed("read", &args.file, &error))?;
+    let roots = Roots {
+        config: places.config.parent().unwrap_or(Path::new("/")).to_owned(),
+        config_name: places.config.file_name().unwrap_or_default().to_owned(),
+        functions: places.functions,
+        state: places.state,
+    };
+    let parts = entries::check(&file, &roots)?;
+    let _lock = lock(&roots.state)?;
+    if !args.force {
+        refuse_what_is_there(&roots, &parts)?;
+    }
+    let count = write::write(&file, &roots)?;
+    let state = Changed {
+        state: format!("restored {count} files and directories"),
+    };
+    let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
+    context
+        .out
+        .document(&body, |changed: &Changed, out| out.line(&changed.state))?;
+    Ok(Exit::Fine)
+}
+
+/// Holds the state as a running fnd does, so that none starts meanwhile.
+fn lock(state: &Path) -> Result<File, Failure> {
+    let own = state.join("state");
+    let make = |path: &Path, mode| {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+        made.map_err(|error| failed("make", path, &error))
+    };
+    make(state, 0o711)?;
+    make(&own, 0o700)?;
+    let path = own.join("lock");
+    let mut options = File::options();
+    let flags = libc::O_NOFOLLOW;
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&path);
+    let file = file.map_err(|error| failed("open", &path, &error))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Failure::new(Exit::Busy, format!("fnd is running on `{}`", state.display()))
+            .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
+    })?;
+    Ok(file)
+}
+
+fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
+    for part in parts {
+        let path = roots.of(part);
+        let there = match part {
+            // The package brings a configuration; the one before is kept beside it.
+            Part::Config | Part::Beside(_) => false,
+            Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
+            Part::Ledger | Part::Uids => path.exists(),
+        };
+        if there {
+            return Err(Failure::usage(format!(
+                "`{}` is there already, and is not written over",
+                path.display()
+            ))
+            .help("move it away, or say --force"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Writing what an archive has. Below the place of its part every step is taken from a descriptor and through no link, since a
+//! function may own what is there; links are made last, so that nothing is written through one of the archive's own.
+
+use super::super::backup::failed;
+use super::entries::{Part, Place, Roots, each};
+use crate::exit::Failure;
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, mkdirat, openat, openat2, symlinkat, unlinkat,
+};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use tar::Header;
+
+/// Owner and mode of an entry.
+#[derive(Debug, Clone, Copy)]
+struct About {
+    uid: u32,
+    gid: u32,
+    mode: Mode,
+}
+
+/// Writes everything. Returns how many entries.
+pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
+    let mut count = 0;
+    let mut links = Vec::new();
+    let mut directories = Vec::new();
+    each(file, |entry, place| {
+        count += 1;
+        let path = target(roots, &place);
+        let fail = |error: io::Error| failed("write", &path, &error);
+        let about = about(entry.header()).map_err(fail)?;
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            directory(roots, &place.part, &place.below).map_err(fail)?;
+            directories.push((place, about));
+        } else if kind.is_symlink() {
+            let to = entry.link_name().map_err(fail)?.unwrap_or_default().into_owned();
+            links.push((place, to));
+        } else {
+            let (directory, name, about) = place_of_file(roots, &place, about).map_err(fail)?;
+            let mut to = create(&directory, &name, about).map_err(fail)?;
+            io::copy(entry, &mut to).map_err(fail)?;
+            to.sync_all().map_err(fail)?;
+        }
+        Ok(())
+    })?;
+    for (place, to) in links {
+        let path = target(roots, &place);
+        link(roots, &place, &to).map_err(|error| failed("write", &path, &error))?;
+    }
+    // Deepest first, and at the end: one that may not be written to has its files by then.
+    for (place, about) in directories.into_iter().rev() {
+        let set = directory(roots, &place.part, &place.below).and_then(|directory| give(&directory, about));
+        set.map_err(|error| failed("write", &target(roots, &place), &error))?;
+    }
+    Ok(count)
+}
+
+fn target(roots: &Roots, place: &Place) -> PathBuf {
+    let mut path = roots.of(&place.part);
+    path.extend(&place.below);
+    path
+}
+
+fn about(header: &Header) -> io::Result<About> {
+    let number = |number: u64| u32::try_from(number).map_err(|_| io::Error::other("its owner is no number of a user"));
+    Ok(About {
+        uid: number(header.uid()?)?,
+        gid: number(header.gid()?)?,
+        // Never one that runs as its owner: nothing of fnd's has such a mode.
+        mode: Mode::from_raw_mode(header.mode()? & 0o777),
+    })
+}
+
+/// Opens a directory, made where it is not there: the place of its part by name, what is below through no link.
+fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<OwnedFd> {
+    let mut open = root(&roots.of(part))?;
+    for name in below {
+        match mkdirat(&open, name.as_os_str(), Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        open = openat2(
+            &open,
+            name.as_os_str(),
+            OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+            how,
+        )?;
+    }
+    Ok(open)
+}
+
+fn root(path: &Path) -> io::Result<OwnedFd> {
+    std::fs::create_dir_all(path)?;
+    Ok(openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Returns the directory, the name and the owner a file gets. What fnd itself writes belongs to whoever runs it here.
+fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
+    if let Some((name, parents)) = place.below.split_last() {
+        return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
+    }
+    let path = roots.of(&place.part);
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let name = path.file_name().unwrap_or_default().to_owned();
+    let directory = root(parent)?;
+    let mut about = about;
+    match place.part {
+        Part::Ledger => {
+            let owner = std::fs::metadata(parent)?;
+            (about.uid, about.gid) = (owner.uid(), owner.gid());
+            for suffix in ["-wal", "-shm"] {
+                // Of another database: it would be taken for this one's.
+                let mut beside = name.clone();
+                beside.push(suffix);
+                remove(&directory, &beside)?;
+            }
+        }
+        Part::Config => {
+            let mut kept = name.clone();
+            kept.push(".before-restore");
+            if parent.join(&name).exists() {
+                std::fs::rename(parent.join(&name), parent.join(kept))?;
+            }
+        }
+        Part::Beside(_) | Part::Functions(_) | Part::Home | Part::Uids => {}
+    }
+    Ok((directory, name, about))
+}
+
+fn create(directory: &OwnedFd, name: &OsStr, about: About) -> io::Result<File> {
+    remove(directory, name)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
+    give(&file, about)?;
+    Ok(file.into())
+}
+
+fn link(roots: &Roots, place: &Place, to: &Path) -> io::Result<()> {
+    let Some((name, parents)) = place.below.split_last() else {
+        return Ok(());
+    };
+    let directory = directory(roots, &place.part, parents)?;
+    remove(&directory, name)?;
+    Ok(symlinkat(to, &directory, name.as_os_str())?)
+}
+
+fn remove(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a file or directory its owner, where whoever runs this may, and its mode.
+fn give(file: &OwnedFd, about: About) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fchown(file, Some(Uid::from_raw(about.uid)), Some(Gid::from_raw(about.gid)))?;
+    }
+    Ok(fchmod(file, about.mode)?)
+}

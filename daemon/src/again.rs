@@ -1,0 +1,172 @@
+//! Runs that were asked for before: the same idempotency key, another run with the same payload.
+//!
+//! The supervisor knows the keys of live invocations, the ledger those of all it has. Who brings a key is answered from
+//! there, and requests with one key take turns: so none can slip between the look and the acceptance of another.
+
+use crate::backend::{Control, failure};
+use crate::control::backend::{Answering, Failure, Repeated};
+use crate::ledger::{Brought, Command};
+use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::outcome::Trigger;
+use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Mutex, oneshot};
+
+type Key = (FunctionName, Arc<str>);
+
+/// Keys that are being looked up, and who waits for that.
+#[derive(Debug, Clone, Default)]
+pub struct Keys(Rc<RefCell<HashMap<Key, Rc<Mutex<()>>>>>);
+
+impl Keys {
+    fn turn(&self, key: &Key) -> Rc<Mutex<()>> {
+        Rc::clone(self.0.borrow_mut().entry(key.clone()).or_default())
+    }
+
+    /// Forgets a key that nobody waits for.
+    fn leave(&self, key: &Key, turn: &Rc<Mutex<()>>) {
+        let mut keys = self.0.borrow_mut();
+        // One is ours, one the table's.
+        if Rc::strong_count(turn) <= 2 {
+            keys.remove(key);
+        }
+    }
+}
+
+impl Control {
+    pub(crate) fn next_id(&self) -> InvocationId {
+        let mut state = self.daemon.state.borrow_mut();
+        let now = state.clock.now();
+        state.ids.next(now.unix_ms)
+    }
+
+    fn submit_now(&self, submit: Submit) -> Answering {
+        self.ask(|reply| {
+            Event::Submit(Box::new(Submit {
+                reply: Some(reply),
+                ..submit
+            }))
+        })
+    }
+
+    /// Submits; one whose key an invocation has already gets that one's answer.
+    pub(crate) fn once(&self, submit: Submit) -> Answering {
+        let Some(key) = submit.idempotency_key.clone() else {
+            return self.submit_now(submit);
+        };
+        let is_live = self.settled().supervisor.has_key(&submit.function, &key);
+        if is_live {
+            return self.submit_now(submit);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let control = self.clone();
+        // Ends with its answer; the caller may have gone, and nothing else waits for it.
+        drop(tokio::task::spawn_local(async move {
+            let answer = match control.look_up(submit, key).await {
+                Found::Answer(answer) => Some(*answer),
+                Found::Asked(answering) => answering.await.ok(),
+            };
+            if let Some(answer) = answer {
+                let _ = sender.send(answer); // the caller has gone
+            }
+        }));
+        receiver
+    }
+
+    async fn look_up(&self, submit: Submit, key: Arc<str>) -> Found {
+        let named = (submit.function.clone(), key);
+        let turn = self.keys.turn(&named);
+        let waiting = turn.lock().await;
+        let is_live = self.settled().supervisor.has_key(&named.0, &named.1);
+        let found = if is_live {
+            Found::Asked(self.submit_now(submit))
+        } else {
+            match self.answer_of(&named, submit.wait).await {
+                Ok(Some(answer)) => Found::Answer(Box::new(answer)),
+                Ok(None) => Found::Asked(self.submit_now(submit)),
+                Err(Failure(error)) => {
+                    tracing::error!("failed to look up an idempotency key: {error}");
+                    let reason = "the history cannot be read, and with it whether this key ran before".to_owned();
+                    Found::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                }
+            }
+        };
+        drop(waiting);
+        self.keys.leave(&named, &turn);
+        found
+    }
+
+    /// Returns what the invocation with a key is answered with, if the history has one.
+    async fn answer_of(&self, (function, key): &Key, wait: bool) -> Result<Option<Answer>, Failure> {
+        let found = self.reader.keyed(function.clone(), Arc::clone(key)).await;
+        let Some(id) = found.map_err(failure)? else {
+            return Ok(None);
+        };
+        if !wait {
+            return Ok(Some(Answer::Queued(id)));
+        }
+        let whole = self.reader.get(id).await.map_err(failure)?;
+        Ok(whole.map(|whole| {
+            if whole.record.state.is_final() {
+                Answer::Finished(Box::new(whole.record))
+            } else {
+                // It was accepted, and who asks for it later is told the rest.
+                Answer::Queued(id)
+            }
+        }))
+    }
+
+    pub(crate) async fn repeat_one(self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
+        let Some(Brought { record, payload, dead }) = self.reader.brought(id).await.map_err(failure)? else {
+            return Ok(Repeated::Unknown);
+        };
+        if !record.state.is_final() {
+            return Ok(Repeated::NotEnded(record.function, record.state));
+        }
+        let redrive = trigger == Trigger::Redrive;
+        if redrive && !dead {
+            return Ok(Repeated::NotDead(record.function, record.state));
+        }
+        let Some(payload) = payload else {
+            return Ok(Repeated::NotKept(record.function));
+        };
+        let function = record.function.clone();
+        let answering = self.once(Submit {
+            id: self.next_id(),
+            function: record.function,
+            trigger,
+            payload,
+            reply: None,
+            wait: false,
+            timeout: None,
+            not_before_ms: None,
+            expires_ms: None,
+            priority: 0,
+            // A dead letter runs once more, however often that is asked for. No header can say this key.
+            idempotency_key: redrive.then(|| format!("\0redrive {id}").into()),
+            origin: Some(id),
+        });
+        Ok(Repeated::Asked(function, answering))
+    }
+
+    pub(crate) async fn bury(self, id: InvocationId) -> Result<bool, Failure> {
+        let is_dead = |brought: Option<Brought>| brought.is_some_and(|brought| brought.dead);
+        if !is_dead(self.reader.brought(id).await.map_err(failure)?) {
+            return Ok(false);
+        }
+        self.daemon.state.borrow().store(Command::Bury(id));
+        // This waits for the command before it.
+        if is_dead(self.reader.brought(id).await.map_err(failure)?) {
+            return Err(Failure("it could not be written; `fndctl status` says why".into()));
+        }
+        Ok(true)
+    }
+}
+
+enum Found {
+    Answer(Box<Answer>),
+    Asked(Answering),
+}

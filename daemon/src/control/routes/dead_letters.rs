@@ -1,0 +1,56 @@
+//! `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`.
+
+use super::invocations::filter;
+use super::replay::of_repeated;
+use crate::control::answer::failed;
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json, refuse};
+use fnd_core::api::Changed;
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::Trigger;
+use fnd_core::problem::Code;
+
+const READ: &str = "read the history";
+
+/// Lists a page, newest first.
+pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
+    let listed = call.backend.dead_letters(filter(&call)?).await;
+    json(&listed.map_err(failed(READ))?)
+}
+
+/// Shows one with what it brought.
+pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    let found = call.backend.dead_letter(id).await.map_err(failed(READ))?;
+    json(&found.ok_or_else(|| none(id))?)
+}
+
+/// Queues one again; it is off the list when the new invocation is on disk.
+pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    let repeated = call.backend.repeat(id, Trigger::Redrive).await;
+    of_repeated(repeated.map_err(failed(READ))?, id).await
+}
+
+/// Takes one off the list for good.
+pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    let was_there = call.backend.drop_dead_letter(id).await;
+    if !was_there.map_err(failed("write the history"))? {
+        return Err(none(id));
+    }
+    json(&Changed {
+        state: "dropped".to_owned(),
+    })
+}
+
+fn none(id: InvocationId) -> Refusal {
+    let detail =
+        format!("there is no dead letter `{id}`: it never was, was redriven or dropped, or went with its history");
+    let mut refusal = refuse(Code::NotFound, detail);
+    refusal.problem.invocation = Some(id);
+    refusal
+}

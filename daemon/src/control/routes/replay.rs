@@ -1,0 +1,48 @@
+//! `POST /v1/invocations/ID/replay`: queues what an invocation brought once more. Also what redriving shares with that.
+
+use crate::control::answer::{failed, no_invocation, of_run, wait};
+use crate::control::backend::Repeated;
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal};
+use fnd_core::api::Problem;
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::Trigger;
+use fnd_core::problem::Code;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let id = call.invocation()?;
+    let repeated = call.backend.repeat(id, Trigger::Replay).await;
+    of_repeated(repeated.map_err(failed("read the history"))?, id).await
+}
+
+/// Returns what who asked for another run is answered.
+///
+/// # Errors
+/// Everything but the acceptance.
+pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<Answered, Refusal> {
+    let (code, function, detail) = match repeated {
+        Repeated::Asked(function, answering) => return of_run(wait(answering).await?, &function),
+        Repeated::Unknown => return Err(no_invocation(id)),
+        Repeated::NotEnded(function, state) => {
+            let detail = format!(
+                "the invocation is {}: it can run again when it has ended",
+                state.as_str()
+            );
+            (Code::NotEnded, function, detail)
+        }
+        Repeated::NotDead(function, state) => {
+            let detail = format!(
+                "this invocation ({}) is no dead letter: it ended otherwise, was not asynchronous, or was redriven or dropped \
+                 before; `fndctl replay` runs any again",
+                state.as_str()
+            );
+            (Code::NotFound, function, detail)
+        }
+        Repeated::NotKept(function) => {
+            let detail = "what it brought was not kept: a caller waited for it and it succeeded, so that only its record is there";
+            (Code::NotKept, function, detail.to_owned())
+        }
+    };
+    Err(Problem::new(code, detail).of(&function).in_invocation(id, None).into())
+}

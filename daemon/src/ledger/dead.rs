@@ -1,0 +1,104 @@
+//! Questions about dead letters, and the copy of the whole ledger.
+
+use super::list::list;
+use super::query::{Filter, QueryError, Reader};
+use super::rows::{self, RECORD, blob};
+use super::{FILE, OpenError, schema};
+use fnd_core::api::{DeadLetter, InvocationView};
+use fnd_core::ids::InvocationId;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::fs::File;
+use std::path::Path;
+
+/// Most bytes of a payload that are shown in a list, and alone.
+const SHOWN: (usize, usize) = (200, 64 << 10);
+
+/// A page of dead letters.
+#[derive(Debug, Clone, Default)]
+pub struct DeadPage {
+    /// Newest first.
+    pub letters: Vec<DeadLetter>,
+    /// Cursor of the next page, if there may be one.
+    pub next: Option<InvocationId>,
+}
+
+impl Reader {
+    /// Lists dead letters, newest first; [`Filter::dead`] is taken as set.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn dead_letters(&self, filter: Filter) -> Result<DeadPage, QueryError> {
+        self.ask(move |db| {
+            let page = list(db, &Filter { dead: true, ..filter })?;
+            let letter = |record| letter(db, InvocationView::of(record), SHOWN.0);
+            let letters = page.records.iter().map(letter).collect::<rusqlite::Result<_>>()?;
+            Ok(DeadPage {
+                letters,
+                next: page.next,
+            })
+        })
+        .await
+    }
+
+    /// Returns a dead letter; nothing where there is none of that id.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn dead_letter(&self, id: InvocationId) -> Result<Option<DeadLetter>, QueryError> {
+        self.ask(move |db| {
+            let sql = format!("SELECT {RECORD} FROM invocation WHERE id = ?1 AND dead = 1");
+            let record = db.query_row(&sql, [blob(id)], rows::record).optional()?;
+            record
+                .map(|record| letter(db, InvocationView::of(&record), SHOWN.1))
+                .transpose()
+        })
+        .await
+    }
+}
+
+fn letter(db: &Connection, invocation: InvocationView, shown: usize) -> rusqlite::Result<DeadLetter> {
+    let sql = "SELECT content_type, length(data), substr(data, 1, ?2) FROM invocation
+        LEFT JOIN body ON invocation = id AND kind = 'payload' WHERE id = ?1";
+    let id = blob(invocation.id);
+    let (content_type, payload_bytes, data): (_, _, Option<Vec<u8>>) = db
+        .prepare_cached(sql)?
+        .query_row(params![id, shown], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(DeadLetter {
+        invocation,
+        payload: data.and_then(text),
+        payload_bytes,
+        content_type,
+    })
+}
+
+/// Returns bytes as text; a character that was cut off at the end is left out.
+fn text(mut bytes: Vec<u8>) -> Option<String> {
+    if let Err(error) = str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Copies the ledger of a state directory as it is now, while it is written to. Returns the copy, which has no name.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn copy(state: &Path) -> Result<File, OpenError> {
+    let path = state.join(FILE);
+    let to = state.join(format!("backup-{}.db", fastrand::u64(..)));
+    let failed = |source| OpenError::of(&path, source);
+    let db = schema::open_read_only(&path)?;
+    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed);
+    let opened = File::open(&to);
+    // With its name gone the copy goes with whoever reads it, however that ends.
+    let removed = std::fs::remove_file(&to);
+    copied?;
+    let unreadable = |source| OpenError::Copy {
+        path: to.clone(),
+        source,
+    };
+    removed.map_err(unreadable)?;
+    opened.map_err(unreadable)
+}

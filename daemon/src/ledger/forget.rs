@@ -1,0 +1,215 @@
+//! The statements that forget: in steps of a few milliseconds, so that new work never waits long.
+//!
+//! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
+
+use fnd_core::ids::{FunctionName, InvocationId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+/// Most invocations one step forgets.
+pub(super) const STEP: usize = 50;
+/// Most invocations one step looks at.
+const LOOK: usize = 500;
+/// Most bytes of payloads and results one step forgets; one that is larger is a step of its own.
+const STEP_BYTES: u64 = 2 << 20;
+/// Index entries stepped over at once to find the oldest one that is kept.
+pub(super) const WALK: u32 = 10_000;
+
+/// Whose history a round looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everybody's.
+    All,
+    /// One function's.
+    Of(FunctionName),
+}
+
+/// What a round forgets of what it meets, from the oldest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// All up to here.
+    pub(super) all: u128,
+    /// Those that did not fail up to here.
+    pub(super) rest: u128,
+    /// Those that failed up to here.
+    pub(super) failed: u128,
+}
+
+impl Bounds {
+    /// Returns bounds that forget everything before an id.
+    pub(super) fn before(id: u128) -> Self {
+        Self {
+            all: id.saturating_sub(1),
+            rest: 0,
+            failed: 0,
+        }
+    }
+
+    fn end(&self) -> u128 {
+        self.all.max(self.rest).max(self.failed)
+    }
+
+    fn take(&self, id: u128, failed: bool) -> bool {
+        id <= self.all || id <= if failed { self.failed } else { self.rest }
+    }
+}
+
+/// One pass over a history, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Round {
+    pub(super) scope: Scope,
+    pub(super) bounds: Bounds,
+    /// The last one looked at.
+    pub(super) at: u128,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) forgotten: usize,
+    /// Whether nothing of the round is left.
+    pub(super) over: bool,
+}
+
+impl Round {
+    pub(super) fn new(scope: Scope, bounds: Bounds) -> Self {
+        Self { scope, bounds, at: 0 }
+    }
+
+    /// Forgets a little.
+    pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<Done> {
+        let found = self.look(db)?;
+        let transaction = db.unchecked_transaction()?;
+        let (mut forgotten, mut bytes, mut looked) = (0, 0, 0_usize);
+        for candidate in &found {
+            if forgotten >= STEP || bytes > STEP_BYTES {
+                break;
+            }
+            looked += 1;
+            if candidate.goes && self.bounds.take(candidate.id, candidate.failed) {
+                bytes += forget(&transaction, InvocationId(candidate.id))?;
+                forgotten += 1;
+            }
+        }
+        transaction.commit()?;
+        // Only now: what could not be committed is looked at again.
+        if let Some(last) = looked.checked_sub(1).and_then(|last| found.get(last)) {
+            self.at = last.id;
+        }
+        Ok(Done {
+            forgotten,
+            over: looked == found.len() && found.len() < LOOK,
+        })
+    }
+
+    fn look(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
+        let (at, end) = (self.at.to_be_bytes(), self.bounds.end().to_be_bytes());
+        let mut statement = db.prepare_cached(&sql(&self.scope))?;
+        match &self.scope {
+            Scope::All => statement.query_map(params![at, end], candidate)?.collect(),
+            Scope::Of(function) => statement
+                .query_map(params![at, end, function.as_str()], candidate)?
+                .collect(),
+        }
+    }
+}
+
+/// Returns the statement that looks: in order of the key, without sorting.
+pub(super) fn sql(scope: &Scope) -> String {
+    let (index, which) = match scope {
+        Scope::All => ("NOT INDEXED", ""),
+        Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND"),
+    };
+    format!(
+        "SELECT id, state IN ('failed', 'interrupted'), state NOT IN ('queued', 'running', 'waiting', 'polling')
+            AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id)
+        FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {LOOK}"
+    )
+}
+
+struct Candidate {
+    id: u128,
+    failed: bool,
+    /// Whether it may be forgotten at all.
+    goes: bool,
+}
+
+fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+    Ok(Candidate {
+        id: u128::from_be_bytes(row.get(0)?),
+        failed: row.get(1)?,
+        goes: row.get(2)?,
+    })
+}
+
+/// Forgets one invocation. Returns the bytes of its payload and result, where they are apart.
+fn forget(db: &Connection, id: InvocationId) -> rusqlite::Result<u64> {
+    let id = id.0.to_be_bytes();
+    let bytes = db
+        .prepare_cached("SELECT coalesce(sum(length(data)), 0) FROM body WHERE invocation = ?1")?
+        .query_row([id], |row| row.get(0))?;
+    for sql in [
+        "DELETE FROM attempt WHERE invocation = ?1",
+        "DELETE FROM body WHERE invocation = ?1",
+        "DELETE FROM invocation WHERE id = ?1",
+    ] {
+        db.prepare_cached(sql)?.execute([id])?;
+    }
+    Ok(bytes)
+}
+
+/// Walks down a function's history to the newest invocation that is not kept any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Walk {
+    /// The last one stepped to.
+    at: u128,
+    /// How many are still to be kept.
+    left: u32,
+    /// Which index is walked along.
+    pub(super) index: &'static str,
+}
+
+impl Walk {
+    /// Begins behind the newest; `keep` are kept, with the largest number all.
+    pub(super) fn new(keep: u32, failed: bool) -> Self {
+        Self {
+            at: u128::MAX,
+            left: keep,
+            index: if failed { "failed_of" } else { "by_function" },
+        }
+    }
+
+    /// Walks on. Returns the newest one that goes, or 0 where none does; nothing while it has not got there.
+    pub(super) fn step(&mut self, db: &Connection, function: &FunctionName) -> rusqlite::Result<Option<u128>> {
+        if self.left == u32::MAX {
+            return Ok(Some(0));
+        }
+        let skip = self.left.min(WALK);
+        let only = if self.index == "failed_of" {
+            "AND state IN ('failed', 'interrupted')"
+        } else {
+            ""
+        };
+        let sql = format!(
+            "SELECT id FROM invocation INDEXED BY {} WHERE function = ?1 {only} AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3",
+            self.index
+        );
+        let more = skip < self.left;
+        // On the way it stops at the last one that is kept, at the end at the first that is not.
+        let offset = if more { skip - 1 } else { skip };
+        let found: Option<[u8; 16]> = db
+            .prepare_cached(&sql)?
+            .query_row(params![function.as_str(), self.at.to_be_bytes(), offset], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        let Some(found) = found.map(u128::from_be_bytes) else {
+            return Ok(Some(0));
+        };
+        if more {
+            self.at = found;
+            self.left -= skip;
+            return Ok(None);
+        }
+        Ok(Some(found))
+    }
+}

@@ -1,0 +1,43 @@
+//! A copy of the ledger for a backup: whole and of one moment, while fnd goes on.
+
+use crate::backend::failure;
+use crate::control::backend::{Failure, Pieces};
+use crate::ledger;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+use tokio::sync::mpsc;
+
+/// Bytes of a piece.
+const PIECE: usize = 256 << 10;
+/// Pieces between the disk and the caller.
+const PIECES: usize = 4;
+
+/// Copies the ledger of a state directory. Returns the size and the bytes of the copy, which has no name any more.
+pub(crate) async fn take(state: PathBuf) -> Result<(u64, Pieces), Failure> {
+    let copied = tokio::task::spawn_blocking(move || ledger::copy(&state));
+    let mut file: File = copied
+        .await
+        .map_err(failure)?
+        .map_err(|error| Failure(crate::chain(&error)))?;
+    let size = file.metadata().map_err(failure)?.len();
+    let (sender, pieces) = mpsc::channel(PIECES);
+    // Ends with the file or with the caller.
+    drop(tokio::task::spawn_blocking(move || {
+        loop {
+            let mut piece = vec![0; PIECE];
+            match file.read(&mut piece) {
+                Ok(0) => return,
+                Ok(count) => piece.truncate(count),
+                Err(error) => {
+                    tracing::error!("failed to read the copy of the ledger: {error}");
+                    return;
+                }
+            }
+            if sender.blocking_send(piece).is_err() {
+                return;
+            }
+        }
+    }));
+    Ok((size, pieces))
+}
