@@ -68,6 +68,19 @@ if ((${#packages[@]})); then
     install_packages 2>/dev/null || { apt-get update -qq && install_packages; } || die "apt-get could not install ${packages[*]}"
 fi
 
+if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
+    # Unpacked, not installed: the package would start a Prometheus on this machine.
+    say "unpacking Debian's prometheus below $target/prometheus, for promtool"
+    mkdir -p "$target/prometheus"
+    (
+        cd "$target/prometheus"
+        download() { apt-get download -qq prometheus 2>/dev/null; }
+        download || { [[ $(id -u) == 0 ]] && apt-get update -qq && download; } || die "apt-get could not download prometheus"
+        dpkg-deb -x prometheus_*.deb .
+        rm prometheus_*.deb
+    )
+fi
+
 if [[ ! -x $deno ]]; then
     [[ -z ${FND_DENO:-} ]] || die "FND_DENO=$FND_DENO is not an executable file"
     say "installing deno $deno_version below $target/deno"

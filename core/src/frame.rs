@@ -57,7 +57,7 @@ wire_structs! {
         pub version: Version,
         /// The invocation; `TMPDIR` is its own until [`Request::Release`].
         pub invocation: InvocationId,
-        /// Variables of this attempt (`FND_*`, `DATA`, `KEPTN_CONTEXT`, `CONTEXT`, `TRACEPARENT`; any other name is refused).
+        /// Variables of this attempt (`FND_*`, `DATA`, `KEPTN_CONTEXT`, `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`; any other name is refused).
         pub environment: Vec<(String, Bytes)>,
         /// Whether standard input is passed; `/dev/null` otherwise.
         pub input: bool,

@@ -34,6 +34,8 @@ pub mod api;
 #[cfg(feature = "full")]
 pub mod backoff;
 #[cfg(feature = "full")]
+pub mod happening;
+#[cfg(feature = "full")]
 pub mod outcome;
 #[cfg(feature = "full")]
 pub mod problem;
@@ -43,3 +45,5 @@ pub mod protocol;
 pub mod record;
 #[cfg(feature = "full")]
 pub mod supervisor;
+#[cfg(feature = "full")]
+pub mod trace;

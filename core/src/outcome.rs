@@ -153,6 +153,27 @@ impl Reason {
         }
     }
 
+    /// Returns its word without a number, `exit` of `exit-3`: one of [`Reason::words`].
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Exit(_) => "exit",
+            Self::Signal(_) => "signal",
+            other => {
+                let mut known = PLAIN.iter().chain(&PLAIN_ENDS);
+                known
+                    .find(|(reason, _)| *reason == other)
+                    .map_or("error", |(_, text)| text)
+            }
+        }
+    }
+
+    /// Returns every word.
+    pub fn words() -> impl Iterator<Item = &'static str> {
+        let plain = PLAIN.iter().chain(&PLAIN_ENDS).map(|(_, text)| *text);
+        plain.chain(["exit", "signal"])
+    }
+
     /// Returns the reason of its text form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -202,10 +223,7 @@ impl fmt::Display for Reason {
                 Some(name) => write!(f, "signal-{name}"),
                 None => write!(f, "signal-{number}"),
             },
-            other => {
-                let known = PLAIN.iter().chain(&PLAIN_ENDS).find(|(reason, _)| reason == other);
-                f.write_str(known.map_or("error", |(_, text)| text))
-            }
+            other => f.write_str(other.word()),
         }
     }
 }
@@ -346,6 +364,7 @@ mod tests {
         let numbered = [Reason::Exit(3), Reason::Signal(11), Reason::Signal(34)];
         for reason in PLAIN.iter().chain(&PLAIN_ENDS).map(|(r, _)| *r).chain(numbered) {
             assert_eq!(Reason::parse(&reason.to_string()), Some(reason));
+            assert!(Reason::words().any(|word| word == reason.word()));
         }
         assert_eq!(Reason::Signal(11).to_string(), "signal-SEGV");
         assert_eq!(Reason::parse("exit-256"), None);

@@ -5,6 +5,7 @@
 use crate::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
+use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ pub struct Payload {
     pub content_type: Option<String>,
     /// `KEPTN_CONTEXT`, JSON.
     pub context: Option<Arc<str>>,
-    /// W3C `traceparent`, checked by the edge.
-    pub traceparent: Option<String>,
+    /// The caller's trace, if it has one.
+    pub trace: Option<Trace>,
     /// The request that made it, if one did; its body is `data`. For handlers only: a script has nowhere to see it.
     pub request: Option<Arc<HttpRequest>>,
 }

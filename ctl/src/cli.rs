@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, cancel, completion, config, dead_letters, doctor, drain, enable, explain, history, invoke, list, logs,
-    reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
+    backup, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke, list,
+    logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -71,6 +71,8 @@ pub(crate) enum Verb {
     Invoke(invoke::Args),
     /// Show output of functions.
     Logs(logs::Args),
+    /// Show what happened lately; with -f what happens.
+    Events(events::Args),
     /// Show runs, newest first.
     History(history::Args),
     /// Print the result of a run.

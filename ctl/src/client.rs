@@ -74,12 +74,13 @@ impl Client {
         })
     }
 
-    /// Returns an answer whose body comes piece by piece.
+    /// Returns an answer whose body comes piece by piece: a JSON object a line.
     ///
     /// # Errors
     /// Where there is no answer, and where it is a refusal.
     pub(crate) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
-        let Streaming { response, connection } = self.open(request(Method::GET, path, &[], Bytes::new())?).await?;
+        let lines = [("accept".to_owned(), "application/x-ndjson".to_owned())];
+        let Streaming { response, connection } = self.open(request(Method::GET, path, &lines, Bytes::new())?).await?;
         Ok(Pieces {
             body: response.into_body(),
             kept: Vec::new(),

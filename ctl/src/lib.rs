@@ -65,6 +65,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Show(args) => c::show::run(context, args).await,
         Verb::Invoke(args) => c::invoke::run(context, args).await,
         Verb::Logs(args) => c::logs::run(context, args).await,
+        Verb::Events(args) => c::events::run(context, args).await,
         Verb::History(args) => c::history::run(context, args).await,
         Verb::Result(args) => c::result::run(context, args).await,
         Verb::Cancel(args) => c::cancel::run(context, args).await,

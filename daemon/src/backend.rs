@@ -6,13 +6,16 @@ use crate::control::backend::{
 };
 use crate::driver::{Daemon, State};
 use crate::ledger;
+use crate::metrics::{self, Form};
 use crate::requests::Upload;
+use crate::stream::{self, StreamQuery};
 use fnd_core::api::{
     AttemptView, DeadLetter, DeadLetterList, FunctionDetail, FunctionStatus, InvocationList, InvocationView,
     NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
+use fnd_core::happening::StreamEvent;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::Trigger;
@@ -271,6 +274,16 @@ impl Backend for Control {
             query,
             LINES_MAX,
         ))
+    }
+
+    fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
+        let state = self.daemon.state.borrow();
+        stream::tell(&state.observer.ring, query, state.clock.now().unix_ms)
+    }
+
+    fn metrics(&self, form: Form) -> Pending<String> {
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move { metrics::scrape(&daemon, form).await })
     }
 
     fn watch(&self, filter: FunctionFilter) -> Changes {

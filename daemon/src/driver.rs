@@ -7,12 +7,13 @@ use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::installer::Installer;
 use crate::ledger::{self, Acknowledged};
+use crate::metrics::Exposed;
+use crate::observe::Observer;
 use crate::pool::{Member, Speaking};
 use crate::requests::{Looking, Upload};
 use crate::settings::Current;
 use crate::status::StatusFiles;
 use crate::telemetry;
-use crate::watchers::Watchers;
 use crate::workers::address::Address;
 use crate::workers::output::{Captured, Meta, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
@@ -123,7 +124,8 @@ pub(crate) struct State {
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Who waits for a scan and everything it found.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
-    pub(crate) watchers: Watchers,
+    pub(crate) observer: Observer,
+    pub(crate) exposed: Exposed,
     /// Whether the service manager waits to hear that a reload is over.
     pub(crate) reloading: bool,
     /// Who waits for the end of a drain; nothing once it is over.

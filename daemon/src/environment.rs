@@ -1,11 +1,13 @@
 //! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
 
-use fnd_core::ids::WorkerId;
+use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
+use fnd_core::trace::Span;
 use fnd_core::wire::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
@@ -23,20 +25,24 @@ pub fn variables(order: &SpawnOrder) -> Vec<(String, Bytes)> {
         ("RUNTIME", runtime.clone()),
     ];
     if let Some(attempt) = &order.attempt {
-        of_attempt(attempt, order.worker, &mut variables);
+        of_attempt(attempt, &mut variables);
     }
     let bytes = |(name, value): (&str, String)| (name.to_owned(), Bytes(value.into_bytes()));
     variables.into_iter().map(bytes).collect()
 }
 
-fn of_attempt(attempt: &AttemptOrder, worker: WorkerId, variables: &mut Vec<(&str, String)>) {
+fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
     variables.extend([
         ("FND_INVOCATION", attempt.invocation.to_string()),
         ("FND_ATTEMPT", attempt.attempt.0.to_string()),
         ("FND_POLL", attempt.poll.to_string()),
         ("FND_TRIGGER", attempt.trigger.as_str().to_owned()),
-        ("TRACEPARENT", traceparent(attempt, worker.0)),
+        ("TRACEPARENT", span(attempt).traceparent()),
     ]);
+    if let Some(caller) = &attempt.payload.trace {
+        variables.extend(caller.state.clone().map(|state| ("TRACESTATE", state)));
+        variables.extend(caller.b3.then(|| ("B3", span(attempt).b3())));
+    }
     if let Some(deadline) = attempt.deadline_ms {
         variables.push(("FND_DEADLINE", deadline.to_string()));
     }
@@ -66,12 +72,31 @@ fn data(payload: &Payload) -> Option<String> {
     (text.len() <= DATA_MAX && !text.contains('\0')).then_some(text)
 }
 
-/// The caller's trace, or one made of the ids: the same for every attempt of an invocation, so that they belong together
-/// (W3C Trace Context, `traceparent`). `span` tells the attempts apart.
+/// Returns the attempt's span, in the caller's trace or in one of the invocation's own: what the function does belongs below it.
 #[must_use]
-pub fn traceparent(attempt: &AttemptOrder, span: u64) -> String {
-    let made = || format!("00-{:032x}-{:016x}-01", attempt.invocation.0, span.max(1));
-    attempt.payload.traceparent.clone().unwrap_or_else(made)
+pub fn span(attempt: &AttemptOrder) -> Span {
+    Span::of(attempt.payload.trace.as_ref(), attempt.invocation, attempt.attempt)
+}
+
+/// Returns the request as a handler is given it: where its headers name the caller's span they name the attempt's instead.
+#[must_use]
+pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
+    let request = attempt.payload.request.as_deref()?;
+    if attempt.payload.trace.is_none() {
+        return Some(Cow::Borrowed(request));
+    }
+    let span = span(attempt);
+    let mut request = request.clone();
+    for (name, value) in &mut request.headers {
+        match name.as_str() {
+            "traceparent" => *value = span.traceparent(),
+            "b3" => *value = span.b3(),
+            "x-b3-spanid" => *value = span.id.to_string(),
+            "x-b3-parentspanid" => *value = span.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    Some(Cow::Owned(request))
 }
 
 /// An attempt's documents: descriptors in the order of [`fnd_core::frame::Spawn`].
@@ -133,6 +158,7 @@ mod tests {
     use super::*;
     use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use fnd_core::outcome::Trigger;
+    use fnd_core::trace::{SpanId, Trace, TraceId};
     use std::io::Read;
     use std::sync::Arc;
 
@@ -202,6 +228,46 @@ mod tests {
         attempt(&mut order).payload.context = Some("{}".into());
         assert_eq!(value(&order, "CONTEXT").as_deref(), Some("{}"));
         assert_eq!(value(&order, "TRACEPARENT").unwrap().len(), 55);
+    }
+
+    #[test]
+    fn a_caller_s_trace_goes_on_in_each_attempt() {
+        let mut order = order(None);
+        assert_eq!((value(&order, "TRACESTATE"), value(&order, "B3")), (None, None));
+        let caller = Trace {
+            id: TraceId(0xabc),
+            parent: SpanId(0xdef),
+            flags: 1,
+            state: Some("rojo=1".to_owned()),
+            b3: true,
+        };
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let payload = &mut attempt(&mut order).payload;
+        payload.trace = Some(caller);
+        payload.request = Some(Arc::new(HttpRequest {
+            method: "POST".to_owned(),
+            path: "/".to_owned(),
+            query: String::new(),
+            headers: vec![
+                header("traceparent", "the caller's"),
+                header("tracestate", "rojo=1"),
+                header("b3", "x"),
+            ],
+        }));
+        let own = span(order.attempt.as_ref().unwrap());
+        assert_eq!((own.trace, own.parent), (TraceId(0xabc), Some(SpanId(0xdef))));
+        assert_eq!(value(&order, "TRACEPARENT"), Some(own.traceparent()));
+        assert_eq!(value(&order, "TRACESTATE").as_deref(), Some("rojo=1"));
+        assert_eq!(value(&order, "B3"), Some(own.b3()));
+        let request = request(order.attempt.as_ref().unwrap()).unwrap();
+        let expected = [
+            header("traceparent", &own.traceparent()),
+            header("tracestate", "rojo=1"),
+            header("b3", &own.b3()),
+        ];
+        assert_eq!(request.headers, expected);
+        attempt(&mut order).attempt = Attempt(3);
+        assert_ne!(span(order.attempt.as_ref().unwrap()).id, own.id);
     }
 
     #[test]

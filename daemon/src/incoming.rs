@@ -250,6 +250,7 @@ impl State {
         self.status.set_mode(self.settings.settings.status.mode);
         self.retain();
         self.prune_all();
+        self.expose_metrics();
         let problems = self.settings.resolve_access();
         // Where fnd was started by hand nobody has made the group of the default, and nobody but that person asks.
         if self.spawner_pid.is_none() {
@@ -286,7 +287,10 @@ impl State {
                 }
                 self.found = (problems, unclaimed);
             }
-            CatalogEvent::Scanned(number) => self.installer.scanned(number),
+            CatalogEvent::Scanned(number) => {
+                self.observer.metrics.borrow().rescanned();
+                self.installer.scanned(number);
+            }
             CatalogEvent::Quiet => self.quiet = true,
             CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
         }

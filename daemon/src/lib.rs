@@ -18,6 +18,8 @@ pub mod installer;
 pub mod judge;
 pub mod ledger;
 pub mod logs;
+pub mod metrics;
+mod observe;
 mod perform;
 mod pool;
 mod pruning;
@@ -28,6 +30,7 @@ pub mod settings;
 mod signals;
 mod snapshot;
 pub mod status;
+pub mod stream;
 pub mod systemd;
 mod takeover;
 pub mod telemetry;
@@ -159,7 +162,8 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
-        watchers: watchers::Watchers::default(),
+        observer: observe::Observer::new(now.unix_ms),
+        exposed: metrics::Exposed::default(),
         drained: Some(Vec::new()),
         started_ms: now.unix_ms,
         places: named(&places),

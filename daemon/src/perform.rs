@@ -28,6 +28,7 @@ impl State {
     pub(crate) fn answer_first(&mut self, event: Event) {
         self.catch_up();
         let mut actions = std::mem::take(&mut self.actions);
+        self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         for action in actions.drain(..) {
             match action {
@@ -48,12 +49,14 @@ impl State {
                 return;
             };
             let mut actions = Vec::new();
+            self.observe_event(&event);
             self.supervisor.handle(self.clock.now(), event, &mut actions);
             self.rest.extend(actions);
         }
     }
 
     fn perform(&mut self, action: Action) {
+        self.observe(&action);
         match action {
             Action::Spawn(order) => self.spawn(&order),
             Action::Run(function) => self.run_service(function),
@@ -64,7 +67,6 @@ impl State {
             Action::Kill(worker) => self.kill(worker),
             Action::Store(accepted) => {
                 let (id, durable) = (accepted.id, accepted.durable);
-                self.watchers.changed(&accepted.function);
                 // Refused: the disk is so far behind that new work must wait. Not durable work goes on unrecorded until
                 // its end, which has more room.
                 if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
@@ -83,7 +85,6 @@ impl State {
                     events::invocation_ended(&record);
                 }
                 self.ended(&record);
-                self.watchers.changed(&record.function);
                 self.store(Command::Update(record));
             }
             Action::StoreEnabled { function, enabled } => self.store(Command::StoreEnabled { function, enabled }),
@@ -96,7 +97,6 @@ impl State {
                 }
             }
             Action::Status(function) => {
-                self.watchers.changed(&function);
                 let now = self.clock.now().mono;
                 if self.status.changed(&function, now) {
                     self.write_status(&function);
@@ -147,7 +147,8 @@ impl State {
 
     /// Stores an ended attempt and what follows from it.
     pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
-        events::attempt_ended(&attempt);
+        let span = self.attempt_ended(&attempt, &record);
+        events::attempt_ended(&attempt, span);
         self.ended(&record);
         // It may have been the last that ran on an old version.
         self.prune(&record.function);

@@ -15,7 +15,6 @@ use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, Said};
 use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::supervisor::{Answered, CallNote, CallOrder, Event, MemberNote, Rules};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
@@ -146,7 +145,7 @@ impl State {
             poll: attempt.poll,
             trigger: attempt.trigger.as_str().into(),
             deadline_ms: attempt.deadline_ms,
-            traceparent: environment::traceparent(attempt, order.call).into(),
+            traceparent: environment::span(attempt).traceparent().into(),
             content_type: payload.content_type.as_deref().map(Into::into),
             data: None,
             previous: None,
@@ -154,7 +153,7 @@ impl State {
                 .context
                 .as_deref()
                 .and_then(|context| serde_json::from_str(context).ok()),
-            request: payload.request.as_deref().map(Cow::Borrowed),
+            request: environment::request(attempt),
         };
         let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
         let message = protocol::invoke(order.call, head, payload.data.as_deref(), previous);

@@ -6,7 +6,7 @@
 
 use crate::control::backend::Headed;
 use crate::driver::{Daemon, State};
-use crate::environment::traceparent;
+use crate::environment;
 use crate::workers::address::Address;
 use crate::workers::exchange::{self, Passing, Sent, Trouble};
 use bytes::Bytes;
@@ -221,15 +221,16 @@ impl State {
             invocation: order.attempt.invocation,
             result_max: order.rules.result_max,
         };
-        let request = head(&order.attempt, order.call, self.clock.now().unix_ms);
+        let request = head(&order.attempt, self.clock.now().unix_ms);
         drop(tokio::task::spawn_local(task.run(Open::new(server), request, upload)));
     }
 }
 
 /// Returns the request that a call is, with the body that is there.
-fn head(attempt: &AttemptOrder, call: u64, now_ms: u64) -> Result<Request<Bytes>, String> {
+fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
     let payload = &attempt.payload;
-    let made = payload.request.as_deref();
+    let made = environment::request(attempt);
+    let made = made.as_deref();
     let default = if payload.data.is_some() { "POST" } else { "GET" };
     let method = made.map_or(default, |made| made.method.as_str());
     let target = match made {
@@ -250,7 +251,7 @@ fn head(attempt: &AttemptOrder, call: u64, now_ms: u64) -> Result<Request<Bytes>
             .map(|(_, value)| value.clone())
     };
     let mut own = vec![
-        ("traceparent", traceparent(attempt, call)),
+        ("traceparent", environment::span(attempt).traceparent()),
         ("fnd-invocation", attempt.invocation.to_string()),
         ("fnd-attempt", attempt.attempt.0.to_string()),
     ];

@@ -173,6 +173,7 @@ impl State {
                 .failing
                 .map(|error| format!("the history cannot be written: {error}")),
         );
+        problems.extend(self.exposed.problems());
         if health.lost > 0 {
             problems.push(format!(
                 "{} records of the history were lost: the disk was full or too slow",

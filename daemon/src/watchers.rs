@@ -1,55 +1,29 @@
 //! Who watches the list of functions, and what each has not been told of yet.
 //!
-//! A watcher has names, not states: however often a function changes while nobody reads, it is there once, and what is told
-//! is how it is then. So a watcher holds at most every function's name, and nothing is lost.
+//! A watcher lives from the stream of what happens: each line there names a function to look at. So a watcher has names, not
+//! states: however often a function changes while nobody reads, it is there once, and what is told is how it is then. It
+//! holds at most every function's name, and nothing is lost: what it was too slow to read means all of them.
 
 use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
+use crate::stream::{Ring, Told, news, read};
 use fnd_core::api::FunctionChange;
 use fnd_core::ids::FunctionName;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::rc::{Rc, Weak};
-use tokio::sync::{Notify, mpsc};
+use std::rc::Rc;
+use tokio::sync::mpsc;
 
 /// Changes between the driver and the connection of one watcher: when it is full, names wait here.
 const CHANGES_MAX: usize = 16;
 
-/// All who watch.
-#[derive(Debug, Default)]
-pub(crate) struct Watchers(Vec<Weak<Watcher>>);
-
-/// One who watches.
-#[derive(Debug)]
-struct Watcher {
-    changed: RefCell<BTreeSet<FunctionName>>,
-    more: Notify,
-}
-
-impl Watchers {
-    /// Notes that something of a function that people see has changed.
-    pub(crate) fn changed(&mut self, function: &FunctionName) {
-        self.0.retain(|watcher| {
-            let Some(watcher) = watcher.upgrade() else { return false };
-            watcher.changed.borrow_mut().insert(function.clone());
-            watcher.more.notify_one();
-            true
-        });
-    }
-}
-
 /// Returns every function as it is, and from then on those that change, as long as somebody reads.
 pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-    let watcher = {
-        let mut state = daemon.state.borrow_mut();
-        let all = state.supervisor.functions().map(|view| view.name.clone()).collect();
-        let watcher = Rc::new(Watcher {
-            changed: RefCell::new(all),
-            more: Notify::new(),
-        });
-        state.watchers.0.push(Rc::downgrade(&watcher));
-        watcher
+    let ring = Rc::clone(&daemon.state.borrow().observer.ring);
+    let watcher = Watcher {
+        changed: all(daemon),
+        at: ring.last(),
+        ring,
     };
     // Owned by the caller's receiver: it ends when that is dropped.
     drop(tokio::task::spawn_local(tell(
@@ -61,13 +35,49 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     receiver
 }
 
-async fn tell(daemon: Rc<Daemon>, watcher: Rc<Watcher>, filter: FunctionFilter, into: mpsc::Sender<FunctionChange>) {
+fn all(daemon: &Daemon) -> BTreeSet<FunctionName> {
+    let state = daemon.state.borrow();
+    state.supervisor.functions().map(|view| view.name.clone()).collect()
+}
+
+/// One who watches.
+struct Watcher {
+    changed: BTreeSet<FunctionName>,
+    ring: Rc<Ring>,
+    /// Number of the last that was read.
+    at: u64,
+}
+
+impl Watcher {
+    /// Reads on to the newest.
+    fn read_on(&mut self, daemon: &Daemon) {
+        loop {
+            match read(&self.ring, self.at) {
+                Told::Nothing => return,
+                Told::Missed(_, last) => {
+                    self.at = last;
+                    self.changed.extend(all(daemon));
+                }
+                Told::Some(taken) => {
+                    for (number, happening) in taken.happenings {
+                        self.at = number;
+                        if !self.changed.contains(&happening.function) {
+                            self.changed.insert(happening.function.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn tell(daemon: Rc<Daemon>, mut watcher: Watcher, filter: FunctionFilter, into: mpsc::Sender<FunctionChange>) {
     loop {
-        let next = watcher.changed.borrow_mut().pop_first();
-        let Some(function) = next else {
+        watcher.read_on(&daemon);
+        let Some(function) = watcher.changed.pop_first() else {
             tokio::select! {
-                // Cancel-safe: a notification is kept until somebody waits.
-                () = watcher.more.notified() => continue,
+                // Cancel-safe: only looks at a number.
+                () = news(&watcher.ring, watcher.at) => continue,
                 () = into.closed() => return,
             }
         };

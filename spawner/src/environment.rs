@@ -15,7 +15,8 @@ pub fn may_be_given(name: &str) -> bool {
             && !matches!(rest, "RESULT" | "PREVIOUS")
             && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
     });
-    own || matches!(name, "DATA" | "KEPTN_CONTEXT" | "CONTEXT" | "TRACEPARENT" | "RUNTIME" | "PORT")
+    let names = ["DATA", "KEPTN_CONTEXT", "CONTEXT", "TRACEPARENT", "TRACESTATE", "B3", "RUNTIME", "PORT"];
+    own || names.contains(&name)
 }
 
 /// Returns command line and environment; what is given goes before what the plan says.

@@ -52,6 +52,17 @@ pub fn deno() -> Option<PathBuf> {
     Some(target.join("deno/node_modules/@deno").join(platform).join("deno")).filter(|path| path.exists())
 }
 
+/// Returns Prometheus' promtool: `FND_PROMTOOL`, the one set-up brought, or one that is installed.
+#[must_use]
+pub fn promtool() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("FND_PROMTOOL").filter(|path| !path.is_empty()) {
+        return Some(PathBuf::from(path)).filter(|path| path.exists());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let places = [target.join("prometheus/usr/bin/promtool"), "/usr/bin/promtool".into()];
+    places.into_iter().find(|path| path.exists())
+}
+
 /// Returns deno where a function's own user can start it: in `directory`, if the way to it is closed to others.
 ///
 /// # Panics

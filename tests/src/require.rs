@@ -70,6 +70,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "deno" => programs::deno()
             .is_none()
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
+        "promtool" => programs::promtool()
+            .is_none()
+            .then_some("no promtool: run scripts/setup.sh --ci, or set FND_PROMTOOL"),
         "units" => (!Path::new("/usr/bin/systemd-analyze").exists()).then_some("no systemd-analyze"),
         other => panic!("`{other}` is not a need this harness knows"),
     }

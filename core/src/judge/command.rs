@@ -12,7 +12,7 @@ use crate::schema::tree::Node;
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
 /// for one of these must not fail.
-const GIVEN: [&str; 31] = [
+const GIVEN: [&str; 33] = [
     "FND_FUNCTION",
     "FND_INVOCATION",
     "FND_ATTEMPT",
@@ -24,6 +24,8 @@ const GIVEN: [&str; 31] = [
     "FND_PREVIOUS",
     "RUNTIME",
     "TRACEPARENT",
+    "TRACESTATE",
+    "B3",
     "HOME",
     "USER",
     "LOGNAME",

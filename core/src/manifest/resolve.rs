@@ -343,7 +343,7 @@ fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Repo
 }
 
 /// Variables fnd sets itself (contract, section 3); a manifest's value would never be seen.
-const RESERVED: [&str; 13] = [
+const RESERVED: [&str; 15] = [
     "DATA",
     "SECURE_DATA",
     "KEPTN_CONTEXT",
@@ -352,6 +352,8 @@ const RESERVED: [&str; 13] = [
     "CMD_ARGS",
     "RUNTIME",
     "TRACEPARENT",
+    "TRACESTATE",
+    "B3",
     "TMPDIR",
     "STATE_DIRECTORY",
     "CACHE_DIRECTORY",

@@ -104,6 +104,8 @@ pub enum Form {
     Relative,
     /// A path of a URL: begins with `/`.
     UrlPath,
+    /// An IP address and a port.
+    Socket,
     /// `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
     Auth,
     /// A deno permission: `net`, `read=/srv/in`, or the preset `keptn`.
@@ -123,6 +125,7 @@ impl Form {
             Self::Absolute => "an absolute path without `..`",
             Self::Relative => "a path relative to the function's directory, without `..`",
             Self::UrlPath => "a path that begins with `/`",
+            Self::Socket => "an IP address and a port such as `127.0.0.1:9640` or `[::1]:9640`",
             Self::Auth => "`token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`",
             Self::Permission => "a permission of deno such as `net`, `net=example.com`, `read=/srv/in`, or `keptn`",
         }
@@ -152,6 +155,9 @@ impl Form {
             },
             Self::Relative => text.split('/').all(component),
             Self::UrlPath => text.starts_with('/'),
+            Self::Socket => text
+                .parse::<std::net::SocketAddr>()
+                .is_ok_and(|address| address.port() != 0),
             Self::Auth => {
                 let secret = |kind| {
                     text.strip_prefix(kind)

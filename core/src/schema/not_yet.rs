@@ -46,8 +46,6 @@ pub const SETTINGS: &[NotYet] = &[
     not_yet("http.tls", &[]),
     not_yet("http.events", &[]),
     not_yet("http.access_log", &["true"]),
-    not_yet("metrics.listen", &[]),
-    not_yet("metrics.textfile", &[]),
     not_yet("build.timeout", &["\"30m\""]),
     not_yet("build.memory", &["\"2G\""]),
     not_yet("build.env", &["{}"]),

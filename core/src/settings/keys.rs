@@ -185,7 +185,12 @@ const HTTP_EVENTS: &[Key] = &[
 ];
 
 const METRICS: &[Key] = &[
-    optional("listen", Text(Form::Some), "\"127.0.0.1:9640\"", "Address and port."),
+    optional(
+        "listen",
+        Text(Form::Socket),
+        "\"127.0.0.1:9640\"",
+        "Address and port of a plain HTTP listener for `/metrics` alone, open to whoever reaches it.",
+    ),
     optional(
         "textfile",
         Text(Form::Absolute),

@@ -9,6 +9,7 @@ pub mod resolve;
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// `fnd.toml` with everything of `conf.d` merged over it. Durations and sizes are serialized as the file writes them.
@@ -30,6 +31,8 @@ pub struct Settings {
     pub users: Users,
     /// `[[access]]`: which groups may do what on the control socket; root may do all.
     pub access: Vec<Access>,
+    /// `[metrics]`.
+    pub metrics: Metrics,
     /// `[history]`.
     pub history: Keep,
     /// `[logs]`.
@@ -85,6 +88,15 @@ pub enum Role {
     Operator,
     /// Everything.
     Admin,
+}
+
+/// `[metrics]`: where metrics are to be had beside the control socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Address and port of a plain HTTP listener that serves `/metrics` and nothing else.
+    pub listen: Option<SocketAddr>,
+    /// A file that is written again and again, for the node exporter.
+    pub textfile: Option<String>,
 }
 
 /// How long something is kept.

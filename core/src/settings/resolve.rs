@@ -1,7 +1,7 @@
 //! From `fnd.toml` and `conf.d/*.toml` to [`Settings`].
 
 use super::keys::{SCHEMA, SETTINGS, SIZES};
-use super::{Access, Keep, Logs, Node, Role, RuntimeSettings, Settings, Status, Users};
+use super::{Access, Keep, Logs, Metrics, Node, Role, RuntimeSettings, Settings, Status, Users};
 use crate::diagnostic::Diagnostic;
 use crate::schema::Kind;
 use crate::schema::pick::{Pick, key_at};
@@ -175,6 +175,10 @@ fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
             allow_root: pick.truth("users.allow_root"),
         },
         access: access.collect(),
+        metrics: Metrics {
+            listen: pick.text_if("metrics.listen").and_then(|text| text.parse().ok()),
+            textfile: pick.text_if("metrics.textfile"),
+        },
         history: keep("history"),
         logs: Logs {
             keep: keep("logs"),

@@ -185,6 +185,15 @@ pub enum Notice {
         /// To.
         to: super::FunctionState,
     },
+    /// A request to run was refused on arrival.
+    Rejected {
+        /// The function.
+        function: FunctionName,
+        /// What made it.
+        trigger: Trigger,
+        /// Why.
+        skip: Skip,
+    },
     /// A worker did not end within its time after SIGKILL.
     Unkillable {
         /// The worker.

@@ -66,7 +66,25 @@ impl Supervisor {
         }
         let (key, serving) = match self.admit(now, &submit) {
             Ok(admitted) => admitted,
-            Err(rejection) => return reject(submit.reply, rejection, out),
+            Err(rejection) => {
+                let skip = match rejection {
+                    Rejection::Skipped { skip, .. } => Some(skip),
+                    Rejection::NoSuchFunction
+                    | Rejection::Invalid { .. }
+                    | Rejection::Service
+                    | Rejection::Unavailable { .. } => None,
+                };
+                reject(submit.reply, rejection, out);
+                let (function, trigger) = (submit.function, submit.trigger);
+                out.extend(skip.map(|skip| {
+                    Action::Notice(Notice::Rejected {
+                        function,
+                        trigger,
+                        skip,
+                    })
+                }));
+                return;
+            }
         };
         let overlaps = serving.rules.service.is_none() && !self.has_place(key, &serving);
         let Queue { overlap, rate, .. } = serving.rules.queue;

@@ -3,6 +3,7 @@
 use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
 use super::invocation::Stage;
+use super::worker::Phase;
 use super::{FunctionState, Supervisor};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version};
 use crate::record::InvocationRecord;
@@ -72,6 +73,26 @@ impl Supervisor {
     pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
         let shown = self.functions.keys().filter(|key| self.functions[*key].is_shown());
         shown.map(|key| self.view(key))
+    }
+
+    /// Returns the version that serves and why newer content does not; absent where the function is not shown.
+    #[must_use]
+    pub fn standing(&self, name: &FunctionName) -> Option<(Option<Version>, Option<&str>)> {
+        let function = &self.functions[self.functions.find(name)?];
+        let version = function.serving().map(|serving| serving.version);
+        function.is_shown().then_some((version, function.error.as_deref()))
+    }
+
+    /// Returns the phase of each worker in a word for people, with its function.
+    pub fn worker_phases(&self) -> impl Iterator<Item = (&FunctionName, &'static str)> {
+        let word = |phase| match phase {
+            Phase::Starting | Phase::Loading { .. } => "starting",
+            Phase::Idle { .. } => "idle",
+            Phase::Busy => "busy",
+            Phase::Leaving { .. } | Phase::Terminating { .. } | Phase::Killed { .. } | Phase::Over => "ending",
+        };
+        let workers = self.workers.values();
+        workers.map(move |worker| (&self.functions[worker.function].name, word(worker.phase)))
     }
 
     /// Returns where a live invocation stands; absent once it has ended (the ledger knows it then).

@@ -8,11 +8,15 @@ use fnd_core::api::FunctionList;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1")]
+#[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list --watch")]
 pub(crate) struct Args {
     /// Only functions with this label; of several each must be there.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
+
+    /// Show them again whenever one changes, until Ctrl-C; in JSON, a line for each change.
+    #[arg(short, long)]
+    watch: bool,
 }
 
 /// Lists them.
@@ -24,7 +28,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     for label in &args.labels {
         parameters.add("label", Some(label));
     }
-    let reply = context.client.get(&format!("/v1/functions{}", parameters.0)).await?;
+    if args.watch {
+        let plain = format!("/v1/functions{}", parameters.0);
+        parameters.add("watch", Some("1"));
+        let path = format!("/v1/functions{}", parameters.0);
+        super::watch::watch(context, &path, async || show(context, &plain).await).await?;
+    } else {
+        show(context, &format!("/v1/functions{}", parameters.0)).await?;
+    }
+    Ok(Exit::Fine)
+}
+
+async fn show(context: &Context, path: &str) -> Result<(), Failure> {
+    let reply = context.client.get(path).await?;
     context.out.document(&reply.body, |list: &FunctionList, out| {
         let mut header = vec!["FUNCTION", "RUNTIME", "STATE", "LABELS"];
         if out.format == Format::Wide {
@@ -55,6 +71,5 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }

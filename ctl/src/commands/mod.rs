@@ -8,6 +8,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod enable;
+pub(crate) mod events;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
@@ -25,6 +26,7 @@ pub(crate) mod status;
 mod text;
 pub(crate) mod validate;
 pub(crate) mod version;
+mod watch;
 
 use crate::client::Client;
 use crate::exit::Failure;

@@ -9,8 +9,6 @@ use crate::output::{Output, Table, Tone};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, NodeStatus};
 use fnd_core::supervisor::FunctionState;
 use jiff::Timestamp;
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -25,9 +23,6 @@ pub(crate) struct Args {
     #[arg(short, long)]
     watch: bool,
 }
-
-/// Longest time changes are gathered before they are shown: more often nobody can read.
-const GATHER: Duration = Duration::from_millis(100);
 
 /// Shows it.
 ///
@@ -47,25 +42,10 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
         Some(name) => function_path(name)?,
         None => "/v1/functions".to_owned(),
     };
-    let mut changes = context.client.stream(&format!("{path}?watch=1")).await?;
-    while let Some(change) = changes.line().await? {
-        match context.out.format {
-            Format::Json => context
-                .out
-                .line(&context.out.untrusted(&String::from_utf8_lossy(&change)))?,
-            Format::Yaml => {
-                context.out.line("---")?;
-                context.out.yaml(&change)?;
-            }
-            Format::Table | Format::Wide => {
-                let until = Instant::now() + GATHER;
-                // Cancel-safe: what was read of a line is kept for the next call. The end is seen by that, too.
-                while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
-                context.out.clear()?;
-                show(context, args).await?;
-            }
-        }
-    }
+    super::watch::watch(context, &format!("{path}?watch=1"), async || {
+        show(context, args).await.map(drop)
+    })
+    .await?;
     Ok(Exit::Fine)
 }
 

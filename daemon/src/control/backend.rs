@@ -3,12 +3,15 @@
 //! Everything runs on one `current_thread` runtime, so nothing here is `Send`. What is in memory is answered at once;
 //! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
 
+use crate::metrics::Form;
+use crate::stream::StreamQuery;
 use crate::workers::exchange::Passing;
 use fnd_core::api::{
     DeadLetter, DeadLetterList, FunctionChange, FunctionDetail, FunctionStatus, InvocationList, InvocationView,
     LogLine, NodeStatus, ReloadReport,
 };
 use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
+use fnd_core::happening::StreamEvent;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, State, Trigger};
@@ -99,6 +102,12 @@ pub trait Backend {
     /// Returns kept output and, where [`LogQuery::follow`] says so, what comes after it without a gap. Following one
     /// invocation ends with its end, following anything else with the receiver.
     fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>>;
+
+    /// Returns what happens; ends with the receiver, without [`StreamQuery::follow`] with what is kept.
+    fn stream(&self, query: StreamQuery) -> mpsc::Receiver<StreamEvent>;
+
+    /// Returns everything that is measured, as text.
+    fn metrics(&self, form: Form) -> Pending<String>;
 
     /// Returns every function of a filter as it is now, and from then on each that changes; ends with the receiver.
     fn watch(&self, filter: FunctionFilter) -> Changes;

@@ -78,6 +78,13 @@ fn named(headers: &HeaderMap) -> Vec<String> {
     names.collect()
 }
 
+/// Returns the values of a header, joined by commas as one would have been (RFC 9110, section 5.3); nothing where it is not
+/// there.
+pub(super) fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
+    let values: Vec<String> = headers.get_all(name).iter().map(text).collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
 /// Returns a value as text; what is not UTF-8 is ISO 8859-1, as it once was said to be (RFC 9110, section 5.5).
 fn text(value: &HeaderValue) -> String {
     match str::from_utf8(value.as_bytes()) {

@@ -44,6 +44,9 @@ pub const PAGE: (u32, u32) = (100, 1000);
 /// Kept lines of output where the request does not say, and at most.
 pub const LINES: (u32, u32) = (1000, 100_000);
 
+/// Most events of a stream that a request can limit what is kept to.
+pub const EVENTS_MAX: u32 = 100_000;
+
 /// Lines put into one chunk of a streamed answer, if as many are there.
 pub const LINES_PER_CHUNK: usize = 64;
 

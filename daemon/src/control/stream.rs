@@ -2,6 +2,8 @@
 
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
 use super::response::{Answered, Body};
+use fnd_core::api::{FunctionChange, LogLine};
+use fnd_core::happening::StreamEvent;
 use hyper::Response;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
@@ -25,13 +27,33 @@ pub(super) enum Framing {
     List,
     /// A JSON object a line, as they come; an empty line where nothing came for [`FOLLOW_GAP`].
     Lines,
+    /// Server-sent events (WHATWG HTML, section 9.2); a comment where nothing came for [`FOLLOW_GAP`].
+    Events,
+}
+
+/// What is sent piece by piece.
+pub(super) trait Piece: Serialize + Debug {
+    /// Returns its id and its kind, as an event.
+    fn as_event(&self) -> Option<(String, &'static str)> {
+        None
+    }
+}
+
+impl Piece for LogLine {}
+impl Piece for FunctionChange {}
+
+impl Piece for StreamEvent {
+    fn as_event(&self) -> Option<(String, &'static str)> {
+        Some((self.seq.to_string(), self.kind.as_str()))
+    }
 }
 
 /// Returns lines as they come.
-pub(super) fn lines<T: Serialize + Debug + 'static>(lines: mpsc::Receiver<T>, framing: Framing) -> Answered {
+pub(super) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Framing) -> Answered {
     let (content_type, gap) = match framing {
         Framing::List => ("application/json", None),
         Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
+        Framing::Events => ("text/event-stream", Some(FOLLOW_GAP)),
     };
     let gap = gap.map(|gap| tokio::time::interval_at(tokio::time::Instant::now() + gap, gap));
     let stream = Stream {
@@ -85,7 +107,7 @@ struct Stream<T> {
     over: bool,
 }
 
-impl<T: Serialize + Debug> Chunks for Stream<T> {
+impl<T: Piece> Chunks for Stream<T> {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         if self.over {
             return Poll::Ready(None);
@@ -105,7 +127,8 @@ impl<T: Serialize + Debug> Chunks for Stream<T> {
             Poll::Pending => {
                 if let Some(gap) = &mut self.gap {
                     ready!(gap.poll_tick(cx));
-                    return Poll::Ready(Some(b"\n".to_vec()));
+                    let nothing = if self.framing == Framing::Events { ":\n\n" } else { "\n" };
+                    return Poll::Ready(Some(nothing.into()));
                 }
                 Poll::Pending
             }
@@ -117,7 +140,7 @@ impl<T: Serialize + Debug> Chunks for Stream<T> {
     }
 }
 
-impl<T: Serialize> Stream<T> {
+impl<T: Piece> Stream<T> {
     /// Returns the bytes of lines; of none, those of the end.
     fn frame(&mut self, ready: &[T]) -> Vec<u8> {
         let mut chunk = Vec::new();
@@ -128,11 +151,16 @@ impl<T: Serialize> Stream<T> {
             if self.framing == Framing::List && self.sent > 0 {
                 chunk.push(b',');
             }
-            // Texts and numbers: JSON can say it.
-            chunk.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
-            if self.framing == Framing::Lines {
-                chunk.push(b'\n');
+            if let (Framing::Events, Some((id, kind))) = (self.framing, line.as_event()) {
+                chunk.extend_from_slice(format!("id: {id}\nevent: {kind}\ndata: ").as_bytes());
             }
+            // Texts and numbers: JSON can say it, and on one line.
+            chunk.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
+            chunk.extend_from_slice(match self.framing {
+                Framing::List => b"",
+                Framing::Lines => b"\n",
+                Framing::Events => b"\n\n",
+            });
             self.sent += 1;
         }
         if self.over && self.framing == Framing::List {

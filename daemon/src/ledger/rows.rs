@@ -3,6 +3,7 @@
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
+use fnd_core::trace::Trace;
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
 use serde::de::DeserializeOwned;
@@ -145,7 +146,9 @@ pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
         data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Arc::from),
         content_type: row.get(first)?,
         context: context.map(Arc::from),
-        traceparent: row.get(first + 2)?,
+        trace: row
+            .get::<_, Option<String>>(first + 2)?
+            .and_then(|text| Trace::parse(&text)),
         request: json_or_none(row, first + 4)?,
     })
 }

@@ -120,7 +120,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         accepted.deadline_ms.map(int),
         accepted.payload.content_type,
         accepted.payload.context.as_deref(),
-        accepted.payload.traceparent,
+        accepted.payload.trace.as_ref().map(ToString::to_string),
         accepted.payload.request.as_deref().map(json),
         accepted.priority,
         accepted.key.as_deref(),

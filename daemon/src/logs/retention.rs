@@ -7,6 +7,7 @@
 use super::{remove, segment_path, segments};
 use crate::clock::unix_ms;
 use crate::ledger::Free;
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,6 +56,8 @@ impl Bell {
 pub struct Keeper {
     told: SyncSender<Told>,
     bytes: Arc<AtomicU64>,
+    /// What it goes by.
+    now: Cell<Keep>,
 }
 
 impl Keeper {
@@ -66,6 +69,7 @@ impl Keeper {
         let (told, hears) = sync_channel(WAITING);
         let bytes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes);
+        let now = Cell::new(keep);
         std::thread::Builder::new().name("forgetting".into()).spawn(move || {
             loop {
                 match sweep(&root, keep, unix_ms(), low(&root)) {
@@ -79,13 +83,15 @@ impl Keeper {
                 }
             }
         })?;
-        Ok(Self { told, bytes })
+        Ok(Self { told, bytes, now })
     }
 
     /// Goes by other rules from now on; what exceeds them goes soon.
     pub fn keep(&self, keep: Keep) {
-        // Never full for long: a look takes well under a second.
-        let _ = self.told.send(Told::Keep(keep));
+        if self.now.replace(keep) != keep {
+            // Never full for long: a look takes well under a second, and a person changed a file.
+            let _ = self.told.send(Told::Keep(keep));
+        }
     }
 
     /// Returns what tells it that there is more.

@@ -17,6 +17,12 @@ pub(super) struct Entry {
     pub(super) function: Option<String>,
     pub(super) invocation: Option<String>,
     pub(super) attempt: Option<u64>,
+    /// How an attempt ended, and its span.
+    pub(super) reason: Option<String>,
+    pub(super) trace_id: Option<String>,
+    pub(super) span_id: Option<String>,
+    pub(super) parent_span_id: Option<String>,
+    pub(super) duration_us: Option<u64>,
     /// Which of the function's streams.
     pub(super) stream: Option<String>,
     other: String,
@@ -33,16 +39,20 @@ impl Entry {
 
     pub(super) fn new(level: Level, time_ms: u64) -> Self {
         let message = String::new();
-        let (event, function, invocation, attempt, stream) = (None, None, None, None, None);
         Self {
             level,
             time_ms,
             message,
-            event,
-            function,
-            invocation,
-            attempt,
-            stream,
+            event: None,
+            function: None,
+            invocation: None,
+            attempt: None,
+            reason: None,
+            trace_id: None,
+            span_id: None,
+            parent_span_id: None,
+            duration_us: None,
+            stream: None,
             other: String::new(),
         }
     }
@@ -61,6 +71,10 @@ impl Entry {
             "fnd_event" => &mut self.event,
             "fnd_function" => &mut self.function,
             "fnd_invocation" => &mut self.invocation,
+            "fnd_reason" => &mut self.reason,
+            "fnd_trace_id" => &mut self.trace_id,
+            "fnd_span_id" => &mut self.span_id,
+            "fnd_parent_span_id" => &mut self.parent_span_id,
             "fnd_stream" => &mut self.stream,
             _ => {
                 let _ = write!(self.other, " {name}={value}"); // as above
@@ -81,10 +95,10 @@ impl Visit for Entry {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        if field.name() == "fnd_attempt" {
-            self.attempt = Some(value);
-        } else {
-            self.set(field.name(), format_args!("{value}"));
+        match field.name() {
+            "fnd_attempt" => self.attempt = Some(value),
+            "fnd_duration_us" => self.duration_us = Some(value),
+            name => self.set(name, format_args!("{value}")),
         }
     }
 

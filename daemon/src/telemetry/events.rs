@@ -4,9 +4,10 @@ use super::text::{escape, plain_duration};
 use crate::logs::{Line, Stream};
 use crate::workers::output::Meta;
 use fnd_core::ids::FunctionName;
-use fnd_core::outcome::Class;
+use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{FunctionState, Notice};
+use fnd_core::trace::Span;
 use std::time::Duration;
 
 /// Says one of the supervisor's notices.
@@ -25,6 +26,17 @@ pub fn notice(notice: &Notice) {
             fnd_attempt = u64::from(attempt.0),
             "{function}  attempt {} started as {worker} ({})",
             attempt.0,
+            trigger.as_str()
+        ),
+        Notice::Rejected {
+            function,
+            trigger,
+            skip,
+        } => tracing::debug!(
+            fnd_event = "rejected",
+            fnd_function = function.as_str(),
+            "{function}  a request was refused ({}, {})",
+            Reason::Skipped(*skip),
             trigger.as_str()
         ),
         Notice::StateChanged { function, from, to } => state_changed(function, *from, *to),
@@ -68,8 +80,8 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
     }
 }
 
-/// Says that an attempt ended, and when the next one begins if one does.
-pub fn attempt_ended(attempt: &AttemptRecord) {
+/// Says that an attempt ended, and when the next one begins if one does. The fields say it as a span of a trace.
+pub fn attempt_ended(attempt: &AttemptRecord, span: Span) {
     let words = attempt_words(attempt);
     macro_rules! say {
         ($level:ident) => {
@@ -78,6 +90,11 @@ pub fn attempt_ended(attempt: &AttemptRecord) {
                 fnd_function = attempt.function.as_str(),
                 fnd_invocation = display(attempt.invocation),
                 fnd_attempt = u64::from(attempt.attempt.0),
+                fnd_reason = tracing::field::display(attempt.reason),
+                fnd_trace_id = tracing::field::display(span.trace),
+                fnd_span_id = tracing::field::display(span.id),
+                fnd_parent_span_id = span.parent.map(tracing::field::display),
+                fnd_duration_us = attempt.duration_us,
                 "{words}"
             )
         };
@@ -190,7 +207,6 @@ pub fn output_line(meta: &Meta, line: &Line<'_>) {
 mod tests {
     use super::*;
     use fnd_core::ids::{Attempt, InvocationId};
-    use fnd_core::outcome::Reason;
     use fnd_core::record::Usage;
 
     fn attempt(reason: Reason, message: &str) -> AttemptRecord {

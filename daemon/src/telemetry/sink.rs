@@ -192,6 +192,11 @@ fn say(entry: &Entry) {
                 fnd_function = entry.function.as_deref(),
                 fnd_invocation = entry.invocation.as_deref(),
                 fnd_attempt = entry.attempt,
+                fnd_reason = entry.reason.as_deref(),
+                fnd_trace_id = entry.trace_id.as_deref(),
+                fnd_span_id = entry.span_id.as_deref(),
+                fnd_parent_span_id = entry.parent_span_id.as_deref(),
+                fnd_duration_us = entry.duration_us,
                 fnd_stream = entry.stream.as_deref(),
                 "{}",
                 entry.message
@@ -277,7 +282,15 @@ mod tests {
         let journald = std::os::unix::net::UnixDatagram::bind(super::super::JOURNAL_SOCKET).unwrap();
         let (layer, guard) = start(Target::Journal).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-            tracing::warn!(fnd_function = "hello", fnd_attempt = 2_u64, "one\nFND_FUNCTION=forged");
+            tracing::warn!(
+                fnd_function = "hello",
+                fnd_attempt = 2_u64,
+                fnd_trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+                fnd_span_id = "00f067aa0ba902b7",
+                fnd_parent_span_id = None::<&str>,
+                fnd_duration_us = 1500_u64,
+                "one\nFND_FUNCTION=forged"
+            );
         });
         drop(guard);
         let mut datagram = [0; 4096];
@@ -293,11 +306,14 @@ mod tests {
             "SYSLOG_IDENTIFIER",
             "FND_FUNCTION",
             "FND_ATTEMPT",
+            "FND_TRACE_ID",
+            "FND_SPAN_ID",
+            "FND_DURATION_US",
             "MESSAGE",
         ] {
             assert!(text.lines().any(|line| line == field), "{field} in {text:?}");
         }
-        assert!(!text.contains("FND_STREAM"), "{text:?}");
+        assert!(!text.contains("FND_STREAM") && !text.contains("FND_PARENT"), "{text:?}");
         assert!(
             text.contains("one\nFND_FUNCTION=forged"),
             "behind its length, so that it is no field: {text:?}"

@@ -5,6 +5,7 @@ use fnd_core::api::{
     LogLine, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest,
 };
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
+use fnd_core::happening::{Kind, Seq, StreamEvent};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
@@ -17,6 +18,8 @@ use fnd_daemon::control::backend::{
 };
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
+use fnd_daemon::metrics::Form;
+use fnd_daemon::stream::StreamQuery;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -43,6 +46,7 @@ pub(crate) struct Seen {
     pub(crate) submitted: Option<SubmitRequest>,
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
+    pub(crate) stream: Option<StreamQuery>,
 }
 
 #[derive(Default)]
@@ -447,6 +451,27 @@ impl Backend for Fake {
         }
         self.seen.lock().unwrap().logs = Some(query);
         later(Ok(receiver))
+    }
+
+    fn stream(&self, query: StreamQuery) -> mpsc::Receiver<StreamEvent> {
+        let (sender, receiver) = mpsc::channel(4);
+        let seq = |number| Seq { epoch: 7, number };
+        let event = StreamEvent {
+            function: query.function.clone(),
+            ..StreamEvent::new(seq(3), 1_795_248_000_123, Kind::Loaded)
+        };
+        sender.try_send(event).unwrap();
+        if query.follow {
+            sender
+                .try_send(StreamEvent::new(seq(4), 1_795_248_000_124, Kind::Removed))
+                .unwrap();
+        }
+        self.seen.lock().unwrap().stream = Some(query);
+        receiver
+    }
+
+    fn metrics(&self, form: Form) -> Pending<String> {
+        Box::pin(async move { format!("# {form:?}\n") })
     }
 
     fn watch(&self, filter: FunctionFilter) -> Changes {

@@ -1,7 +1,9 @@
 //! Every route: what it answers, and what it refuses.
 
 use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
-use crate::http::{get, post};
+use crate::http::{ask, get, post};
+use fnd_core::happening::{Kind, Seq};
+use fnd_daemon::stream::Since;
 use std::time::Duration;
 
 #[test]
@@ -131,7 +133,7 @@ fn headers_and_bytes_reach_the_function() {
     assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
     assert_eq!(seen.payload.data.as_deref(), Some(&b"a;b\xff"[..]));
     assert_eq!(seen.payload.content_type.as_deref(), Some("text/csv"));
-    assert_eq!(seen.payload.traceparent.as_deref(), Some(trace));
+    assert_eq!(seen.payload.trace.unwrap().to_string(), trace);
     assert_eq!(seen.payload.context.as_deref(), Some("{\"a\":1}"));
     // No body is no payload, whatever length the client states; a stated type makes it an empty one.
     for (headers, expected) in [
@@ -261,6 +263,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         "/v1/functions?label=team",
         "/v1/functions?watch=yes",
         "/v1/logs?follow=yes",
+        "/v1/stream?follow=yes",
+        "/v1/stream?kind=loaded,exploded",
+        "/v1/stream?since=5",
+        "/metrics?x=1",
         &format!("/v1/invocations/{ENDED}?wait=2h"),
     ] {
         let answer = get(&server.socket, path);
@@ -281,7 +287,6 @@ fn what_is_not_there_is_told_apart() {
         (&format!("/v1/invocations/{UNKNOWN}/result"), 404, "not-found"),
         ("/v1/logs?function=nobody", 404, "not-found"),
         ("/v1/schedules", 404, "not-supported-yet"),
-        ("/metrics", 404, "not-supported-yet"),
         ("/v1/functions/hello/invoke", 405, "method-not-allowed"),
         (&format!("/v1/invocations/{RUNNING}/result"), 409, "not-ended"),
         (&format!("/v1/invocations/{FAILED}/result"), 500, "function-failed"),
@@ -446,4 +451,24 @@ fn a_backup_says_how_long_it_is() {
     let answer = get(&server.socket, "/v1/backup");
     assert_eq!(answer.header("content-length"), Some("15"));
     assert_eq!(answer.body, b"SQLite format 3");
+}
+
+#[test]
+fn a_stream_is_server_sent_events_or_lines_for_who_accepts_them() {
+    let server = Running::start();
+    let line = r#"{"seq":"7-3","time":"2026-11-21T08:00:00.123Z","kind":"loaded","function":"hello"}"#;
+    let path = "/v1/stream?follow=0&function=hello&kind=loaded,removed&limit=5";
+    let request = |header: &str| ask(&server.socket, &format!("GET {path} HTTP/1.1\r\n{header}"), b"");
+    let answer = request("last-event-id: 7-2");
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    assert_eq!(body, format!("id: 7-3\nevent: loaded\ndata: {line}\n\n"));
+    let seen = server.seen.lock().unwrap().stream.take().unwrap();
+    assert_eq!(seen.from, Since::After(Seq { epoch: 7, number: 2 }));
+    assert_eq!((seen.kinds, seen.limit), (vec![Kind::Loaded, Kind::Removed], Some(5)));
+    let answer = request("accept: application/x-ndjson");
+    assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
+    assert_eq!(String::from_utf8_lossy(&answer.body), format!("{line}\n"));
+    assert_eq!(server.seen.lock().unwrap().stream.take().unwrap().from, Since::Kept);
+    assert_eq!(request("last-event-id: yesterday").status, 400);
 }

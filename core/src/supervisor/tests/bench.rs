@@ -250,7 +250,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::Update(_) | Action::Status(_) | Action::Release { .. } => return None,
-        Action::Notice(Notice::AttemptStarted { .. }) => return None,
+        Action::Notice(Notice::AttemptStarted { .. } | Notice::Rejected { .. }) => return None,
         Action::Notice(Notice::StateChanged { from, to, .. }) => format!("{from:?} to {to:?}"),
         Action::Notice(Notice::Unkillable { worker, .. }) => format!("unkillable {worker}"),
         Action::Notice(Notice::Defect(text)) => format!("defect {text}"),

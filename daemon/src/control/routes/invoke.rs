@@ -6,7 +6,7 @@
 
 use crate::control::answer::{no_function, of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
-use crate::control::headers::given;
+use crate::control::headers::{given, joined};
 use crate::control::limits::KEY_MAX;
 use crate::control::request::{Call, INSTANT, Query, instant, wrong};
 use crate::control::response::{Answered, Refusal, refuse};
@@ -16,6 +16,7 @@ use fnd_core::problem::Code;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, is_json};
 use fnd_core::supervisor::Rejection;
+use fnd_core::trace::Trace;
 use fnd_core::units::{parse_duration, print_duration};
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,10 +136,7 @@ fn read_headers(
             .filter(|text| !text.is_empty())
             .map(str::to_owned),
         context: read_context(call)?,
-        traceparent: call
-            .header("traceparent")?
-            .filter(|text| is_traceparent(text))
-            .map(str::to_owned),
+        trace: Trace::of(|name| joined(&call.parts.headers, name)),
         request: Some(Arc::new(HttpRequest {
             method: target.method,
             path: target.path,
@@ -219,45 +217,9 @@ fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
     Ok(Some(text.into()))
 }
 
-/// Says whether a text is a W3C trace context, version 00. One that is not is left out, and a new trace begins, as the
-/// specification asks (Trace Context, section 3.2).
-fn is_traceparent(text: &str) -> bool {
-    let hex = |part: &str, length| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    let parts: Vec<&str> = text.split('-').collect();
-    let [version, trace, parent, flags] = parts.as_slice() else {
-        return false;
-    };
-    let named = |part: &str| part.bytes().any(|b| b != b'0');
-    *version == "00" && hex(trace, 32) && named(trace) && hex(parent, 16) && named(parent) && hex(flags, 2)
-}
-
 fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
     let checked = serde_json::from_slice::<serde::de::IgnoredAny>(bytes);
     checked
         .map(|_| ())
         .map_err(|error| refuse(Code::BadJson, format!("the body is not JSON: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trace_contexts() {
-        assert!(is_traceparent(
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-        ));
-        for text in [
-            "",
-            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
-            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
-        ] {
-            assert!(!is_traceparent(text), "{text}");
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod healthz;
 mod invocations;
 mod invoke;
 mod logs;
+mod metrics;
 mod openapi;
 mod reload;
 mod replay;
@@ -18,6 +19,7 @@ mod result;
 mod runtimes;
 mod sizes;
 mod status;
+mod stream;
 mod validate;
 
 use super::backend::Backend;
@@ -91,6 +93,8 @@ static ROUTES: &[Route] = &[
     route!(DELETE "/v1/dead-letters/{id}" OPERATOR, dead_letters::discard),
     route!(GET "/v1/backup" ADMIN, backup::answer),
     route!(GET "/v1/logs" VIEWER, logs::of_all),
+    route!(GET "/v1/stream" VIEWER, stream::answer),
+    route!(GET "/metrics" VIEWER, metrics::answer),
     route!(GET "/v1/runtimes" VIEWER, runtimes::answer),
     route!(GET "/v1/sizes" VIEWER, sizes::answer),
     route!(GET "/v1/config" VIEWER, config::answer),
@@ -106,12 +110,10 @@ static LATER: &[(Method, &str)] = &[
     (Method::PUT, "/v1/functions/{function}"),
     (Method::DELETE, "/v1/functions/{function}"),
     (Method::POST, "/v1/events"),
-    (Method::GET, "/v1/stream"),
     (Method::GET, "/v1/schedules"),
     (Method::GET, "/v1/state/{scope}/{key}"),
     (Method::PUT, "/v1/state/{scope}/{key}"),
     (Method::DELETE, "/v1/state/{scope}/{key}"),
-    (Method::GET, "/metrics"),
 ];
 
 /// Returns the answer to a request of a peer with a role.

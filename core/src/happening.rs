@@ -1,0 +1,249 @@
+//! What happens, as `GET /v1/stream` tells it: one line each, with a place in the sequence to go on from.
+
+use crate::diagnostic::Diagnostic;
+use crate::ids::{FunctionName, InvocationId, Version};
+use crate::outcome::{Exhausted, Reason, State, Trigger};
+use crate::supervisor::FunctionState;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A place in the sequence, `EPOCH-NUMBER`. Each fnd begins an epoch: a place of an earlier one is known to be that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Seq {
+    /// When that fnd was started, Unix milliseconds.
+    pub epoch: u64,
+    /// Counts up by one, from 1.
+    pub number: u64,
+}
+
+impl Seq {
+    /// Returns the place of its text form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (epoch, number) = text.split_once('-')?;
+        let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())?;
+        Some(Self {
+            epoch: digits(epoch)?,
+            number: digits(number)?,
+        })
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.number)
+    }
+}
+
+impl Serialize for Seq {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seq {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("expected a place in the sequence, `EPOCH-NUMBER`"))
+    }
+}
+
+/// What kind of thing happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A version of a function serves from now on.
+    Loaded,
+    /// New content of a function does not serve; what served before goes on.
+    Refused,
+    /// A function is gone.
+    Removed,
+    /// A function's state changed, other than by its runs.
+    State,
+    /// A request to run was accepted.
+    Accepted,
+    /// An attempt began.
+    Started,
+    /// An attempt ended, or an invocation did without one (cancelled while it waited).
+    Ended,
+    /// After a failed attempt another one follows.
+    Retried,
+    /// After execute-again another attempt follows.
+    Polled,
+    /// An invocation failed because its retries, polls or deadline ran out.
+    GaveUp,
+    /// A function has more or fewer workers.
+    Scaled,
+    /// A request was not run: refused on arrival, or skipped later.
+    Dropped,
+    /// This reader was not told of something: it was too slow, came too late, or fnd was restarted.
+    Missed,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Loaded,
+        Self::Refused,
+        Self::Removed,
+        Self::State,
+        Self::Accepted,
+        Self::Started,
+        Self::Ended,
+        Self::Retried,
+        Self::Polled,
+        Self::GaveUp,
+        Self::Scaled,
+        Self::Dropped,
+        Self::Missed,
+    ];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::Refused => "refused",
+            Self::Removed => "removed",
+            Self::State => "state",
+            Self::Accepted => "accepted",
+            Self::Started => "started",
+            Self::Ended => "ended",
+            Self::Retried => "retried",
+            Self::Polled => "polled",
+            Self::GaveUp => "gave-up",
+            Self::Scaled => "scaled",
+            Self::Dropped => "dropped",
+            Self::Missed => "missed",
+        }
+    }
+
+    /// Returns the kind of its word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// A line of `GET /v1/stream`. Fields that say nothing of a kind are absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamEvent {
+    /// Where it stands; of a `missed` line, the last that was missed.
+    pub seq: Seq,
+    /// When.
+    pub time: String,
+    /// What.
+    pub kind: Kind,
+    /// Of which function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<FunctionName>,
+    /// The invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<InvocationId>,
+    /// Which try; of `retried` and `polled` the one that follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What made the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
+    /// The worker of an attempt that began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u64>,
+    /// The version that serves, or ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    /// How it ended, or why it did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Where the invocation stands then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// How long the attempt took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+    /// The attempt's trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// When the next attempt begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<String>,
+    /// What ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exhausted: Option<Exhausted>,
+    /// The function's states before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states: Option<(FunctionState, FunctionState)>,
+    /// Its workers before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<(u32, u32)>,
+    /// What is wrong with refused content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
+    /// How many were missed; absent where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+}
+
+impl StreamEvent {
+    /// Returns one that says no more than that something happened.
+    #[must_use]
+    pub fn new(seq: Seq, unix_ms: u64, kind: Kind) -> Self {
+        Self {
+            seq,
+            time: crate::instant::text(unix_ms),
+            kind,
+            function: None,
+            invocation: None,
+            attempt: None,
+            trigger: None,
+            worker: None,
+            version: None,
+            reason: None,
+            message: None,
+            state: None,
+            duration_ms: None,
+            trace_id: None,
+            next_attempt_at: None,
+            exhausted: None,
+            states: None,
+            workers: None,
+            diagnostics: Vec::new(),
+            missed: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_places_survive_their_text() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+        let seq = Seq {
+            epoch: 1_795_248_000_000,
+            number: 42,
+        };
+        assert_eq!(Seq::parse(&seq.to_string()), Some(seq));
+        for text in [
+            "",
+            "-",
+            "1",
+            "1-",
+            "-1",
+            "1-+2",
+            "1-2-3",
+            "1-99999999999999999999",
+            "a-b",
+        ] {
+            assert_eq!(Seq::parse(text), None, "{text}");
+        }
+    }
+}

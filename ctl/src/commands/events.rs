@@ -1,0 +1,182 @@
+//! `fndctl events`: what happened lately, and with `-f` what happens.
+
+use super::{Context, Parameters, function_path};
+use crate::cli::Format;
+use crate::exit::{Exit, Failure};
+use crate::output::escape;
+use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::outcome::Reason;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What fnd keeps of this is in memory and bounded; `fndctl history` has every run.\n\nExamples:\n  \
+    fndctl events                            the last that are kept\n  \
+    fndctl events -f --since now             from now on\n  \
+    fndctl events -f --function hello        of one function\n  \
+    fndctl events -f --kind refused,gave-up  of these kinds\n  \
+    fndctl events -f --since 1795248000000-42 -o json"
+)]
+pub(crate) struct Args {
+    /// Go on with what happens.
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Of one function.
+    #[arg(long, value_name = "F")]
+    function: Option<String>,
+
+    /// Of these kinds, with commas between: loaded, refused, removed, state, accepted, started, ended, retried, polled,
+    /// gave-up, scaled, dropped.
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<String>,
+
+    /// Go on after this place (the `seq` of an event), or from `now`.
+    #[arg(long, value_name = "SEQ")]
+    since: Option<String>,
+
+    /// Of what is kept, only the last so many.
+    #[arg(short = 'n', long, value_name = "LINES")]
+    limit: Option<u32>,
+}
+
+/// Shows them.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let mut parameters = Parameters::default();
+    if let Some(function) = &args.function {
+        function_path(function)?;
+        parameters.add("function", Some(function));
+    }
+    if let Some(kind) = args.kinds.iter().find(|kind| Kind::parse(kind).is_none()) {
+        let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
+        let message = format!("`{kind}` is not a kind of event: expected some of {}", known.join(", "));
+        return Err(Failure::usage(message));
+    }
+    if let Some(since) = args.since.as_deref().filter(|since| *since != "now" && *since != "0")
+        && Seq::parse(since).is_none()
+    {
+        return Err(Failure::usage(format!(
+            "`{since}` is not a place to go on from: expected the `seq` of an event as `-o json` shows it, or `now`"
+        )));
+    }
+    let kinds = (!args.kinds.is_empty()).then(|| args.kinds.join(","));
+    parameters.add("kind", kinds.as_deref());
+    parameters.add("since", args.since.as_deref());
+    parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
+    parameters.add("follow", Some(if args.follow { "1" } else { "0" }));
+    let path = format!("/v1/stream{}", parameters.0);
+    let mut events = context.client.stream(&path).await?;
+    while let Some(line) = events.line().await? {
+        show(context, &line)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
+    let out = &context.out;
+    match out.format {
+        Format::Json => out.line(&out.untrusted(&String::from_utf8_lossy(line))),
+        Format::Yaml => {
+            out.line("---")?;
+            out.yaml(line)
+        }
+        Format::Table | Format::Wide => {
+            let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
+                Failure::new(
+                    Exit::NotReachable,
+                    format!("fnd sent a line that is not understood: {error}"),
+                )
+                .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+            })?;
+            out.line(&escape(&text(&event, out.format == Format::Wide), false))?;
+            // Each problem of a refused file, with the line it points at.
+            out.diagnostics(&event.diagnostics)
+        }
+    }
+}
+
+/// Returns an event as a line for people.
+fn text(event: &StreamEvent, wide: bool) -> String {
+    let function = event.function.as_ref().map_or("-", |function| function.as_str());
+    let mut line = format!("{} {:<8} {function}", event.time, event.kind.as_str());
+    let words = words(event);
+    if !words.is_empty() {
+        line.push_str(&format!("  {words}"));
+    }
+    if wide {
+        let invocation = event.invocation.map(|id| format!("  {id}")).unwrap_or_default();
+        line.push_str(&format!("{invocation}  {}", event.seq));
+    }
+    line
+}
+
+fn words(event: &StreamEvent) -> String {
+    let reason = event.reason.map(|reason| reason.to_string()).unwrap_or_default();
+    let message = event.message.as_deref().unwrap_or_default();
+    let attempt = event
+        .attempt
+        .map(|attempt| format!("attempt {attempt}"))
+        .unwrap_or_default();
+    let trigger = event.trigger.map_or("", |trigger| trigger.as_str());
+    match event.kind {
+        Kind::Loaded => {
+            let version = event.version.map(|version| version.hex()).unwrap_or_default();
+            format!("version {}", version.get(..12).unwrap_or(""))
+        }
+        // Its diagnostics follow.
+        Kind::Refused if !event.diagnostics.is_empty() => String::new(),
+        Kind::Refused => message.to_owned(),
+        Kind::Removed => String::new(),
+        Kind::State => event
+            .states
+            .map(|(from, to)| format!("{}, was {}", to.as_str(), from.as_str()))
+            .unwrap_or_default(),
+        Kind::Accepted => trigger.to_owned(),
+        Kind::Started => {
+            let worker = event.worker.map(|worker| format!(" as w{worker}")).unwrap_or_default();
+            format!("{attempt}{worker} ({trigger})")
+        }
+        Kind::Ended => {
+            let took = event
+                .duration_ms
+                .map(|ms| format!(" after {ms:.0} ms"))
+                .unwrap_or_default();
+            let why = match event.reason {
+                Some(Reason::Ok) | None => String::new(),
+                Some(_) if message.is_empty() => format!(" ({reason})"),
+                Some(_) => format!(" ({reason}: {message})"),
+            };
+            let what = match (&event.state, event.attempt) {
+                (_, Some(_)) if event.reason == Some(Reason::Ok) => format!("{attempt} succeeded"),
+                (_, Some(_)) => format!("{attempt} ended"),
+                (Some(state), None) => state.as_str().to_owned(),
+                (None, None) => String::new(),
+            };
+            format!("{what}{took}{why}")
+        }
+        Kind::Retried | Kind::Polled => {
+            let at = event.next_attempt_at.as_deref().unwrap_or_default();
+            format!("{attempt} at {at} ({reason})")
+        }
+        Kind::GaveUp => {
+            let exhausted = event.exhausted.map(|exhausted| match exhausted {
+                fnd_core::outcome::Exhausted::Retries => "no retries are left",
+                fnd_core::outcome::Exhausted::Poll => "the time for polls is over",
+                fnd_core::outcome::Exhausted::Deadline => "the deadline is over",
+            });
+            format!("{} ({reason})", exhausted.unwrap_or_default())
+        }
+        Kind::Scaled => event
+            .workers
+            .map(|(from, to)| format!("workers: {to}, were {from}"))
+            .unwrap_or_default(),
+        Kind::Dropped => format!("{reason} ({trigger})"),
+        Kind::Missed => match event.missed {
+            Some(missed) => format!("{missed} events: {message}"),
+            None => message.to_owned(),
+        },
+    }
+}

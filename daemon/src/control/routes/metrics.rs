@@ -1,0 +1,12 @@
+//! `GET /metrics`: everything that is measured, in the form the request accepts.
+
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, whole};
+use crate::metrics::Form;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    let form = Form::accepted(call.header("accept")?.unwrap_or(""));
+    let text = call.backend.metrics(form).await;
+    Ok(whole(form.content_type(), text))
+}

@@ -1,0 +1,63 @@
+//! `GET /v1/stream`: what happens, as server-sent events, or a JSON object a line for who accepts `application/x-ndjson`.
+//!
+//! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it comes back, goes on after that place.
+
+use crate::control::limits::{EVENTS_MAX, LINES};
+use crate::control::request::{Call, Query, wrong};
+use crate::control::response::{Answered, Framing, Refusal, lines};
+use crate::stream::{Since, StreamQuery};
+use fnd_core::happening::{Kind, Seq};
+use fnd_core::ids::FunctionName;
+
+pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
+    let query = Query::of(&call, &["since", "function", "kind", "limit", "follow"])?;
+    let function = query.get("function", "the name of a function", |text| {
+        FunctionName::new(text).ok()
+    })?;
+    let since = query.get("since", SINCE, since)?;
+    let from = match (since, call.header("last-event-id")?.filter(|text| !text.is_empty())) {
+        (Some(from), _) => from,
+        (None, Some(last)) => since_last(last)?,
+        (None, None) => Since::Kept,
+    };
+    let mut kinds = Vec::new();
+    for text in query.all("kind").flat_map(|list| list.split(',')) {
+        kinds.push(Kind::parse(text).ok_or_else(|| wrong("kind", &known(), text))?);
+    }
+    let limited = query.all("limit").next().is_some();
+    let limit = query.count("limit", (LINES.0, EVENTS_MAX))?;
+    let follow = query.all("follow").next().is_none() || query.switch("follow")?;
+    let events = call.backend.stream(StreamQuery {
+        function,
+        kinds,
+        from,
+        limit: limited.then_some(limit),
+        follow,
+    });
+    let accepts = call.header("accept")?.unwrap_or("");
+    let framing = if accepts.contains("application/x-ndjson") {
+        Framing::Lines
+    } else {
+        Framing::Events
+    };
+    Ok(lines(events, framing))
+}
+
+const SINCE: &str = "the `seq` of an event, `now`, or `0` for everything that is kept";
+
+fn since(text: &str) -> Option<Since> {
+    match text {
+        "now" => Some(Since::Now),
+        "0" => Some(Since::Kept),
+        _ => Seq::parse(text).map(Since::After),
+    }
+}
+
+fn since_last(text: &str) -> Result<Since, Refusal> {
+    since(text).ok_or_else(|| wrong("Last-Event-ID", SINCE, text))
+}
+
+fn known() -> String {
+    let words: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
+    format!("some of `{}`, with commas between", words.join("`, `"))
+}

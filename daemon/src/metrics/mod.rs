@@ -1,0 +1,422 @@
+//! What is counted, for Prometheus: names of Kubeless first, then fnd's own (`docs/metrics.md` describes each).
+//!
+//! Counters begin at 0 with each fnd; gauges are looked up when somebody asks ([`sample`]). Labels are bounded: functions by
+//! [`FUNCTIONS_MAX`], everything else by closed lists; no id is ever a label.
+
+mod encode;
+mod expose;
+mod listen;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod textfile;
+
+pub use encode::Form;
+pub(crate) use encode::scrape;
+pub(crate) use expose::Exposed;
+
+use fnd_core::ids::FunctionName;
+use fnd_core::outcome::{Reason, State};
+use fnd_core::record::{AttemptRecord, Usage};
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Functions with series of their own; all others share those of [`OTHER`]. A thousand are some 60,000 series.
+const FUNCTIONS_MAX: usize = 1000;
+
+/// No function can have this name.
+const OTHER: &str = "_other";
+
+/// Upper bounds of the buckets of durations, seconds: from a warm handler's call to a nightly backup.
+const BUCKETS: [f64; 13] = [
+    0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
+];
+
+/// Methods of requests; of an invocation that no request made, `NONE`.
+pub(crate) const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "OTHER", "NONE",
+];
+
+/// Returns the label of a request's method.
+pub(crate) fn method(of_request: Option<&str>) -> &'static str {
+    let Some(method) = of_request else { return "NONE" };
+    METHODS
+        .into_iter()
+        .find(|known| *known == method && method != "NONE")
+        .unwrap_or("OTHER")
+}
+
+/// The labels of a series: the function, and one more where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Labels(Option<Arc<str>>, Option<(&'static str, &'static str)>);
+
+impl EncodeLabelSet for Labels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
+        use prometheus_client::encoding::EncodeLabel as _;
+        if let Some(function) = &self.0 {
+            ("function", &**function).encode(encoder.encode_label())?;
+        }
+        match self.1 {
+            Some(pair) => pair.encode(encoder.encode_label()),
+            None => Ok(()),
+        }
+    }
+}
+
+type Counts = Family<Labels, Counter>;
+type Sums = Family<Labels, Counter<f64, AtomicU64>>;
+type Values = Family<Labels, Gauge<f64, AtomicU64>>;
+type Durations = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// The series of a function that each of its attempts counts in, so that they need not be looked up by their labels: that
+/// would be 2 us of each.
+struct Series {
+    label: Arc<str>,
+    by_method: Cached<(Counter, Counter, Histogram)>,
+    by_reason: Cached<Counter>,
+    by_state: Cached<Counter>,
+    last_success: Option<Gauge<f64, AtomicU64>>,
+}
+
+impl Series {
+    fn new(label: &str) -> Self {
+        Self {
+            label: label.into(),
+            by_method: Cached(Vec::new()),
+            by_reason: Cached(Vec::new()),
+            by_state: Cached(Vec::new()),
+            last_success: None,
+        }
+    }
+}
+
+/// A few series by the value of a label.
+struct Cached<M>(Vec<(&'static str, M)>);
+
+impl<M> Cached<M> {
+    fn of(&mut self, value: &'static str, make: impl FnOnce() -> M) -> &M {
+        let known = self.0.iter().position(|(other, _)| *other == value);
+        let place = known.unwrap_or_else(|| {
+            self.0.push((value, make()));
+            self.0.len() - 1
+        });
+        &self.0[place].1
+    }
+}
+
+/// Returns the series of a function, giving it its own while there is room.
+fn series<'a>(
+    functions: &'a mut HashMap<FunctionName, Series>,
+    other: &'a mut Series,
+    function: &FunctionName,
+) -> &'a mut Series {
+    if !functions.contains_key(function) {
+        if functions.len() >= FUNCTIONS_MAX {
+            return other;
+        }
+        functions.insert(function.clone(), Series::new(function.as_str()));
+    }
+    functions.get_mut(function).unwrap_or(other)
+}
+
+/// Everything that is counted as it happens.
+pub(crate) struct Metrics {
+    registry: Arc<Registry>,
+    /// Functions with series of their own.
+    functions: HashMap<FunctionName, Series>,
+    other: Series,
+    calls: Counts,
+    failures: Counts,
+    durations: Durations,
+    attempts: Counts,
+    invocations: Counts,
+    retries: Counts,
+    gave_up: Counts,
+    dropped: Counts,
+    cold_starts: Counts,
+    workers_started: Counts,
+    cpu: Sums,
+    throttled: Sums,
+    memory_peak: Values,
+    output_dropped: Counts,
+    last_success: Values,
+    rescans: Counter,
+    sampled: sample::Sampled,
+    /// One asks at a time: gauges are looked up, then written down on another thread.
+    asking: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let durations = Durations::new_with_constructor(|| Histogram::new(BUCKETS));
+        r.register_with_unit(
+            "function_duration",
+            "How long attempts took",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        let metrics = Self {
+            functions: HashMap::new(),
+            other: Series::new(OTHER),
+            calls: count(r, "function_calls", "Attempts that ended"),
+            failures: count(r, "function_failures", "Attempts that ended other than well"),
+            durations,
+            attempts: count(r, "fnd_attempts", "Attempts that ended, by reason"),
+            invocations: count(r, "fnd_invocations", "Invocations that ended, by state"),
+            retries: count(r, "fnd_retries", "Failed attempts after which another one followed"),
+            gave_up: count(
+                r,
+                "fnd_gave_up",
+                "Invocations that failed because retries, polls or deadline ran out",
+            ),
+            dropped: count(r, "fnd_requests_dropped", "Requests that were not run, by why"),
+            cold_starts: count(r, "fnd_cold_starts", "Attempts that waited for a process to start"),
+            workers_started: count(r, "fnd_workers_started", "Processes that were started"),
+            cpu: sum(r, "fnd_cpu", "CPU time of processes that ended", Unit::Seconds),
+            throttled: sum(
+                r,
+                "fnd_cpu_throttled",
+                "Time that processes which ended were held back by their CPU limit",
+                Unit::Seconds,
+            ),
+            memory_peak: value(
+                r,
+                "fnd_memory_peak",
+                "Peak memory of the last process that ended",
+                Unit::Bytes,
+            ),
+            output_dropped: {
+                let family = Counts::default();
+                r.register_with_unit(
+                    "fnd_output_dropped",
+                    "Output that was not kept because it was too much",
+                    Unit::Bytes,
+                    family.clone(),
+                );
+                family
+            },
+            last_success: value(
+                r,
+                "fnd_last_success_timestamp",
+                "When an attempt last ended well, in Unix time",
+                Unit::Seconds,
+            ),
+            rescans: {
+                let counter = Counter::default();
+                r.register(
+                    "fnd_rescans",
+                    "Looks at the functions directories that were asked for",
+                    counter.clone(),
+                );
+                counter
+            },
+            sampled: sample::Sampled::new(r),
+            asking: Arc::default(),
+            registry: Arc::default(),
+        };
+        Self {
+            registry: Arc::new(registry),
+            ..metrics
+        }
+    }
+
+    /// Returns the label of a function.
+    fn label(&mut self, function: &FunctionName) -> Arc<str> {
+        Arc::clone(&series(&mut self.functions, &mut self.other, function).label)
+    }
+
+    /// There is a function. Counters that alerts watch begin at 0 now: one that appeared with its first 1 would be no increase
+    /// to Prometheus.
+    pub(crate) fn known(&mut self, function: &FunctionName) {
+        let label = self.label(function);
+        let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        for reason in ["ok", "timeout", "oom"] {
+            drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
+        }
+        for reason in ["skipped-queue-full", "skipped-rate", "skipped-expired"] {
+            drop(self.dropped.get_or_create(&with(Some(("reason", reason)))));
+        }
+        let own = with(None);
+        for counts in self.plain_counts() {
+            drop(counts.get_or_create(&own));
+        }
+        drop(self.cpu.get_or_create(&own));
+        drop(self.throttled.get_or_create(&own));
+    }
+
+    /// Returns the counters with no label but the function.
+    fn plain_counts(&self) -> [&Counts; 5] {
+        [
+            &self.retries,
+            &self.gave_up,
+            &self.cold_starts,
+            &self.workers_started,
+            &self.output_dropped,
+        ]
+    }
+
+    /// An attempt ended.
+    pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, method: &'static str) {
+        let series = series(&mut self.functions, &mut self.other, &attempt.function);
+        let label = &series.label;
+        let with = |key, value| Labels(Some(Arc::clone(label)), Some((key, value)));
+        let own = || Labels(Some(Arc::clone(label)), None);
+        let (calls, failures, durations) = series.by_method.of(method, || {
+            let labels = with("method", method);
+            (
+                self.calls.get_or_create_owned(&labels),
+                self.failures.get_or_create_owned(&labels),
+                self.durations.get_or_create_owned(&labels),
+            )
+        });
+        calls.inc();
+        durations.observe(micros(attempt.duration_us));
+        let ended_well = attempt.reason.final_state() == State::Succeeded;
+        failures.inc_by(u64::from(!ended_well));
+        let reason = attempt.reason.word();
+        let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
+        series.by_reason.of(reason, by_reason).inc();
+        if ended_well {
+            let last_success = || self.last_success.get_or_create_owned(&own());
+            let last_success = series.last_success.get_or_insert_with(last_success);
+            last_success.set(millis(attempt.ended_ms));
+        }
+        // Of a script each attempt is a process.
+        if attempt.cold.unwrap_or(attempt.worker.is_some()) {
+            self.cold_starts.get_or_create(&own()).inc();
+        }
+        if attempt.next_attempt_ms.is_some() && attempt.reason != Reason::ExecuteAgain {
+            self.retries.get_or_create(&own()).inc();
+        }
+        if attempt.usage.dropped_bytes > 0 {
+            self.output_dropped
+                .get_or_create(&own())
+                .inc_by(attempt.usage.dropped_bytes);
+        }
+    }
+
+    /// The last time an attempt ended well under an earlier fnd.
+    pub(crate) fn succeeded_before(&mut self, attempt: &AttemptRecord) {
+        if attempt.reason.final_state() == State::Succeeded {
+            let own = Labels(Some(self.label(&attempt.function)), None);
+            self.last_success.get_or_create(&own).set(millis(attempt.ended_ms));
+        }
+    }
+
+    /// An invocation ended.
+    pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State, gave_up: bool) {
+        let series = series(&mut self.functions, &mut self.other, function);
+        let label = &series.label;
+        let by_state = || {
+            let pair = ("state", state.as_str());
+            self.invocations
+                .get_or_create_owned(&Labels(Some(Arc::clone(label)), Some(pair)))
+        };
+        series.by_state.of(state.as_str(), by_state).inc();
+        if gave_up {
+            self.gave_up.get_or_create(&Labels(Some(Arc::clone(label)), None)).inc();
+        }
+    }
+
+    /// A request was not run.
+    pub(crate) fn dropped(&mut self, function: &FunctionName, reason: Reason) {
+        let by_reason = Labels(Some(self.label(function)), Some(("reason", reason.word())));
+        self.dropped.get_or_create(&by_reason).inc();
+    }
+
+    /// A process was asked for.
+    pub(crate) fn worker_started(&mut self, function: &FunctionName) {
+        let own = Labels(Some(self.label(function)), None);
+        self.workers_started.get_or_create(&own).inc();
+    }
+
+    /// A process ended; what it used, whoever's calls it had.
+    pub(crate) fn worker_ended(&mut self, function: &FunctionName, usage: &Usage) {
+        let own = Labels(Some(self.label(function)), None);
+        self.cpu.get_or_create(&own).inc_by(micros(usage.cpu_us));
+        if usage.throttled_us > 0 {
+            self.throttled.get_or_create(&own).inc_by(micros(usage.throttled_us));
+        }
+        if let Some(peak) = usage.memory_peak_bytes {
+            self.memory_peak.get_or_create(&own).set(number(peak));
+        }
+    }
+
+    /// A scan is over.
+    pub(crate) fn rescanned(&self) {
+        self.rescans.inc();
+    }
+
+    /// A function is gone, and its series with it.
+    pub(crate) fn forget(&mut self, function: &FunctionName) {
+        let Some(Series { label, .. }) = self.functions.remove(function) else {
+            return;
+        };
+        let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        for method in METHODS {
+            let labels = with(Some(("method", method)));
+            self.calls.remove(&labels);
+            self.failures.remove(&labels);
+            self.durations.remove(&labels);
+        }
+        for reason in Reason::words() {
+            let labels = with(Some(("reason", reason)));
+            self.attempts.remove(&labels);
+            self.dropped.remove(&labels);
+        }
+        for state in State::ALL {
+            self.invocations.remove(&with(Some(("state", state.as_str()))));
+        }
+        let own = with(None);
+        for counts in self.plain_counts() {
+            counts.remove(&own);
+        }
+        self.cpu.remove(&own);
+        self.throttled.remove(&own);
+        self.memory_peak.remove(&own);
+        self.last_success.remove(&own);
+    }
+}
+
+fn count(registry: &mut Registry, name: &str, help: &str) -> Counts {
+    let family = Counts::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+fn sum(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> Sums {
+    let family = Sums::default();
+    registry.register_with_unit(name, help, unit, family.clone());
+    family
+}
+
+fn value(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> Values {
+    let family = Values::default();
+    registry.register_with_unit(name, help, unit, family.clone());
+    family
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact to 2^53: bytes of a petabyte, microseconds of 285 years"
+)]
+fn number(number: u64) -> f64 {
+    number as f64
+}
+
+fn micros(us: u64) -> f64 {
+    number(us) / 1e6
+}
+
+fn millis(ms: u64) -> f64 {
+    number(ms) / 1e3
+}

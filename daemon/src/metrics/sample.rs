@@ -1,0 +1,196 @@
+//! What is looked up when somebody asks: how things stand now.
+
+use super::{Labels, Metrics, Values, micros, millis, number, value};
+use crate::driver::State;
+use crate::workers::usage;
+use procfs::process::Process;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+
+type Value = Gauge<f64, AtomicU64>;
+type Sum = Counter<f64, AtomicU64>;
+
+/// The gauges, and counters that others keep.
+pub(super) struct Sampled {
+    functions: Values,
+    with_errors: Value,
+    queue_depth: Values,
+    running: Values,
+    workers: Values,
+    memory: Values,
+    spawner_up: Value,
+    history_failing: Value,
+    history_lost: Counter,
+    process_cpu: Sum,
+    process_resident: Value,
+    process_virtual: Value,
+    process_fds: Value,
+    process_fds_max: Value,
+    process_threads: Value,
+    process_started: Value,
+}
+
+impl Sampled {
+    pub(super) fn new(r: &mut Registry) -> Self {
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        r.register("fnd", "The version of fnd", Info::new(version));
+        let plain = |r: &mut Registry, name: &str, help: &str| {
+            let family = Family::default();
+            r.register(name, help, Family::clone(&family));
+            family
+        };
+        Self {
+            functions: plain(r, "fnd_functions", "Functions by state"),
+            with_errors: gauge(
+                r,
+                "fnd_functions_with_errors",
+                "Functions whose newest content does not serve",
+                None,
+            ),
+            queue_depth: plain(r, "fnd_queue_depth", "Invocations accepted and not running"),
+            running: plain(r, "fnd_attempts_running", "Attempts running"),
+            workers: plain(r, "fnd_workers", "Processes of functions by state"),
+            memory: value(r, "fnd_memory", "Memory functions with processes use", Unit::Bytes),
+            spawner_up: gauge(r, "fnd_spawner_up", "Whether fnd-spawner is connected", None),
+            history_failing: gauge(r, "fnd_history_failing", "Whether the history cannot be written", None),
+            history_lost: {
+                let counter = Counter::default();
+                r.register(
+                    "fnd_history_lost_records",
+                    "Records of the history that were lost",
+                    counter.clone(),
+                );
+                counter
+            },
+            process_cpu: {
+                let counter = Sum::default();
+                let help = "CPU time of fnd itself";
+                r.register_with_unit("process_cpu", help, Unit::Seconds, counter.clone());
+                counter
+            },
+            process_resident: gauge(
+                r,
+                "process_resident_memory",
+                "Resident memory of fnd itself",
+                Some(Unit::Bytes),
+            ),
+            process_virtual: gauge(
+                r,
+                "process_virtual_memory",
+                "Virtual memory of fnd itself",
+                Some(Unit::Bytes),
+            ),
+            process_fds: gauge(r, "process_open_fds", "Descriptors fnd has open", None),
+            process_fds_max: gauge(r, "process_max_fds", "Descriptors fnd may have open", None),
+            process_threads: gauge(r, "process_threads", "Threads of fnd", None),
+            process_started: gauge(
+                r,
+                "process_start_time",
+                "When fnd was started, in Unix time",
+                Some(Unit::Seconds),
+            ),
+        }
+    }
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> Value {
+    let gauge = Value::default();
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, gauge.clone()),
+        None => registry.register(name, help, gauge.clone()),
+    }
+    gauge
+}
+
+/// Returns a count that lies in memory as a number of a gauge.
+fn count(count: usize) -> f64 {
+    number(count as u64)
+}
+
+impl Metrics {
+    /// Looks up how things stand.
+    pub(super) fn sample(&mut self, state: &State) {
+        self.of_functions(state);
+        let sampled = &self.sampled;
+        let health = state.ledger.health();
+        sampled.spawner_up.set(f64::from(u8::from(state.connection.is_some())));
+        sampled
+            .history_failing
+            .set(f64::from(u8::from(health.failing.is_some())));
+        sampled
+            .history_lost
+            .inner()
+            .store(health.lost, std::sync::atomic::Ordering::Relaxed);
+        sampled.process_started.set(millis(state.started_ms));
+        // What cannot be read stays as it was.
+        let Ok(process) = Process::myself() else { return };
+        if let Ok(stat) = process.stat() {
+            let ticks = procfs::ticks_per_second().max(1);
+            let cpu_us = (stat.utime + stat.stime).saturating_mul(1_000_000 / ticks);
+            let before = sampled.process_cpu.get();
+            sampled.process_cpu.inc_by((micros(cpu_us) - before).max(0.0));
+            sampled
+                .process_resident
+                .set(number(stat.rss.saturating_mul(procfs::page_size())));
+            sampled.process_virtual.set(number(stat.vsize));
+            sampled
+                .process_threads
+                .set(number(u64::try_from(stat.num_threads).unwrap_or(0)));
+        }
+        if let Ok(open) = process.fd_count() {
+            sampled.process_fds.set(count(open));
+        }
+        if let Ok(limits) = process.limits()
+            && let procfs::process::LimitValue::Value(most) = limits.max_open_files.soft_limit
+        {
+            sampled.process_fds_max.set(number(most));
+        }
+    }
+
+    fn of_functions(&mut self, state: &State) {
+        let sampled = &self.sampled;
+        for family in [
+            &sampled.functions,
+            &sampled.queue_depth,
+            &sampled.running,
+            &sampled.workers,
+            &sampled.memory,
+        ] {
+            family.clear();
+        }
+        let mut by_state: HashMap<&'static str, usize> = HashMap::new();
+        let mut errors = 0;
+        for view in state.supervisor.functions() {
+            *by_state.entry(view.state.as_str()).or_default() += 1;
+            let refused = state
+                .functions
+                .get(view.name)
+                .is_some_and(|function| function.error.is_some());
+            errors += usize::from(refused || view.error.is_some());
+            let own = Labels(Some(self.label(view.name)), None);
+            // Added, not set: many may share the label of the others.
+            let sampled = &self.sampled;
+            sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
+            sampled.running.get_or_create(&own).inc_by(count(view.running));
+            if view.workers > 0
+                && let Some(bytes) = usage::memory_now(&state.welcome.memory, &view.name.file_form())
+            {
+                sampled.memory.get_or_create(&own).inc_by(number(bytes));
+            }
+        }
+        for (function, phase) in state.supervisor.worker_phases() {
+            let labels = Labels(Some(self.label(function)), Some(("state", phase)));
+            self.sampled.workers.get_or_create(&labels).inc();
+        }
+        for (word, functions) in by_state {
+            let labels = Labels(None, Some(("state", word)));
+            self.sampled.functions.get_or_create(&labels).set(count(functions));
+        }
+        self.sampled.with_errors.set(count(errors));
+    }
+}

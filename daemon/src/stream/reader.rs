@@ -1,0 +1,255 @@
+//! A reader: where it begins, what it wants to hear of, and how it is told.
+
+use super::ring::{Ring, Taken};
+use fnd_core::happening::{Kind, Seq, StreamEvent};
+use fnd_core::ids::FunctionName;
+use std::rc::Rc;
+use tokio::sync::mpsc;
+
+/// Taken from the ring at once, and between a reader and its connection: when that is full the ring goes on without it.
+const BATCH: usize = 64;
+
+/// What a reader wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamQuery {
+    /// Of this function; absent: of all.
+    pub function: Option<FunctionName>,
+    /// These kinds; empty: all.
+    pub kinds: Vec<Kind>,
+    /// From where on.
+    pub from: Since,
+    /// Of what is kept only the last so many that it wants to hear of.
+    pub limit: Option<u32>,
+    /// Whether to go on with what comes.
+    pub follow: bool,
+}
+
+/// Where a reader begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// With the oldest that is kept.
+    Kept,
+    /// With what comes.
+    Now,
+    /// After the last it has read.
+    After(Seq),
+}
+
+impl StreamQuery {
+    fn wants(&self, function: &FunctionName, kind: Kind) -> bool {
+        self.function.as_ref().is_none_or(|wanted| wanted == function)
+            && (self.kinds.is_empty() || self.kinds.contains(&kind))
+    }
+}
+
+/// What a reader is told next.
+pub(crate) enum Told {
+    /// It has read everything.
+    Nothing,
+    /// Something it wanted to hear of may be gone; which numbers, if anybody knows.
+    Missed(Option<u64>, u64),
+    /// Happenings, and the number of the last that was looked at.
+    Some(Taken),
+}
+
+/// Returns what comes next after a number.
+pub(crate) fn read(ring: &Ring, after: u64) -> Told {
+    let taken = ring.take(after, BATCH);
+    match taken.oldest {
+        Some(oldest) => Told::Missed(Some(oldest - 1 - after), oldest - 1),
+        None if taken.happenings.is_empty() => Told::Nothing,
+        None => Told::Some(taken),
+    }
+}
+
+/// Waits until something happens after a number.
+pub(crate) async fn news(ring: &Ring, after: u64) {
+    loop {
+        let more = ring.more.notified();
+        if ring.last() > after {
+            return;
+        }
+        more.await;
+    }
+}
+
+/// Tells a reader what it wants to hear of, as long as it reads.
+pub(crate) fn tell(ring: &Rc<Ring>, query: StreamQuery, now_ms: u64) -> mpsc::Receiver<StreamEvent> {
+    let (sender, receiver) = mpsc::channel(BATCH);
+    // Owned by the caller's receiver: it ends when that is dropped.
+    drop(tokio::task::spawn_local(go_on(Rc::clone(ring), query, now_ms, sender)));
+    receiver
+}
+
+async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Sender<StreamEvent>) {
+    let missed = |missed, last: u64, why: &str| StreamEvent {
+        missed,
+        message: Some(why.to_owned()),
+        ..StreamEvent::new(ring.seq(last), now_ms, Kind::Missed)
+    };
+    let end = ring.last();
+    let mut at = match query.from {
+        Since::Kept => ring.before_oldest(),
+        Since::Now => end,
+        Since::After(seq) if seq.epoch == ring.seq(0).epoch && seq.number <= end => seq.number,
+        Since::After(_) => {
+            let before = ring.before_oldest();
+            let why = "fnd was restarted since: what happened before is in the history (`fndctl history`)";
+            if into.send(missed(None, before, why)).await.is_err() {
+                return;
+            }
+            before
+        }
+    };
+    let mut skip = skipped(&ring, &query, at);
+    loop {
+        match read(&ring, at) {
+            Told::Nothing if !query.follow => return,
+            Told::Nothing => tokio::select! {
+                // Cancel-safe: only looks at the number.
+                () = news(&ring, at) => {}
+                () = into.closed() => return,
+            },
+            Told::Missed(count, last) => {
+                let why = "they came faster than they were read, or are not kept any more";
+                if into.send(missed(count, last, why)).await.is_err() {
+                    return;
+                }
+                at = last;
+            }
+            Told::Some(taken) => {
+                for (number, happening) in taken.happenings {
+                    at = number;
+                    if !query.wants(&happening.function, happening.kind()) {
+                        continue;
+                    }
+                    if skip > 0 {
+                        skip -= 1;
+                    } else if into.send(happening.view(ring.seq(number))).await.is_err() {
+                        return;
+                    }
+                }
+                // Without `follow` what comes meanwhile is not waited for.
+                if !query.follow && at >= end {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Returns how many of what is kept after a number go by, so that the last ones of a limit are left.
+fn skipped(ring: &Ring, query: &StreamQuery, after: u64) -> usize {
+    let Some(limit) = query.limit else { return 0 };
+    let kept = ring.take(after, usize::MAX).happenings;
+    let wanted = kept
+        .iter()
+        .filter(|(_, happening)| query.wants(&happening.function, happening.kind()));
+    wanted
+        .count()
+        .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::happening::{Happening, What};
+    use super::*;
+
+    fn query() -> StreamQuery {
+        StreamQuery {
+            function: None,
+            kinds: Vec::new(),
+            from: Since::Kept,
+            limit: None,
+            follow: false,
+        }
+    }
+
+    fn push(ring: &Ring, name: &str, count: usize) {
+        for _ in 0..count {
+            ring.push(Happening {
+                unix_ms: 0,
+                function: FunctionName::new(name).unwrap(),
+                what: What::Removed,
+            });
+        }
+    }
+
+    async fn all(ring: &Rc<Ring>, query: StreamQuery) -> Vec<StreamEvent> {
+        let mut told = tell(ring, query, 0);
+        let mut events = Vec::new();
+        while let Some(event) = told.recv().await {
+            events.push(event);
+        }
+        events
+    }
+
+    fn local<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(tokio::task::LocalSet::new().run_until(test))
+    }
+
+    #[test]
+    fn filters_limits_and_places() {
+        local(async {
+            let ring = Rc::new(Ring::new(5));
+            push(&ring, "a", 3);
+            push(&ring, "b", 2);
+            let numbers = |events: Vec<StreamEvent>| events.iter().map(|event| event.seq.number).collect::<Vec<_>>();
+            assert_eq!(numbers(all(&ring, query()).await), [1, 2, 3, 4, 5]);
+            let function = FunctionName::new("a").ok();
+            let only_a = StreamQuery { function, ..query() };
+            assert_eq!(numbers(all(&ring, only_a.clone()).await), [1, 2, 3]);
+            let limit = Some(2);
+            assert_eq!(numbers(all(&ring, StreamQuery { limit, ..only_a }).await), [2, 3]);
+            let kinds = vec![Kind::Started];
+            assert!(all(&ring, StreamQuery { kinds, ..query() }).await.is_empty());
+            let from = Since::After(Seq { epoch: 5, number: 3 });
+            assert_eq!(numbers(all(&ring, StreamQuery { from, ..query() }).await), [4, 5]);
+            let from = Since::Now;
+            assert!(all(&ring, StreamQuery { from, ..query() }).await.is_empty());
+        });
+    }
+
+    #[test]
+    fn who_comes_from_another_epoch_is_told_and_gets_what_is_kept() {
+        local(async {
+            let ring = Rc::new(Ring::new(5));
+            push(&ring, "a", 2);
+            for seq in [Seq { epoch: 4, number: 1 }, Seq { epoch: 5, number: 3 }] {
+                let from = Since::After(seq);
+                let events = all(&ring, StreamQuery { from, ..query() }).await;
+                let kinds: Vec<Kind> = events.iter().map(|event| event.kind).collect();
+                assert_eq!(kinds, [Kind::Missed, Kind::Removed, Kind::Removed], "{seq}");
+                assert_eq!((events[0].missed, events[0].seq.number), (None, 0));
+            }
+        });
+    }
+
+    #[test]
+    fn a_slow_reader_holds_up_nobody_and_is_told_how_many_it_missed() {
+        local(async {
+            let ring = Rc::new(Ring::new(5));
+            let follow = true;
+            let mut told = tell(&ring, StreamQuery { follow, ..query() }, 0);
+            push(&ring, "a", 200);
+            // It has taken some and waits for its connection.
+            assert_eq!(told.recv().await.unwrap().seq.number, 1);
+            push(&ring, "a", 20_000);
+            let (mut last, mut missed) = (1, 0);
+            while last < 20_200 {
+                let event = told.recv().await.unwrap();
+                // Nothing is left out in silence.
+                assert_eq!(event.seq.number, last + event.missed.unwrap_or(1));
+                missed += event.missed.unwrap_or(0);
+                last = event.seq.number;
+            }
+            assert!(missed > 10_000, "{missed}");
+            push(&ring, "b", 1);
+            assert_eq!(told.recv().await.unwrap().seq.number, 20_201);
+        });
+    }
+}

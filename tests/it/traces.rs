@@ -1,0 +1,85 @@
+//! A caller's trace goes on in each attempt, in the form it came in.
+
+use fnd_core::ids::Attempt;
+use fnd_core::trace::Span;
+use fnd_tests::Fnd;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+const SCRIPT: &str = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"10ms\"\n# ///\n\
+    echo \"$TRACEPARENT ${TRACESTATE-none} ${B3-none}\" >&2\n[ \"$FND_ATTEMPT\" = 2 ] || exit 75\n";
+
+/// Returns what each attempt of a call of the script printed.
+fn printed(fnd: &Fnd, headers: &[(&str, &str)]) -> (fnd_core::ids::InvocationId, Vec<String>) {
+    let answer = fnd
+        .client()
+        .call("POST", "/v1/functions/told/invocations", headers, b"");
+    let id = answer.header("fnd-invocation").unwrap();
+    let id = fnd_core::ids::InvocationId::parse(id).unwrap();
+    fnd.wait_end(id);
+    let lines = fnd.logs(id).into_iter().filter(|line| line.stream == "stderr");
+    (id, lines.map(|line| line.text).collect())
+}
+
+#[test]
+fn retries_are_spans_of_their_own_in_the_caller_s_trace() {
+    let fnd = Fnd::start();
+    fnd.drop_file("told.sh", SCRIPT);
+    fnd.wait_ready("told");
+    let parent = format!("00-{TRACE}-{SPAN}-01");
+    let span = |id, attempt| Span::of(None, id, Attempt(attempt)).id;
+
+    let (id, lines) = printed(&fnd, &[("traceparent", &parent), ("tracestate", "rojo=1")]);
+    let expected = [1, 2].map(|attempt| format!("00-{TRACE}-{}-01 rojo=1 none", span(id, attempt)));
+    assert_eq!(lines, expected);
+
+    let (id, lines) = printed(
+        &fnd,
+        &[("x-b3-traceid", TRACE), ("x-b3-spanid", SPAN), ("x-b3-sampled", "0")],
+    );
+    let expected = [1, 2].map(|attempt| {
+        let span = span(id, attempt);
+        format!("00-{TRACE}-{span}-00 none {TRACE}-{span}-0-{SPAN}")
+    });
+    assert_eq!(lines, expected);
+
+    // Without a valid one a trace begins: one for all attempts of the invocation.
+    for headers in [
+        &[][..],
+        &[("traceparent", "00-nonsense"), ("tracestate", "rojo=1"), ("b3", "0")],
+    ] {
+        let (id, lines) = printed(&fnd, headers);
+        let own = id.to_string().replace('-', "");
+        let expected = [1, 2].map(|attempt| format!("00-{own}-{}-01 none none", span(id, attempt)));
+        assert_eq!(lines, expected);
+    }
+    fnd.finish();
+}
+
+#[test]
+fn a_handler_is_told_its_own_span_wherever_its_caller_named_one() {
+    let fnd = Fnd::start();
+    fnd.drop_file(
+        "told.py",
+        "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    \
+         headers = event[\"extensions\"][\"request\"].headers\n    \
+         return [context.traceparent, headers[\"traceparent\"], headers[\"tracestate\"], headers[\"b3\"]]\n",
+    );
+    fnd.wait_ready("told");
+    let parent = format!("00-{TRACE}-{SPAN}-01");
+    let b3 = format!("{TRACE}-{SPAN}-1");
+    let headers = [("traceparent", parent.as_str()), ("tracestate", "rojo=1"), ("b3", &b3)];
+    let answer = fnd.client().call("POST", "/v1/functions/told/invoke", &headers, b"");
+    let id = fnd_core::ids::InvocationId::parse(answer.header("fnd-invocation").unwrap()).unwrap();
+    let span = Span::of(None, id, Attempt(1)).id;
+    let own = format!("00-{TRACE}-{span}-01");
+    let expected = [
+        own.clone(),
+        own,
+        "rojo=1".to_owned(),
+        format!("{TRACE}-{span}-1-{SPAN}"),
+    ];
+    assert_eq!(answer.json::<Vec<String>>(), expected, "{}", answer.text());
+    fnd.finish();
+}
