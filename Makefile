@@ -21,6 +21,9 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 	@scripts/setup.sh --ci
 	@scripts/test-vm.sh
 
+test-crash: setup ## kill fnd 500 times under load, twice (KILLS=N to choose), and compare the history with what functions wrote
+	@FND_KILLS=$${KILLS:-500} FND_REQUIRE=root,cgroup scripts/test.sh -p fnd-tests --test it many_kills
+
 bench: setup ## measure scripts, handlers, memory and 10,000 files, beside bare processes and others that are installed
 	@scripts/bench-peers.sh
 	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl

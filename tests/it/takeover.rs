@@ -1,13 +1,17 @@
 //! Functions outlive fnd: after a planned restart and after a crash the next fnd goes on with them, and nothing is lost,
 //! doubled or stuck.
 
+use fnd_core::api::Queued;
 use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
+use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Waits for `GATE/go`, saying something before and after.
@@ -244,6 +248,8 @@ const JOURNAL: &str = "# /// fnd
 # max = 4
 # [queue]
 # max = 1000
+# [history]
+# keep = 1000000
 # ///
 echo \"begin $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
 echo \"said by $FND_INVOCATION\"
@@ -251,30 +257,24 @@ sleep 0.0$((RANDOM % 10))
 echo \"end $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
 ";
 
-/// fnd is killed again and again under load; what the function itself wrote is compared with the history. `FND_KILLS` says
-/// how often (default 20).
-#[test]
-fn many_kills_under_load_lose_and_double_nothing() {
-    require!(root, cgroup);
+/// Kills fnd again and again while four callers invoke a function, two of them asynchronously. Returns what was accepted, all
+/// of which has ended, and how often: `FND_KILLS`, else 20 times.
+fn kill_under_load(fnd: &mut Fnd, function: &str) -> (Vec<InvocationId>, u32) {
     let kills: u32 = std::env::var("FND_KILLS")
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(20);
-    let (mut fnd, gate) = start(&[("journal.sh", JOURNAL)]);
     let client = fnd.client();
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let loaders: Vec<_> = (0..4)
-        .map(|n| {
+    let stop = Arc::new(AtomicBool::new(false));
+    let loaders: Vec<_> = ["invocations", "invoke", "invocations", "invoke"]
+        .map(|verb| {
             let (client, stop) = (client.clone(), stop.clone());
+            let path = format!("/v1/functions/{function}/{verb}");
             std::thread::spawn(move || {
-                let verb = if n % 2 == 0 { "invocations" } else { "invoke" };
-                let path = format!("/v1/functions/journal/{verb}");
                 let mut accepted = Vec::new();
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     match client.try_call("POST", &path, &[], b"") {
-                        Ok(answer) if answer.status == 202 => {
-                            accepted.push(answer.json::<fnd_core::api::Queued>().id);
-                        }
+                        Ok(answer) if answer.status == 202 => accepted.push(answer.json::<Queued>().id),
                         Ok(_) => {}
                         // fnd is being replaced.
                         Err(_) => fnd_tests::wait::pause(),
@@ -283,20 +283,80 @@ fn many_kills_under_load_lose_and_double_nothing() {
                 accepted
             })
         })
-        .collect();
+        .into();
     for n in 0..kills {
-        let before = fnd.status().running;
         wait_until("something to run", PATIENCE, || {
-            (before + fnd.status().running > 0).then_some(())
+            (fnd.status().running > 0).then_some(())
         });
         fnd.replace(if n % 4 == 0 { Signal::SIGTERM } else { Signal::SIGKILL });
     }
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     let accepted: Vec<InvocationId> = loaders.into_iter().flat_map(|loader| loader.join().unwrap()).collect();
     for id in &accepted {
         assert!(fnd.wait_end(*id).state.is_final());
     }
     wait_until("nothing to run", PATIENCE, || (fnd.status().running == 0).then_some(()));
+    (accepted, kills)
+}
+
+/// A handler that writes a journal of its own, as the script above.
+const WARM_JOURNAL: &str = r#"# /// fnd
+# [pool]
+# max = 4
+# [queue]
+# max = 1000
+# [history]
+# keep = 1000000
+# ///
+import random, time
+
+def handler(event, context):
+    key = f"{context['invocation']} {context['attempt']}"
+    with open("GATE/journal", "a") as journal:
+        journal.write(f"begin {key}\n")
+    time.sleep(random.random() / 50)
+    with open("GATE/journal", "a") as journal:
+        journal.write(f"end {key}\n")
+"#;
+
+/// A kill of fnd takes warm workers along: their calls are interrupted. None is forgotten, none runs twice, and what ended well
+/// did.
+#[test]
+fn many_kills_leave_one_record_of_each_warm_call() {
+    require!(root, cgroup);
+    let (mut fnd, gate) = start(&[("warm.py", WARM_JOURNAL)]);
+    let (accepted, _) = kill_under_load(&mut fnd, "warm");
+    let journal = std::fs::read_to_string(gate.join("journal")).unwrap();
+    let mut begun: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("begin ")).collect();
+    let ended: HashSet<&str> = journal.lines().filter_map(|line| line.strip_prefix("end ")).collect();
+    let count = begun.len();
+    begun.sort_unstable();
+    begun.dedup();
+    assert_eq!(begun.len(), count, "an attempt ran twice");
+    for line in begun {
+        let (id, attempt) = line.split_once(' ').unwrap();
+        let view = fnd.invocation(InvocationId::parse(id).unwrap());
+        assert_eq!((view.attempts, attempt), (1, "1"), "{view:?}");
+        match view.state {
+            State::Succeeded => assert!(ended.contains(line), "{view:?}"),
+            State::Interrupted => {}
+            other => panic!("{other:?}: {view:?}"),
+        }
+    }
+    for id in accepted {
+        let view = fnd.invocation(id);
+        let ran = view.state == State::Succeeded;
+        assert!(!ran || journal.contains(&id.to_string()), "{view:?}");
+    }
+    fnd.finish();
+}
+
+/// fnd is killed again and again under load; what the function itself wrote is compared with the history.
+#[test]
+fn many_kills_under_load_lose_and_double_nothing() {
+    require!(root, cgroup);
+    let (mut fnd, gate) = start(&[("journal.sh", JOURNAL)]);
+    let (accepted, kills) = kill_under_load(&mut fnd, "journal");
     let journal = std::fs::read_to_string(gate.join("journal")).unwrap();
     let mut begun: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("begin ")).collect();
     let ended: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("end ")).collect();

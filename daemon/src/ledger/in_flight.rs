@@ -1,5 +1,6 @@
 //! Attempts that have begun and that the database may not know of yet: what nobody waits for gathers 50 ms before it is
-//! stored, and fnd can be killed within them.
+//! stored, the claim of asynchronous work is on its way to the disk, and fnd can be killed within that. What was begun must
+//! not be run again as if it had not.
 //!
 //! A file of fixed slots beside the database. One is filled before the function sees its work, and emptied when what
 //! became of it is stored; what is still filled at the next start is put into the database as running, for the supervisor
@@ -150,7 +151,7 @@ fn store(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
         VALUES (?1, ?2, ?3, 'running', 0, ?4, ?5, ?6, 0, '')
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = coalesce(started_ms, excluded.started_ms),
             attempts = excluded.attempts
-        WHERE state IN ('queued', 'waiting', 'polling') AND NOT durable AND attempts < excluded.attempts";
+        WHERE state IN ('queued', 'waiting', 'polling') AND attempts < excluded.attempts";
     db.execute(
         sql,
         params![

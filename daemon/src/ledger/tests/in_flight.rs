@@ -86,18 +86,23 @@ fn a_stored_end_empties_the_slot() {
 fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
     let state = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(state.path());
-    let queued = Accepted {
-        durable: false,
-        ..accepted(5, "hello")
-    };
-    ledger.submit(Command::Store(Box::new(queued)));
+    for (second, durable) in [(4, true), (5, false)] {
+        let queued = Accepted {
+            durable,
+            ..accepted(second, "hello")
+        };
+        ledger.submit(Command::Store(Box::new(queued)));
+    }
     end(&ledger, &accepted(6, "hello"), Reason::Ok, None);
     ledger.opened.writer.flush(LIMIT);
-    for n in [5, 6] {
+    for n in [4, 5, 6] {
         ledger.opened.writer.begins(&begun(n));
     }
     let (_copy, next) = killed(state.path());
-    assert_eq!(running(&next), [(id(5), State::Running, 1, Some(7))]);
+    assert_eq!(
+        running(&next),
+        [(id(4), State::Running, 1, Some(7)), (id(5), State::Running, 1, Some(7))]
+    );
     next.stop();
     ledger.stop();
 }
