@@ -72,7 +72,7 @@ fn read(root: &std::path::Path, functions: &[FunctionName], query: &logs::Query,
     let mut all = Vec::new();
     for function in functions {
         // A function without output has no directory; one whose output cannot be read must not hide the others'.
-        if let Ok(lines) = logs::read(root, function, query.clone()) {
+        if let Ok(lines) = logs::read(root, function, query) {
             all.extend(lines.map_while(Result::ok));
         }
     }

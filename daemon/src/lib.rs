@@ -123,7 +123,6 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let output = workers::output::Output::start(
         logs.clone(),
         own.join("spool"),
-        logs::Bounds::default(),
         log_keeper.bell(),
         line_sink(current.settings.logs.journal),
     )?;

@@ -3,7 +3,7 @@
 use crate::driver::State;
 use crate::ledger::{KeepOf, Retention};
 use crate::logs;
-use fnd_core::manifest::History;
+use fnd_core::manifest::{History, Logs};
 use fnd_core::settings::Settings;
 use std::collections::HashMap;
 
@@ -21,9 +21,14 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
     }
 }
 
-/// Returns what is kept of the output.
+/// Returns what is kept of the output while no function is known yet: nothing goes that a manifest may keep.
 pub(crate) fn logs(settings: &Settings) -> logs::Keep {
     logs::Keep {
+        functions: HashMap::new(),
+        others: logs::KeepOf {
+            keep_for: settings.logs.keep.keep_for,
+            keep_bytes: u64::MAX,
+        },
         keep_for: settings.logs.keep.keep_for,
         keep_bytes: settings.logs.keep.keep_bytes,
     }
@@ -32,16 +37,22 @@ pub(crate) fn logs(settings: &Settings) -> logs::Keep {
 impl State {
     /// Tells who forgets what is kept from now on.
     pub(crate) fn retain(&self) {
-        self.log_keeper.keep(logs(&self.settings.settings));
         if !self.supervisor.is_scanned() {
             return;
         }
-        let serving = self.functions.iter().filter_map(|(name, function)| {
-            let history = &function.serving.as_ref()?.manifest.history;
-            Some((name.clone(), keep_of(history)))
+        let manifests = || {
+            let functions = self.functions.iter();
+            functions.filter_map(|(name, function)| Some((name.clone(), &function.serving.as_ref()?.manifest)))
+        };
+        let of_logs = manifests().map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)));
+        self.log_keeper.keep(logs::Keep {
+            functions: of_logs.filter(|(_, keep)| *keep != logs::KeepOf::default()).collect(),
+            others: logs::KeepOf::default(),
+            ..logs(&self.settings.settings)
         });
+        let of_history = manifests().map(|(name, manifest)| (name, keep_of(&manifest.history)));
         self.ledger.retain(Retention {
-            functions: serving.filter(|(_, keep)| *keep != KeepOf::default()).collect(),
+            functions: of_history.filter(|(_, keep)| *keep != KeepOf::default()).collect(),
             others: KeepOf::default(),
             ..at_first(&self.settings.settings)
         });
@@ -53,5 +64,12 @@ fn keep_of(history: &History) -> KeepOf {
         keep: history.keep,
         keep_failed: history.keep_failed.unwrap_or(0),
         keep_for: history.keep_for,
+    }
+}
+
+fn keep_of_logs(logs: &Logs) -> logs::KeepOf {
+    logs::KeepOf {
+        keep_for: logs.keep_for,
+        keep_bytes: logs.keep_bytes,
     }
 }

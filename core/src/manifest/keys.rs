@@ -12,7 +12,7 @@ pub use runs::RETRY_ON;
 use crate::schema::Kind::{Bool, Either, Json, JsonTable, List, Map, Table, Tables, Text, Word};
 use crate::schema::read::Schema;
 use crate::schema::{Form, Key, Kind, key, not_yet, optional, required, table};
-use around::{ALERT, CALL, HISTORY, HOOKS, HTTP_SERVER, SANDBOX, SERVICE};
+use around::{ALERT, CALL, HISTORY, HOOKS, HTTP_SERVER, LOGS, SANDBOX, SERVICE};
 use runs::{OVERLAP, POLL, POOL, QUEUE, RETRY};
 use triggers::{EVENT, FILE, HTTP, SCHEDULE};
 
@@ -172,6 +172,7 @@ pub const MANIFEST: &[Key] = &[
     ),
     table("sandbox", Table(SANDBOX), "What it sees of the machine."),
     table("history", Table(HISTORY), "How many of its invocations are remembered."),
+    table("logs", Table(LOGS), "How much of its output is kept."),
     table(
         "service",
         Table(SERVICE),

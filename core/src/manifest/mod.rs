@@ -101,6 +101,9 @@ pub struct Manifest {
     pub service: Option<Service>,
     /// `[history]`.
     pub history: History,
+    /// `[logs]`.
+    #[serde(default)]
+    pub logs: Logs,
 }
 
 /// `[service]`.
@@ -157,6 +160,27 @@ pub struct History {
     pub keep_for: Duration,
     /// The newest of those that failed, beside those; absent: none.
     pub keep_failed: Option<u32>,
+}
+
+/// `[logs]`: what is kept of its output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logs {
+    /// By age.
+    #[serde(with = "units::text::duration")]
+    pub keep_for: Duration,
+    /// By bytes.
+    #[serde(with = "units::text::size")]
+    pub keep_bytes: u64,
+}
+
+/// As the manifest of a fnd that did not have it.
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            keep_for: Duration::from_secs(30 * 86_400),
+            keep_bytes: 64 << 20,
+        }
+    }
 }
 
 /// `[limits]`.

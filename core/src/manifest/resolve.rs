@@ -3,7 +3,9 @@
 use super::keys::{LIMITS, MANIFEST, RETRY_ON};
 use super::pool::pool;
 use super::server::{http_server, service};
-use super::{Backoff, History, Jitter, Limits, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox};
+use super::{
+    Backoff, History, Jitter, Limits, Logs, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox,
+};
 use crate::diagnostic::Diagnostic;
 use crate::plan::HANDLER_VARIABLES;
 use crate::runtime::Runtime;
@@ -126,6 +128,10 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
             keep_failed: pick
                 .written("history.keep_failed")
                 .map(|_| pick.small("history.keep_failed")),
+        },
+        logs: Logs {
+            keep_for: pick.duration("logs.keep_for"),
+            keep_bytes: pick.size("logs.keep_bytes"),
         },
     }
 }

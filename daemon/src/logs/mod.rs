@@ -11,7 +11,7 @@ mod retention;
 pub use lines::{Decoder, Line, Lines, Stream, level_word};
 pub(crate) use read::view;
 pub use read::{Query, read};
-pub use retention::{Bell, Keep, Keeper};
+pub use retention::{Bell, Keep, KeepOf, Keeper};
 
 use fnd_core::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashMap;
@@ -20,23 +20,8 @@ use std::io::{self, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// How much output of one function is kept.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// Size at which a segment is followed by a new one, bytes.
-    pub segment: u64,
-    /// Segments kept; the oldest goes when another is begun.
-    pub segments: u32,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            segment: 16 << 20,
-            segments: 4,
-        }
-    }
-}
+/// Size at which a segment is followed by a new one, bytes.
+pub const SEGMENT: u64 = 16 << 20;
 
 /// A place in a function's output: everything before it is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,28 +34,23 @@ pub struct Position {
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    bounds: Bounds,
+    segment: u64,
     /// Where each function's output ends, once it was looked at.
     ends: HashMap<FunctionName, Position>,
     bell: Bell,
 }
 
 impl Store {
-    /// Returns the store below `root`, which is made when something is appended.
+    /// Returns the store below `root`, which is made when something is appended. Segments are of so many bytes; the bell
+    /// is rung whenever another is begun, and says how much of a function may be there.
     #[must_use]
-    pub fn new(root: PathBuf, bounds: Bounds) -> Self {
+    pub fn new(root: PathBuf, segment: u64, bell: Bell) -> Self {
         Self {
             root,
-            bounds,
+            segment,
             ends: HashMap::new(),
-            bell: Bell::default(),
+            bell,
         }
-    }
-
-    /// Rings a bell whenever another segment is begun.
-    #[must_use]
-    pub fn ringing(self, bell: Bell) -> Self {
-        Self { bell, ..self }
     }
 
     /// Appends lines of an attempt.
@@ -119,18 +99,26 @@ impl Store {
             None => recover(&directory)?,
         };
         // Without an entry, which an error leaves, the next append looks where the last whole record ends.
-        let end = self.write(&directory, end, &bytes)?;
+        let end = self.write(function, &directory, end, &bytes)?;
         self.ends.insert(function.clone(), end);
         Ok(())
     }
 
-    fn write(&self, directory: &Path, mut end: Position, bytes: &[u8]) -> io::Result<Position> {
-        if end.offset > 0 && end.offset + bytes.len() as u64 > self.bounds.segment {
+    fn write(
+        &self,
+        function: &FunctionName,
+        directory: &Path,
+        mut end: Position,
+        bytes: &[u8],
+    ) -> io::Result<Position> {
+        if end.offset > 0 && end.offset + bytes.len() as u64 > self.segment {
             end = Position {
                 segment: end.segment + 1,
                 offset: 0,
             };
-            if let Some(oldest) = end.segment.checked_sub(self.bounds.segments) {
+            // At once, so that a flood is bounded however fast it is; what rules that changed leave over goes by itself.
+            let segments = u32::try_from(self.bell.keep_bytes(function) / self.segment).unwrap_or(u32::MAX);
+            if let Some(oldest) = end.segment.checked_sub(segments.max(1)) {
                 remove(&segment_path(directory, oldest))?;
             }
             self.bell.ring();

@@ -38,28 +38,36 @@ pub struct Query {
 pub fn read(
     root: &Path,
     function: &FunctionName,
-    query: Query,
+    query: &Query,
 ) -> io::Result<Box<dyn Iterator<Item = io::Result<LogLine>> + Send>> {
     let directory = directory(root, function);
-    let segments = segments(&directory)?.into();
-    let tail = query.tail;
-    let kept = Kept {
-        directory,
+    let segments = segments(&directory)?;
+    let kept = |segments: &[u32]| Kept {
+        directory: directory.clone(),
         function: function.clone(),
-        query,
-        segments,
+        query: query.clone(),
+        segments: segments.iter().copied().collect(),
         open: None,
         lines: VecDeque::new(),
     };
-    let Some(tail) = tail else {
-        return Ok(Box::new(kept));
+    let Some(tail) = query.tail else {
+        return Ok(Box::new(kept(&segments)));
     };
     let tail = tail.min(TAIL_MAX);
-    let mut last = VecDeque::with_capacity(tail + 1);
-    for line in kept {
-        last.push_back(line);
-        if last.len() > tail {
-            last.pop_front();
+    let mut last = VecDeque::new();
+    // The newest first: older ones are seldom wanted.
+    for segment in segments.iter().rev() {
+        let mut here = VecDeque::new();
+        for line in kept(std::slice::from_ref(segment)) {
+            here.push_back(line);
+            if last.len() + here.len() > tail {
+                here.pop_front();
+            }
+        }
+        here.append(&mut last);
+        last = here;
+        if last.len() >= tail {
+            break;
         }
     }
     Ok(Box::new(last.into_iter()))
@@ -105,13 +113,17 @@ impl Kept {
                 self.open = None;
                 continue;
             }
-            let Some((record, size)) = record::decode(&mut open.file)? else {
+            let next = match self.query.invocation {
+                Some(wanted) => record::decode_of(&mut open.file, wanted)?,
+                None => record::decode(&mut open.file)?.map(|(record, size)| (Some(record), size)),
+            };
+            let Some((record, size)) = next else {
                 self.open = None;
                 continue;
             };
             open.at.offset += size;
-            if self.query.invocation.is_none_or(|wanted| wanted == record.invocation) {
-                return Ok(Some(record));
+            if record.is_some() {
+                return Ok(record);
             }
         }
     }

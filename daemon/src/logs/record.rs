@@ -4,7 +4,7 @@
 //! Whatever a crash or a full disk leaves at the end is no valid record, and reading stops there.
 
 use fnd_core::ids::{Attempt, InvocationId};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read, Seek};
 
 /// Bytes before the lines, after length and checksum: invocation 16, attempt 4, first line's number 8, base time 8.
 const HEAD: usize = 36;
@@ -33,39 +33,96 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record<&[u8]>) {
     out.extend(record.first.to_le_bytes());
     out.extend(record.base_ms.to_le_bytes());
     out.extend(record.lines);
-    let checksum = crc32(&out[checksum_at + 4..]);
+    let checksum = crc32fast::hash(&out[checksum_at + 4..]);
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Reads the next record. Returns it with its size in the file; absent at the end and where there is no valid one.
 pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> {
+    match decode_head(file)? {
+        Some(head) => decode_lines(file, &head),
+        None => Ok(None),
+    }
+}
+
+/// Reads the next record as [`decode`] does, if it is of this invocation; steps over others without reading their lines,
+/// and returns their size alone.
+pub(super) fn decode_of(
+    file: &mut BufReader<impl Read + Seek>,
+    wanted: InvocationId,
+) -> io::Result<Option<(Option<Record>, u64)>> {
+    let Some(head) = decode_head(file)? else {
+        return Ok(None);
+    };
+    if head.invocation() == wanted {
+        return Ok(decode_lines(file, &head)?.map(|(record, size)| (Some(record), size)));
+    }
+    file.seek_relative(i64::try_from(head.lines).unwrap_or(i64::MAX))?;
+    Ok(Some((None, head.size())))
+}
+
+/// What comes before the lines.
+struct Head {
+    checksum: u32,
+    bytes: [u8; HEAD],
+    /// Bytes of the lines.
+    lines: usize,
+}
+
+impl Head {
+    fn invocation(&self) -> InvocationId {
+        InvocationId(number(&self.bytes[..16]))
+    }
+
+    /// Returns the bytes of the record in the file.
+    fn size(&self) -> u64 {
+        (8 + HEAD + self.lines) as u64
+    }
+}
+
+fn decode_head(file: &mut impl Read) -> io::Result<Option<Head>> {
     let mut prefix = [0; 8];
+    let mut bytes = [0; HEAD];
     if !fill(file, &mut prefix)? {
         return Ok(None);
     }
     let [a, b, c, d, e, f, g, h] = prefix;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    // A record is filled line by line, so it exceeds its bound by less than one line.
-    if !(HEAD..=HEAD + 2 * LINES_MAX).contains(&length) {
+    let Some(lines) = length.checked_sub(HEAD) else {
         return Ok(None);
-    }
-    let mut body = vec![0; length];
-    if !fill(file, &mut body)? || crc32(&body) != u32::from_le_bytes([e, f, g, h]) {
-        return Ok(None);
-    }
-    let lines = body.split_off(HEAD);
-    let number = |range: std::ops::Range<usize>| {
-        let bytes = body[range].iter().rev();
-        bytes.fold(0, |sum: u128, byte| (sum << 8) | u128::from(*byte))
     };
+    // A record is filled line by line, so it exceeds its bound by less than one line.
+    if lines > 2 * LINES_MAX || !fill(file, &mut bytes)? {
+        return Ok(None);
+    }
+    let checksum = u32::from_le_bytes([e, f, g, h]);
+    Ok(Some(Head { checksum, bytes, lines }))
+}
+
+fn decode_lines(file: &mut impl Read, head: &Head) -> io::Result<Option<(Record, u64)>> {
+    let mut lines = vec![0; head.lines];
+    if !fill(file, &mut lines)? {
+        return Ok(None);
+    }
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&head.bytes);
+    checksum.update(&lines);
+    if checksum.finalize() != head.checksum {
+        return Ok(None);
+    }
     let record = Record {
-        invocation: InvocationId(number(0..16)),
-        attempt: Attempt(u32::try_from(number(16..20)).unwrap_or(u32::MAX)),
-        first: u64::try_from(number(20..28)).unwrap_or(u64::MAX),
-        base_ms: u64::try_from(number(28..36)).unwrap_or(u64::MAX),
+        invocation: head.invocation(),
+        attempt: Attempt(u32::try_from(number(&head.bytes[16..20])).unwrap_or(u32::MAX)),
+        first: u64::try_from(number(&head.bytes[20..28])).unwrap_or(u64::MAX),
+        base_ms: u64::try_from(number(&head.bytes[28..36])).unwrap_or(u64::MAX),
         lines,
     };
-    Ok(Some((record, 8 + length as u64)))
+    Ok(Some((record, head.size())))
+}
+
+/// Little-endian.
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
 }
 
 /// Fills a buffer; says whether there was enough.
@@ -77,40 +134,9 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// CRC-32 as in IEEE 802.3, reflected, one table lookup a byte.
-fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut n = 0;
-        while n < 256 {
-            #[expect(clippy::cast_possible_truncation, reason = "n is below 256; try_from is not const")]
-            let mut value = n as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 {
-                    (value >> 1) ^ 0xedb8_8320
-                } else {
-                    value >> 1
-                };
-                bit += 1;
-            }
-            table[n] = value;
-            n += 1;
-        }
-        table
-    };
-    let step = |crc: u32, byte: &u8| (crc >> 8) ^ TABLE[usize::from(crc.to_le_bytes()[0] ^ byte)];
-    !bytes.iter().fold(!0, step)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_checksum_is_the_usual_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-    }
 
     #[test]
     fn every_torn_or_flipped_byte_ends_reading() {
@@ -140,5 +166,31 @@ mod tests {
             flipped[cut] ^= 0x10;
             assert_eq!(decode(&mut flipped.as_slice()).unwrap(), None, "flipped at {cut}");
         }
+    }
+
+    #[test]
+    fn others_are_stepped_over() {
+        let mut bytes = Vec::new();
+        for (id, lines) in [(1, &[b'x'; 100_000][..]), (2, b"wanted"), (1, b"end"), (2, b"again")] {
+            encode(
+                &mut bytes,
+                &Record {
+                    invocation: InvocationId(id),
+                    attempt: Attempt(1),
+                    first: 0,
+                    base_ms: 0,
+                    lines,
+                },
+            );
+        }
+        let mut file = BufReader::new(io::Cursor::new(&bytes));
+        let mut seen = Vec::new();
+        let mut at = 0;
+        while let Some((record, size)) = decode_of(&mut file, InvocationId(2)).unwrap() {
+            at += size;
+            seen.push(record.map(|record| record.lines));
+        }
+        assert_eq!(seen, [None, Some(b"wanted".to_vec()), None, Some(b"again".to_vec())]);
+        assert_eq!(at, bytes.len() as u64);
     }
 }

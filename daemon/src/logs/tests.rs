@@ -17,7 +17,7 @@ fn lines(texts: &[&str], time_ms: u64) -> Lines {
     lines
 }
 
-fn texts(root: &Path, query: Query) -> Vec<String> {
+fn texts(root: &Path, query: &Query) -> Vec<String> {
     let lines = read(root, &name(), query).unwrap();
     lines.map(|line| line.unwrap().text).collect()
 }
@@ -25,9 +25,9 @@ fn texts(root: &Path, query: Query) -> Vec<String> {
 #[test]
 fn output_is_found_by_invocation_time_and_tail() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().join("logs"), Bounds::default());
+    let mut store = Store::new(root.path().join("logs"), SEGMENT, Bell::default());
     let path = root.path().join("logs");
-    assert_eq!(texts(&path, Query::default()), Vec::<String>::new());
+    assert_eq!(texts(&path, &Query::default()), Vec::<String>::new());
     store
         .append(&name(), InvocationId(1), Attempt(1), &mut lines(&["a", "b\r"], 1000))
         .unwrap();
@@ -38,11 +38,11 @@ fn output_is_found_by_invocation_time_and_tail() {
     store
         .append(&name(), InvocationId(1), Attempt(2), &mut lines(&["d"], 3000))
         .unwrap();
-    assert_eq!(texts(&path, Query::default()), ["a", "b", "c", "d"]);
+    assert_eq!(texts(&path, &Query::default()), ["a", "b", "c", "d"]);
     assert_eq!(
         texts(
             &path,
-            Query {
+            &Query {
                 invocation: Some(InvocationId(1)),
                 ..Query::default()
             }
@@ -52,7 +52,7 @@ fn output_is_found_by_invocation_time_and_tail() {
     assert_eq!(
         texts(
             &path,
-            Query {
+            &Query {
                 since_ms: Some(2000),
                 until_ms: Some(3000),
                 ..Query::default()
@@ -63,7 +63,7 @@ fn output_is_found_by_invocation_time_and_tail() {
     assert_eq!(
         texts(
             &path,
-            Query {
+            &Query {
                 tail: Some(2),
                 ..Query::default()
             }
@@ -73,14 +73,18 @@ fn output_is_found_by_invocation_time_and_tail() {
     assert_eq!(
         texts(
             &path,
-            Query {
+            &Query {
                 end,
                 ..Query::default()
             }
         ),
         ["a", "b"]
     );
-    let first = read(&path, &name(), Query::default()).unwrap().next().unwrap().unwrap();
+    let first = read(&path, &name(), &Query::default())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (first.time.as_str(), first.attempt, first.stream.as_str()),
         ("1970-01-01T00:00:01.000Z", 1, "stdout")
@@ -90,7 +94,7 @@ fn output_is_found_by_invocation_time_and_tail() {
 #[test]
 fn a_torn_tail_hides_nothing_and_writing_goes_on() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), Bounds::default());
+    let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
     store
         .append(&name(), InvocationId(1), Attempt(1), &mut lines(&["whole"], 1))
         .unwrap();
@@ -101,15 +105,15 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
         bytes.extend(&whole[..torn]);
         std::fs::write(&file, &bytes).unwrap();
         assert_eq!(
-            texts(root.path(), Query::default()),
+            texts(root.path(), &Query::default()),
             ["whole"],
             "{torn} bytes of another record"
         );
-        let mut store = Store::new(root.path().into(), Bounds::default());
+        let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
         store
             .append(&name(), InvocationId(2), Attempt(1), &mut lines(&["next"], 2))
             .unwrap();
-        assert_eq!(texts(root.path(), Query::default()), ["whole", "next"]);
+        assert_eq!(texts(root.path(), &Query::default()), ["whole", "next"]);
         std::fs::remove_file(segment_path(&directory(root.path(), &name()), 1)).unwrap();
     }
 }
@@ -117,31 +121,44 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
 #[test]
 fn old_segments_go_and_the_newest_lines_stay() {
     let root = tempfile::tempdir().unwrap();
-    let bounds = Bounds {
-        segment: 1000,
-        segments: 3,
-    };
-    let mut store = Store::new(root.path().into(), bounds);
+    let mut store = Store::new(root.path().into(), 1000, Bell::of(&name(), 3000));
     for i in 0..200_u64 {
         let text = format!("line {i}");
         store
             .append(&name(), InvocationId(1), Attempt(1), &mut lines(&[&text], i))
             .unwrap();
     }
-    let kept = texts(root.path(), Query::default());
+    let kept = texts(root.path(), &Query::default());
     assert_eq!(kept.last().unwrap(), "line 199");
     assert!(kept.len() > 20 && kept.len() < 70, "{} lines", kept.len());
     assert_eq!(segments(&directory(root.path(), &name())).unwrap().len(), 3);
 }
 
 #[test]
+fn the_last_lines_come_from_as_many_segments_as_it_takes() {
+    let root = tempfile::tempdir().unwrap();
+    let mut store = Store::new(root.path().into(), 300, Bell::default());
+    for i in 0..50_u64 {
+        let text = format!("line {i}");
+        store
+            .append(&name(), InvocationId(1), Attempt(1), &mut lines(&[&text], i))
+            .unwrap();
+    }
+    let all = texts(root.path(), &Query::default());
+    assert!(segments(&directory(root.path(), &name())).unwrap().len() > 5);
+    for tail in 0..=51 {
+        let query = Query {
+            tail: Some(tail),
+            ..Query::default()
+        };
+        assert_eq!(texts(root.path(), &query), all[50 - tail.min(50)..], "{tail}");
+    }
+}
+
+#[test]
 fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
     let root = tempfile::tempdir().unwrap();
-    let bounds = Bounds {
-        segment: 1000,
-        segments: 2,
-    };
-    let mut store = Store::new(root.path().into(), bounds);
+    let mut store = Store::new(root.path().into(), 1000, Bell::of(&name(), 2000));
     let mut flooding = Lines::default();
     for i in 0..100_u64 {
         flooding.extend(Decoder::new(0, lines(&["one", "two"], i).encoded().1));
@@ -162,9 +179,9 @@ fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
 #[test]
 fn much_output_becomes_several_records() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = Store::new(root.path().into(), Bounds::default());
+    let mut store = Store::new(root.path().into(), SEGMENT, Bell::default());
     let long = "x".repeat(16 << 10);
     let mut many = lines(&vec![long.as_str(); 100], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
-    assert_eq!(texts(root.path(), Query::default()).len(), 100);
+    assert_eq!(texts(root.path(), &Query::default()).len(), 100);
 }

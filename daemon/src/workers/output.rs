@@ -22,7 +22,7 @@ mod tie;
 
 pub use tie::{Ended, Tie};
 
-use crate::logs::{Bell, Bounds, Line, Position, Store};
+use crate::logs::{Bell, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::record::RunResult;
@@ -152,13 +152,13 @@ impl Output {
     ///
     /// # Errors
     /// Where the kernel gives no thread, eventfd or epoll.
-    pub fn start(logs: PathBuf, spool: PathBuf, bounds: Bounds, bell: Bell, sink: LineSink) -> io::Result<Self> {
+    pub fn start(logs: PathBuf, spool: PathBuf, bell: Bell, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             wake,
         });
-        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, bounds).ringing(bell), spool, sink)?;
+        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, SEGMENT, bell), spool, sink)?;
         std::thread::Builder::new()
             .name("output".into())
             .spawn(move || thread.run())?;

@@ -1,7 +1,7 @@
 //! What is told when a function ends, what it sees of the machine, and programs that stay.
 
 use super::{FUNCTIONS, NAMES, TEXTS};
-use crate::schema::Kind::{Duration, List, Text, Whole, Word};
+use crate::schema::Kind::{Duration, List, Size, Text, Whole, Word};
 use crate::schema::{Form, Key, Zero, key, optional, required};
 
 pub(super) const CALL: &[Key] = &[
@@ -90,6 +90,17 @@ pub(super) const HISTORY: &[Key] = &[
         Whole(0..=10_000_000),
         "100",
         "Failed ones kept beside those.",
+    ),
+];
+
+pub(super) const LOGS: &[Key] = &[
+    key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
+    key(
+        "keep_bytes",
+        Size((16 << 20)..=(1 << 50)),
+        "\"64M\"",
+        "\"1G\"",
+        "By bytes, in segments of 16M.",
     ),
 ];
 

@@ -41,14 +41,7 @@ impl Running {
     fn new() -> Self {
         let logs = tempfile::tempdir().unwrap();
         let spool = logs.path().join("spool");
-        let output = Output::start(
-            logs.path().into(),
-            spool,
-            Bounds::default(),
-            Default::default(),
-            Box::new(|_, _| {}),
-        )
-        .unwrap();
+        let output = Output::start(logs.path().into(), spool, Default::default(), Box::new(|_, _| {})).unwrap();
         Self { output, logs }
     }
 
@@ -74,7 +67,7 @@ impl Running {
 }
 
 fn texts(logs: &Path) -> Vec<(String, String)> {
-    let lines = read(logs, &function(), Query::default()).unwrap().map(Result::unwrap);
+    let lines = read(logs, &function(), &Query::default()).unwrap().map(Result::unwrap);
     lines.map(|line| (line.stream, line.text)).collect()
 }
 
@@ -298,7 +291,7 @@ fn a_running_attempt_is_seen_and_a_slow_follower_misses_lines() {
         end: followed.kept,
         ..Query::default()
     };
-    assert_eq!(read(running.logs.path(), &function(), end).unwrap().count(), 1);
+    assert_eq!(read(running.logs.path(), &function(), &end).unwrap().count(), 1);
 }
 
 mod pool;

@@ -37,7 +37,7 @@ impl Warm {
     /// Lines kept, by invocation.
     fn lines(&self) -> Vec<(u128, String, String)> {
         wait(self.running.output.settle());
-        let lines = read(self.running.logs.path(), &function(), Query::default()).unwrap();
+        let lines = read(self.running.logs.path(), &function(), &Query::default()).unwrap();
         lines
             .map(Result::unwrap)
             .map(|line| (line.invocation.0, line.stream, line.text))

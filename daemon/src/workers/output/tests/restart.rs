@@ -34,7 +34,6 @@ fn start(state: &Path) -> Output {
     Output::start(
         state.join("logs"),
         state.join("spool"),
-        Bounds::default(),
         Default::default(),
         Box::new(|_, _| {}),
     )
