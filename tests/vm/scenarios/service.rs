@@ -31,6 +31,16 @@ pub(crate) fn journal(machine: &mut VirtualMachine) {
     let id = machine.last_run("talker")["id"].as_str().expect("an id").to_owned();
     let lines = machine.ok(&format!("journalctl --no-pager -o cat FND_INVOCATION={id}"));
     assert!(lines.contains("standard output"), "{lines}");
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    machine.ok(&format!(
+        "fndctl invoke talker -H traceparent:00-{trace}-00f067aa0ba902b7-01 >/dev/null"
+    ));
+    // An attempt is a span: one line with what an exporter needs.
+    let span =
+        "select(.FND_SPAN_ID) | \"\\(.FND_FUNCTION) \\(.FND_PARENT_SPAN_ID) \\(.FND_DURATION_US | tonumber > 0)\"";
+    let find = format!("journalctl --no-pager -o json FND_TRACE_ID={trace} | jq -er '{span}'");
+    let spans = machine.wait_until("the span to be in the journal", PATIENCE, &find);
+    assert_eq!(spans.trim(), "talker 00f067aa0ba902b7 true");
 }
 
 /// Whoever asks while fnd restarts waits in the socket and is answered.
