@@ -64,34 +64,24 @@ impl Store {
         attempt: Attempt,
         lines: &mut Lines,
     ) -> io::Result<()> {
-        if lines.is_empty() {
-            return Ok(());
+        self.append_all(function, [(invocation, attempt, lines)])
+    }
+
+    /// Appends lines of several attempts of a function with one write.
+    ///
+    /// # Errors
+    /// As [`Store::append`]: of none of them anything is kept then.
+    pub fn append_all<'a>(
+        &mut self,
+        function: &FunctionName,
+        attempts: impl IntoIterator<Item = (InvocationId, Attempt, &'a mut Lines)>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for (invocation, attempt, lines) in attempts {
+            encode(&mut bytes, (invocation, attempt), lines);
         }
-        let mut first = lines.first();
-        let (base_ms, encoded) = lines.encoded();
-        let mut bytes = Vec::with_capacity(encoded.len() + 64);
-        let mut decoder = Decoder::new(base_ms, encoded);
-        loop {
-            let (base_ms, rest) = decoder.rest();
-            let mut count = 0;
-            while rest.len() - decoder.rest().1.len() < record::LINES_MAX && decoder.next().is_some() {
-                count += 1;
-            }
-            let taken = rest.len() - decoder.rest().1.len();
-            if taken == 0 {
-                break;
-            }
-            record::encode(
-                &mut bytes,
-                &record::Record {
-                    invocation,
-                    attempt,
-                    first,
-                    base_ms,
-                    lines: &rest[..taken],
-                },
-            );
-            first += count;
+        if bytes.is_empty() {
+            return Ok(());
         }
         let directory = directory(&self.root, function);
         let end = match self.ends.remove(function) {
@@ -175,6 +165,36 @@ impl Store {
     #[must_use]
     pub fn end(&self, function: &FunctionName) -> Option<Position> {
         self.ends.get(function).copied()
+    }
+}
+
+/// Appends an attempt's lines as records.
+fn encode(bytes: &mut Vec<u8>, (invocation, attempt): (InvocationId, Attempt), lines: &mut Lines) {
+    let mut first = lines.first();
+    let (base_ms, encoded) = lines.encoded();
+    bytes.reserve(encoded.len() + 64);
+    let mut decoder = Decoder::new(base_ms, encoded);
+    loop {
+        let (base_ms, rest) = decoder.rest();
+        let mut count = 0;
+        while rest.len() - decoder.rest().1.len() < record::LINES_MAX && decoder.next().is_some() {
+            count += 1;
+        }
+        let taken = rest.len() - decoder.rest().1.len();
+        if taken == 0 {
+            break;
+        }
+        record::encode(
+            bytes,
+            &record::Record {
+                invocation,
+                attempt,
+                first,
+                base_ms,
+                lines: &rest[..taken],
+            },
+        );
+        first += count;
     }
 }
 

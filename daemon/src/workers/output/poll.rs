@@ -3,7 +3,7 @@
 use super::capture::Capture;
 use super::hold::Held;
 use super::peek::Scratch;
-use super::pool::Pool;
+use super::pool::{Done, Pool};
 use super::recover::Left;
 use super::result::{self, Written};
 use super::spool::{Spool, Spools};
@@ -42,6 +42,8 @@ pub(super) struct Thread {
     running: HashMap<WorkerId, Running>,
     /// Warm workers.
     pub(super) pools: HashMap<WorkerId, Pool>,
+    /// Calls that have ended in this turn, and who is told of them.
+    pub(super) concluded: Vec<(Capture, Option<Done>)>,
     /// Finished, and not released yet: those with a spool.
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
     held: Held,
@@ -115,6 +117,7 @@ impl Thread {
             store,
             running: HashMap::new(),
             pools: HashMap::new(),
+            concluded: Vec::new(),
             finished: HashMap::new(),
             held: Held::default(),
             left: Left::default(),
@@ -151,6 +154,7 @@ impl Thread {
                     self.perform(command);
                 }
             }
+            self.keep_concluded();
         }
     }
 
@@ -383,7 +387,7 @@ impl Thread {
         self.write_pools();
     }
 
-    fn note_disk(&mut self, written: io::Result<()>) {
+    pub(super) fn note_disk(&mut self, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;

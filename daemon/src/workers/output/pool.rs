@@ -18,6 +18,9 @@ const LAST: usize = 2 << 20;
 /// How long what a worker prints outside of calls is bounded as one attempt's output is; then it has as much room again.
 const RENEW: Duration = Duration::from_secs(10);
 
+/// Gets what a call, or a worker, printed.
+pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
+
 /// A warm worker.
 pub(super) struct Pool {
     ends: Arc<Ends>,
@@ -103,25 +106,43 @@ impl Thread {
         }
     }
 
-    /// Ends a capture, tells of it, and keeps it.
-    fn conclude(&mut self, mut capture: Capture, done: Option<Box<dyn FnOnce(Captured) + Send>>) {
+    /// Ends a capture: it is kept, and told of, at the end of this turn.
+    fn conclude(&mut self, mut capture: Capture, done: Option<Done>) {
         let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
         capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
-        if let Some(done) = done {
-            done(Captured {
-                stdout_bytes: capture.bytes(Stream::Stdout),
-                stderr_bytes: capture.bytes(Stream::Stderr),
-                dropped_bytes: capture.dropped(),
-                result: None,
-                result_too_large: None,
-                last_error_line: capture.error_line(),
+        self.concluded.push((capture, done));
+    }
+
+    /// Keeps what has ended in this turn, of each function with one write, and tells of it: who records a call by that records
+    /// none whose output a crash can take.
+    pub(super) fn keep_concluded(&mut self) {
+        while let Some((first, _)) = self.concluded.first() {
+            let function = first.meta.function.clone();
+            let same = |(capture, _): &mut (Capture, Option<Done>)| capture.meta.function == function;
+            let mut ended: Vec<_> = self.concluded.extract_if(.., same).collect();
+            let lines = ended.iter_mut().map(|(capture, _)| {
+                let (invocation, attempt) = capture.meta.key();
+                (invocation, attempt, &mut capture.head)
             });
+            let written = self.store.append_all(&function, lines);
+            self.note_disk(written);
+            for (capture, done) in ended {
+                if let Some(done) = done {
+                    done(Captured {
+                        stdout_bytes: capture.bytes(Stream::Stdout),
+                        stderr_bytes: capture.bytes(Stream::Stderr),
+                        dropped_bytes: capture.dropped(),
+                        result: None,
+                        result_too_large: None,
+                        last_error_line: capture.error_line(),
+                    });
+                }
+            }
         }
-        self.keep(&mut capture, 0);
     }
 
     /// Takes the rest of a warm worker that has ended: for the call in flight if there is one, else nobody's.
-    pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Box<dyn FnOnce(Captured) + Send>) {
+    pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Done) {
         self.take_in(&mut pool, LAST);
         for pipe in [0, 1] {
             pool.close(pipe, &self.io);
@@ -159,6 +180,7 @@ impl Thread {
             }
         }
         self.pools = pools;
+        self.keep_concluded();
     }
 }
 

@@ -200,3 +200,23 @@ proptest! {
         prop_assert_eq!(lines, expected);
     }
 }
+
+#[test]
+fn output_is_on_disk_before_its_call_is_told_to_have_ended() {
+    let mut warm = warm(true);
+    let (told, ended) = channel();
+    for id in 1..=20 {
+        warm.tie.begin(meta(id));
+        warm.pipes[0].write_all(format!("said by {id}\n").as_bytes()).unwrap();
+        let (told, logs) = (told.clone(), warm.running.logs.path().to_owned());
+        let kept = move |_| {
+            let text = format!("said by {id}");
+            let kept = texts(&logs).contains(&("stdout".to_owned(), text));
+            told.send(kept).unwrap();
+        };
+        assert_eq!(warm.tie.end(meta(id).key(), kept), Ended::Spoke);
+    }
+    for _ in 1..=20 {
+        assert!(ended.recv_timeout(LIMIT).unwrap(), "its lines are not on disk");
+    }
+}
