@@ -320,6 +320,18 @@ impl Daemon {
                     Err(_) => Event::StoreFailed(id),
                 });
             }
+            Message::Stored(Acknowledged::Claimed { ids, result }) => {
+                if let Err(error) = &result {
+                    let count = ids.len();
+                    tracing::error!(
+                        "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
+                    );
+                }
+                state.step(match result {
+                    Ok(()) => Event::Claimed(ids),
+                    Err(_) => Event::ClaimFailed(ids),
+                });
+            }
             // Only now the spawner may forget them: until here the next fnd would have to ask it.
             Message::Stored(Acknowledged::Recorded(workers)) => {
                 for worker in workers {

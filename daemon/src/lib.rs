@@ -4,6 +4,7 @@ mod again;
 pub mod backend;
 pub mod catalog;
 pub mod check;
+mod checksum;
 pub mod child;
 pub mod cli;
 pub mod clock;

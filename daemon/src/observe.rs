@@ -128,6 +128,8 @@ impl State {
             | Event::Submit(_)
             | Event::Stored(_)
             | Event::StoreFailed(_)
+            | Event::Claimed(_)
+            | Event::ClaimFailed(_)
             | Event::Cancel { .. }
             | Event::SetEnabled { .. }
             | Event::Drain
@@ -178,6 +180,7 @@ impl State {
             // The end of an attempt is told when its output is counted, the rest is nobody's news.
             Action::Record(..)
             | Action::Update(_)
+            | Action::Claim(_)
             | Action::Run(_)
             | Action::Stop(_)
             | Action::Term(_)

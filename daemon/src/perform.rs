@@ -31,6 +31,7 @@ impl State {
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         for action in actions.drain(..) {
+            self.keep_end(&action);
             match action {
                 Action::Call(_) | Action::Reply(..) => self.perform(action),
                 other => self.rest.push_back(other),
@@ -51,13 +52,33 @@ impl State {
             let mut actions = Vec::new();
             self.observe_event(&event);
             self.supervisor.handle(self.clock.now(), event, &mut actions);
+            actions.iter().for_each(|action| self.keep_end(action));
             self.rest.extend(actions);
+        }
+    }
+
+    /// Keeps the end of a call where a kill of fnd does not take it, before anybody hears of it. A script's lies with the
+    /// spawner.
+    fn keep_end(&self, action: &Action) {
+        if let Action::Record(attempt, record) = action
+            && attempt.cold.is_some()
+        {
+            let printed = self.speaking.contains_key(&(attempt.invocation, attempt.attempt));
+            self.ledger.ends(attempt, record, printed);
         }
     }
 
     fn perform(&mut self, action: Action) {
         self.observe(&action);
         match action {
+            Action::Claim(record) => {
+                let id = record.id;
+                // Its last attempt comes first.
+                self.speak_up(Some(id));
+                if self.ledger.submit(Command::Claim(record)).is_err() {
+                    self.follow_up.push_back(Event::ClaimFailed(vec![id]));
+                }
+            }
             Action::Spawn(order) => self.spawn(&order),
             Action::Run(function) => self.run_service(function),
             Action::Call(order) => self.call(&order),

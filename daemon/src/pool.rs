@@ -292,6 +292,7 @@ impl State {
             usage.stdout_bytes = captured.stdout_bytes;
             usage.stderr_bytes = captured.stderr_bytes;
             usage.dropped_bytes = captured.dropped_bytes;
+            self.ledger.ends(&attempt, &record, false);
             self.record(Box::new(attempt), Box::new(record));
         }
     }

@@ -257,9 +257,17 @@ sleep 0.0$((RANDOM % 10))
 echo \"end $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
 ";
 
-/// Kills fnd again and again while four callers invoke a function, two of them asynchronously. Returns what was accepted, all
-/// of which has ended, and how often: `FND_KILLS`, else 20 times.
-fn kill_under_load(fnd: &mut Fnd, function: &str) -> (Vec<InvocationId>, u32) {
+/// What callers heard while fnd was killed again and again.
+struct Heard {
+    /// Accepted, and ended since.
+    accepted: Vec<InvocationId>,
+    /// Answered with success.
+    answered: Vec<InvocationId>,
+    kills: u32,
+}
+
+/// Kills fnd again and again while four callers invoke a function, two of them asynchronously: `FND_KILLS`, else 20 times.
+fn kill_under_load(fnd: &mut Fnd, function: &str) -> Heard {
     let kills: u32 = std::env::var("FND_KILLS")
         .ok()
         .and_then(|text| text.parse().ok())
@@ -271,16 +279,17 @@ fn kill_under_load(fnd: &mut Fnd, function: &str) -> (Vec<InvocationId>, u32) {
             let (client, stop) = (client.clone(), stop.clone());
             let path = format!("/v1/functions/{function}/{verb}");
             std::thread::spawn(move || {
-                let mut accepted = Vec::new();
+                let (mut accepted, mut answered) = (Vec::new(), Vec::new());
                 while !stop.load(Ordering::Relaxed) {
                     match client.try_call("POST", &path, &[], b"") {
                         Ok(answer) if answer.status == 202 => accepted.push(answer.json::<Queued>().id),
+                        Ok(answer) if answer.status == 200 => answered.push(Fnd::id_of(&answer)),
                         Ok(_) => {}
                         // fnd is being replaced.
                         Err(_) => fnd_tests::wait::pause(),
                     }
                 }
-                accepted
+                (accepted, answered)
             })
         })
         .into();
@@ -291,12 +300,29 @@ fn kill_under_load(fnd: &mut Fnd, function: &str) -> (Vec<InvocationId>, u32) {
         fnd.replace(if n % 4 == 0 { Signal::SIGTERM } else { Signal::SIGKILL });
     }
     stop.store(true, Ordering::Relaxed);
-    let accepted: Vec<InvocationId> = loaders.into_iter().flat_map(|loader| loader.join().unwrap()).collect();
+    let (mut accepted, mut answered) = (Vec::new(), Vec::new());
+    for loader in loaders {
+        let (some_accepted, some_answered) = loader.join().unwrap();
+        accepted.extend(some_accepted);
+        answered.extend(some_answered);
+    }
     for id in &accepted {
         assert!(fnd.wait_end(*id).state.is_final());
     }
     wait_until("nothing to run", PATIENCE, || (fnd.status().running == 0).then_some(()));
-    (accepted, kills)
+    Heard {
+        accepted,
+        answered,
+        kills,
+    }
+}
+
+/// Who was answered with success finds that in the history, however soon after it fnd was killed.
+fn assert_answers_are_kept(fnd: &Fnd, answered: &[InvocationId]) {
+    assert!(!answered.is_empty());
+    for id in answered {
+        assert_eq!(fnd.invocation(*id).state, State::Succeeded, "{id} was answered");
+    }
 }
 
 /// A handler that writes a journal of its own, as the script above.
@@ -314,6 +340,7 @@ def handler(event, context):
     key = f"{context['invocation']} {context['attempt']}"
     with open("GATE/journal", "a") as journal:
         journal.write(f"begin {key}\n")
+    print("said by", context["invocation"])
     time.sleep(random.random() / 50)
     with open("GATE/journal", "a") as journal:
         journal.write(f"end {key}\n")
@@ -325,7 +352,8 @@ def handler(event, context):
 fn many_kills_leave_one_record_of_each_warm_call() {
     require!(root, cgroup);
     let (mut fnd, gate) = start(&[("warm.py", WARM_JOURNAL)]);
-    let (accepted, _) = kill_under_load(&mut fnd, "warm");
+    let Heard { accepted, answered, .. } = kill_under_load(&mut fnd, "warm");
+    assert_answers_are_kept(&fnd, &answered);
     let journal = std::fs::read_to_string(gate.join("journal")).unwrap();
     let mut begun: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("begin ")).collect();
     let ended: HashSet<&str> = journal.lines().filter_map(|line| line.strip_prefix("end ")).collect();
@@ -338,7 +366,13 @@ fn many_kills_leave_one_record_of_each_warm_call() {
         let view = fnd.invocation(InvocationId::parse(id).unwrap());
         assert_eq!((view.attempts, attempt), (1, "1"), "{view:?}");
         match view.state {
-            State::Succeeded => assert!(ended.contains(line), "{view:?}"),
+            State::Succeeded => {
+                assert!(ended.contains(line), "{view:?}");
+                let said = lines(&fnd, view.id);
+                // One that was answered in the moment of a kill says what may be missing.
+                let lost = view.message.contains("what it printed may be");
+                assert!(said == [format!("said by {}", view.id)] || lost, "{view:?}: {said:?}");
+            }
             State::Interrupted => {}
             other => panic!("{other:?}: {view:?}"),
         }
@@ -356,7 +390,12 @@ fn many_kills_leave_one_record_of_each_warm_call() {
 fn many_kills_under_load_lose_and_double_nothing() {
     require!(root, cgroup);
     let (mut fnd, gate) = start(&[("journal.sh", JOURNAL)]);
-    let (accepted, kills) = kill_under_load(&mut fnd, "journal");
+    let Heard {
+        accepted,
+        answered,
+        kills,
+    } = kill_under_load(&mut fnd, "journal");
+    assert_answers_are_kept(&fnd, &answered);
     let journal = std::fs::read_to_string(gate.join("journal")).unwrap();
     let mut begun: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("begin ")).collect();
     let ended: Vec<&str> = journal.lines().filter_map(|line| line.strip_prefix("end ")).collect();

@@ -90,6 +90,48 @@ fn after_a_crash_a_warm_call_is_interrupted_and_its_worker_replaced() {
     fnd.finish();
 }
 
+/// Says who called it.
+const SPEAKS: &str = r#"
+def handler(event, context):
+    if event["data"]:
+        print("said by", context["invocation"])
+    return "done"
+"#;
+
+/// A caller who has its answer finds it in the history, however soon after it fnd is killed; and what the call printed, unless
+/// that is said to be lost.
+#[test]
+fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
+    require!(root, cgroup);
+    let (mut fnd, _gate) = start(&[("warm.py", SPEAKS)]);
+    let mut answered = Vec::new();
+    for n in 0..8 {
+        let speaks = n % 2 == 0;
+        for _ in 0..3 {
+            let answer = fnd
+                .client()
+                .post("/v1/functions/warm/invoke", if speaks { "1" } else { "0" });
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answered.push((Fnd::id_of(&answer), speaks));
+        }
+        fnd.replace(Signal::SIGKILL);
+    }
+    for (id, speaks) in answered {
+        let view = fnd.invocation(id);
+        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+        assert_eq!(view.attempt_records.len(), 1, "{view:?}");
+        let said: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
+        let lost = view.message.contains("what it printed may be");
+        let expected = if speaks {
+            vec![format!("said by {id}")]
+        } else {
+            Vec::new()
+        };
+        assert!(said == expected || (speaks && lost), "{view:?}: {said:?}");
+    }
+    fnd.finish();
+}
+
 /// Counts its calls, and waits.
 const BEGUN: &str = r#"
 import time

@@ -13,6 +13,9 @@ use std::time::Duration;
 pub enum Action {
     /// Store a new invocation; where it is durable, `Stored` or `StoreFailed` must follow.
     Store(Box<Accepted>),
+    /// Store, synced, that the next attempt of a durable invocation begins, as it will stand then; `Claimed` or `ClaimFailed`
+    /// must follow. No function sees it before. What is stored of it later replaces this.
+    Claim(Box<InvocationRecord>),
     /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
     /// Submit an invocation of a service with trigger `load`, durable and without payload: one of its processes is missing.

@@ -72,7 +72,7 @@ impl Node {
     }
 
     /// Charges one more worker, if it fits.
-    fn take(&mut self, function: &mut Function, rules: &Rules) -> bool {
+    pub(super) fn take(&mut self, function: &mut Function, rules: &Rules) -> bool {
         let (_, total) = self.with(function, rules);
         let cpu_fits = self.cpu().is_none_or(|cpu| total.cpu_milli <= cpu);
         let fits = self.workers < self.budget.workers && total.memory <= self.budget.memory && cpu_fits;
@@ -99,7 +99,7 @@ impl Node {
     /// Gives back what a worker of the function took; memory and CPU with its last one.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
-        if function.running.is_empty() {
+        if function.running.is_empty() && function.claims.held == 0 {
             let charged = std::mem::take(&mut function.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
@@ -138,8 +138,9 @@ impl Supervisor {
 
     /// Lets a function stand in line, if it has something to start; and among those whose free workers are to be called.
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
+        let may_claim = self.pace.may_claim();
         let function = &mut self.functions[key];
-        if !function.in_call_line && !function.free.is_empty() && !function.ready.is_empty() {
+        if !function.in_call_line && !function.free.is_empty() && function.first(may_claim).is_some() {
             function.in_call_line = true;
             self.node.calls.push(key);
         }
@@ -157,7 +158,7 @@ impl Supervisor {
             self.wants(now, key).map(Start::Member)
         } else {
             let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
-            (function.can_start() && !waits).then_some(Start::Attempt)
+            (function.can_start(self.pace.may_claim()) && !waits).then_some(Start::Attempt)
         }
     }
 
@@ -166,9 +167,14 @@ impl Supervisor {
             .is_some_and(|start| start != Start::Member(Want::Ahead))
     }
 
+    /// Says whether anything may begin.
+    pub(super) fn serves(&self) -> bool {
+        self.phase.is_serving() && self.spawner
+    }
+
     /// Starts what may begin now.
     pub(super) fn dispatch(&mut self, now: Now, out: &mut Vec<Action>) {
-        if !self.phase.is_serving() || !self.spawner {
+        if !self.serves() {
             return;
         }
         self.call_free(now, out);
@@ -185,7 +191,7 @@ impl Supervisor {
                     self.refuse_ready(now, key, &refusal, out);
                 } else if self.node.take(&mut self.functions[key], &starting.rules) {
                     match start {
-                        Start::Attempt => self.start(now, key, serving, out),
+                        Start::Attempt => self.start_or_claim(now, key, serving, out),
                         Start::Member(want) => self.start_member(now, key, want, out),
                     }
                 } else if start != Start::Member(Want::Ahead) {
@@ -215,8 +221,9 @@ impl Supervisor {
     }
 
     fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
-        let ready: Vec<_> = self.functions[key].ready.values().copied().collect();
-        for id in ready {
+        let function = &self.functions[key];
+        let ready = function.ready.values().chain(function.claims.waiting.values());
+        for id in ready.copied().collect::<Vec<_>>() {
             self.finish(now, id, End::new(Reason::Spawn, refusal), out);
         }
     }

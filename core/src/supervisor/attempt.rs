@@ -108,6 +108,7 @@ impl Supervisor {
         };
         self.workers.insert(id, worker);
         self.announce(key, out);
+        self.claim_ahead(now, key, out);
     }
 
     /// Begins an invocation's next attempt in a worker, for a handler as a call.
@@ -128,6 +129,10 @@ impl Supervisor {
         }
         invocation.attempts = invocation.attempts.saturating_add(1);
         invocation.has_tmp |= call.is_none();
+        if matches!(invocation.stage, Stage::Claimed) {
+            let claims = &mut self.functions[invocation.function].claims;
+            claims.claimed = claims.claimed.saturating_sub(1);
+        }
         invocation.stage = Stage::Running { worker };
         invocation.version = Some(serving.version);
         invocation.started.get_or_insert(Started {
@@ -232,6 +237,7 @@ impl Supervisor {
     /// The spawner is gone and with it every worker.
     pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
         self.spawner = false;
+        self.release_claims(out);
         while let Some(id) = self.workers.keys().next().copied() {
             let Some(worker) = self.take_worker(id) else { return };
             for run in worker.runs {
@@ -454,6 +460,7 @@ impl Supervisor {
         });
         let over = (end.reason, lasted);
         let key = invocation.function;
+        let holds = matches!(invocation.stage, Stage::Claiming { holds: true, .. });
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if let Some(ended) = attempt {
@@ -477,6 +484,9 @@ impl Supervisor {
                 None => function.unreleased.push(id),
             }
         }
+        if holds {
+            self.line_up(now, key);
+        }
         self.service_over(now, key, over, out);
     }
 
@@ -486,6 +496,8 @@ impl Supervisor {
         let function = &mut self.functions[invocation.function];
         function.live.remove(&id);
         function.ready.remove(&invocation.place());
+        self.claim_over(&invocation);
+        let function = &mut self.functions[invocation.function];
         if let Some(key) = &invocation.key {
             function.keys.remove(key);
         }

@@ -3,6 +3,7 @@
 use super::Supervisor;
 use super::action::{Action, CallOrder};
 use super::attempt::{Done, Ended};
+use super::claims::First;
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
 use super::pool::age_over;
@@ -33,6 +34,7 @@ impl Supervisor {
     /// Hands a function's ready invocations to its workers that are free: the one used last first, so that the others can be
     /// let go.
     pub(super) fn serve(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        self.claim_next(now, key, out);
         loop {
             let function = &self.functions[key];
             let Some(serving) = function.serving().filter(|_| function.is_enabled()).cloned() else {
@@ -49,6 +51,29 @@ impl Supervisor {
             let (worker, place, invocation) = (*worker, *place, *invocation);
             self.functions[key].ready.remove(&place);
             self.call(now, worker, invocation, out);
+            self.claim_ahead(now, key, out);
+        }
+    }
+
+    /// Claims what is first of all that waits and could be called now. Meanwhile others have the free workers: a disk keeps
+    /// nobody waiting who does not need it.
+    fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        let function = &self.functions[key];
+        if !self.pace.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
+            return;
+        }
+        let Some(serving) = function.serving() else { return };
+        let slots = |id: &WorkerId| {
+            let worker = self.workers.get(id)?;
+            let concurrency = to_usize(worker.member.as_ref()?.concurrency);
+            Some(concurrency.saturating_sub(worker.runs.len()))
+        };
+        let free: usize = function.free.iter().filter_map(slots).sum();
+        let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.busy));
+        while self.functions[key].claims.under_way < open
+            && matches!(self.functions[key].first(true), Some(First::Unclaimed))
+        {
+            self.claim(now, key, false, out);
         }
     }
 
@@ -311,7 +336,7 @@ impl Supervisor {
         }
         self.spawn_trouble(now, key, &worker.serving);
         let function = &mut self.functions[key];
-        let Some((_, invocation)) = function.ready.pop_first() else {
+        let Some(invocation) = function.take_first() else {
             self.announce(key, out);
             return;
         };

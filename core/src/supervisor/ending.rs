@@ -34,6 +34,7 @@ impl Supervisor {
             Timer::Look(id) => self.look(now, id, out),
             Timer::Begin(id) => self.make_ready(now, id),
             Timer::Hold(key) => self.hold_over(now, key, out),
+            Timer::Claims => self.claim_again(now),
         }
     }
 
@@ -92,7 +93,13 @@ impl Supervisor {
                 let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
                 self.finish(now, id, End { attempt, ..end }, out);
             }
-            Stage::Delayed { .. } | Stage::Ready | Stage::BackingOff { .. } | Stage::Running { .. } => {
+            // Of one that is being claimed the final record follows its claim to the disk.
+            Stage::Delayed { .. }
+            | Stage::Ready
+            | Stage::Claiming { .. }
+            | Stage::Claimed
+            | Stage::BackingOff { .. }
+            | Stage::Running { .. } => {
                 self.finish(now, id, end, out);
             }
         }

@@ -49,6 +49,10 @@ pub enum Event {
     Stored(InvocationId),
     /// It is not: the caller is told, nothing runs.
     StoreFailed(InvocationId),
+    /// That attempts begin is on disk.
+    Claimed(Vec<InvocationId>),
+    /// It is not: they wait, and are claimed again after a while.
+    ClaimFailed(Vec<InvocationId>),
     /// Ends an invocation.
     Cancel {
         /// Which.

@@ -11,6 +11,7 @@
 
 use super::FunctionState;
 use super::admission::Charge;
+use super::claims::Claims;
 use super::event::LastAttempt;
 use super::pool::Candidate;
 use super::rules::Rules;
@@ -75,8 +76,9 @@ pub(super) struct Function {
     pub(super) durations: Durations,
     /// Accepted and not ended.
     pub(super) live: BTreeSet<InvocationId>,
-    /// Ready to begin.
+    /// Ready to begin; durable ones once they are claimed.
     pub(super) ready: BTreeMap<Place, InvocationId>,
+    pub(super) claims: Claims,
     /// Its workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
     /// Attempts in them.
@@ -135,6 +137,7 @@ impl Function {
             durations: Durations::default(),
             live: BTreeSet::new(),
             ready: BTreeMap::new(),
+            claims: Claims::default(),
             running: BTreeSet::new(),
             busy: 0,
             free: Vec::new(),
@@ -184,10 +187,12 @@ impl Function {
         }
     }
 
-    /// Says whether one more of a script's ready invocations could begin, the node's budget aside.
-    pub(super) fn can_start(&self) -> bool {
-        let places = |serving: &Arc<Serving>| self.running.len() < to_usize(serving.rules.max_running);
-        !self.ready.is_empty() && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
+    /// Says whether one more of a script's invocations could begin or be claimed, the node's budget aside.
+    pub(super) fn can_start(&self, may_claim: bool) -> bool {
+        let taken = self.running.len() + self.claims.held;
+        let places = |serving: &Arc<Serving>| taken < to_usize(serving.rules.max_running);
+        let waits = self.first(may_claim).is_some();
+        waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
     /// Forgets what only a function that is there needs.
@@ -221,6 +226,12 @@ impl Durations {
             None => self.ring.push(duration_us),
         }
         self.next = (self.next + 1) % Self::MAX;
+    }
+
+    /// Returns the newest one.
+    pub(super) fn last(&self) -> Option<u64> {
+        let at = self.next.checked_sub(1).unwrap_or(Self::MAX - 1);
+        self.ring.get(usize::from(at)).copied()
     }
 
     /// Returns the durations in no particular order.

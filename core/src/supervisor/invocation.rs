@@ -1,8 +1,8 @@
 //! One accepted request to run, from acceptance to its final record.
 //!
 //! ```text
-//! Storing ──▶ Delayed ──▶ Ready ──▶ Running ──▶ BackingOff ──▶ Ready ...
-//!    (durable ones)                    └──▶ ended: the invocation is gone, its record is final
+//! Storing ──▶ Delayed ──▶ Ready ──▶ Claiming ──▶ Claimed ──▶ Running ──▶ BackingOff ──▶ Ready ...
+//!    (durable ones)                    (durable ones)           └──▶ ended: the invocation is gone, its record is final
 //! Lost: it was running when the fnd before this one went down; waits for its function to know whether to try again.
 //! ```
 
@@ -91,6 +91,11 @@ pub(super) enum Stage {
     Delayed { until: Duration },
     /// In the function's queue.
     Ready,
+    /// That its next attempt begins is on its way to the disk (durable ones): since when, and whether its place in the budget
+    /// is taken already.
+    Claiming { since: Duration, holds: bool },
+    /// It is on the disk: it may begin.
+    Claimed,
     /// An attempt runs, or is being started.
     Running { worker: WorkerId },
     /// Waiting for a retry or a poll.
@@ -126,13 +131,16 @@ impl Invocation {
     pub(super) fn state(&self) -> State {
         match self.stage {
             Stage::Running { .. } | Stage::Lost => State::Running,
-            Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::BackingOff { .. } => {
-                match &self.last {
-                    None => State::Queued,
-                    Some((Reason::ExecuteAgain, _)) => State::Polling,
-                    Some(_) => State::Waiting,
-                }
-            }
+            Stage::Storing { .. }
+            | Stage::Delayed { .. }
+            | Stage::Ready
+            | Stage::Claiming { .. }
+            | Stage::Claimed
+            | Stage::BackingOff { .. } => match &self.last {
+                None => State::Queued,
+                Some((Reason::ExecuteAgain, _)) => State::Polling,
+                Some(_) => State::Waiting,
+            },
         }
     }
 
@@ -171,13 +179,30 @@ impl Invocation {
             exhausted: None,
             next_attempt_ms: match self.stage {
                 Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
-                Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::Running { .. } | Stage::Lost => {
-                    None
-                }
+                Stage::Storing { .. }
+                | Stage::Delayed { .. }
+                | Stage::Ready
+                | Stage::Claiming { .. }
+                | Stage::Claimed
+                | Stage::Running { .. }
+                | Stage::Lost => None,
             },
             version: self.version,
             // Not the last attempt's: a retry after a poll still gets what the poll left.
             result: self.previous.clone(),
+        }
+    }
+
+    /// Returns its record as it will stand once its next attempt has begun.
+    pub(super) fn claim(&self, function: &FunctionName, now: Now) -> InvocationRecord {
+        let after_poll = matches!(self.last, Some((Reason::ExecuteAgain, _)));
+        let record = self.record(function);
+        InvocationRecord {
+            state: State::Running,
+            started_ms: record.started_ms.or(Some(now.unix_ms)),
+            attempts: self.attempts.saturating_add(1),
+            polls: self.polls.saturating_add(u32::from(after_poll)),
+            ..record
         }
     }
 

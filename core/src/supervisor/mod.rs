@@ -3,7 +3,8 @@
 //! [`Supervisor::handle`] takes what happened and the time, changes the state and appends what shall be done. It starts
 //! nothing, reads no clock and waits for nothing; [`Supervisor::next_deadline`] says when it wants a [`Event::Tick`].
 //!
-//! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `attempt` (start, end, what follows) with
+//! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start, end,
+//! what follows) with
 //! `worker` (its phases) and `verdict` (reason and words), for handlers `pool` (which workers there are) and `calls` (what they
 //! answer); `ending` is what ends an invocation from outside, `versions` what
 //! changes functions, `restore`, `takeover` and `shutdown` the edges of its life, `view` what people see.
@@ -12,6 +13,7 @@ mod action;
 mod admission;
 mod attempt;
 mod calls;
+mod claims;
 mod ending;
 mod event;
 mod function;
@@ -98,6 +100,8 @@ pub struct Supervisor {
     spawner: bool,
     /// Invocations being made durable.
     storing: usize,
+    /// How claims go.
+    pace: claims::Pace,
     /// Whether the first scan of the functions directories is over.
     scanned: bool,
     /// Ends of workers of an earlier fnd that wait for it.
@@ -124,6 +128,7 @@ impl Supervisor {
             phase: Phase::Serving,
             spawner: true,
             storing: 0,
+            pace: claims::Pace::default(),
             scanned: false,
             early: Vec::new(),
             next_worker: next_worker.0,
@@ -147,6 +152,8 @@ impl Supervisor {
             Event::Submit(submit) => self.submit(now, *submit, out),
             Event::Stored(id) => self.stored(now, id, out),
             Event::StoreFailed(id) => self.store_failed(now, id, out),
+            Event::Claimed(ids) => self.claimed(now, &ids, out),
+            Event::ClaimFailed(ids) => self.claim_failed(now, &ids),
             Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
             Event::SetEnabled {
                 function,

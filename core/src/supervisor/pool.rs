@@ -124,10 +124,10 @@ impl Supervisor {
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.pool.as_ref()?;
-        let waiting = function.ready.len();
+        let waiting = function.waiting();
         if self.node.refusal(&serving.rules).is_some() {
-            // Whatever waits is refused instead.
-            return (waiting > 0).then_some(Want::Demand);
+            // Whatever waits is refused instead, but for what is on its way to the disk: that comes back.
+            return function.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate
             && candidate.worker.is_none()

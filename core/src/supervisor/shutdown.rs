@@ -44,6 +44,7 @@ impl Supervisor {
         // Otherwise said twice.
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
+            self.release_claims(out);
             self.release_callers(now, out);
             self.end_services(now, out);
             // They have nothing more to do, or will have when their calls have ended.
@@ -58,6 +59,7 @@ impl Supervisor {
         // Otherwise said twice, or too late: a drain ends what runs.
         if self.phase.is_serving() {
             self.phase = Phase::HandingOver;
+            self.release_claims(out);
             self.release_callers(now, out);
             let runs = self.workers.values().flat_map(|worker| &worker.runs);
             let running = runs.map(|run| run.invocation);

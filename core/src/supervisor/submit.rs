@@ -147,7 +147,7 @@ impl Supervisor {
     /// place counts as if it had: two requests in one instant overlap as well.
     fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
-        let entitled = function.busy + function.ready.len() + function.storing;
+        let entitled = function.busy + function.waiting() + function.storing;
         entitled < to_usize(serving.rules.places())
     }
 
@@ -316,7 +316,13 @@ impl Supervisor {
         };
         invocation.stage = Stage::Ready;
         let key = invocation.function;
-        self.functions[key].ready.insert(invocation.place(), id);
+        let function = &mut self.functions[key];
+        let queue = if invocation.durable {
+            &mut function.claims.waiting
+        } else {
+            &mut function.ready
+        };
+        queue.insert(invocation.place(), id);
         self.line_up(now, key);
     }
 
@@ -405,7 +411,7 @@ impl Supervisor {
         self.invocations
             .get(&id)
             .is_some_and(|invocation| match &invocation.stage {
-                Stage::Ready | Stage::Storing { end: None, .. } => true,
+                Stage::Ready | Stage::Claiming { .. } | Stage::Claimed | Stage::Storing { end: None, .. } => true,
                 Stage::Storing { end: Some(_), .. }
                 | Stage::Delayed { .. }
                 | Stage::Running { .. }

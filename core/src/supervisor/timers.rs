@@ -26,6 +26,8 @@ pub(super) enum Timer {
     Begin(InvocationId),
     /// A crash-looping function may try again.
     Hold(FunctionKey),
+    /// The ledger may be asked again.
+    Claims,
 }
 
 /// All timers, by instant.

@@ -159,7 +159,13 @@ impl Supervisor {
         let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
         let due = |id: &InvocationId| match self.invocations.get(id)?.stage {
             Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
-            Stage::Storing { .. } | Stage::Delayed { .. } | Stage::Ready | Stage::Running { .. } | Stage::Lost => None,
+            Stage::Storing { .. }
+            | Stage::Delayed { .. }
+            | Stage::Ready
+            | Stage::Claiming { .. }
+            | Stage::Claimed
+            | Stage::Running { .. }
+            | Stage::Lost => None,
         };
         FunctionView {
             name: &function.name,

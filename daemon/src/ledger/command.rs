@@ -2,9 +2,8 @@
 
 use super::retention::Retention;
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
-use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,8 @@ use std::time::Duration;
 pub enum Command {
     /// A new invocation, with its load key in the same transaction.
     Store(Box<Accepted>),
+    /// That the next attempt of a durable invocation begins.
+    Claim(Box<InvocationRecord>),
     /// An ended attempt and where its invocation stands now.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// Where an invocation stands.
@@ -36,6 +37,16 @@ pub enum Command {
 }
 
 impl Command {
+    /// Says whether somebody waits for it to be on disk, synced.
+    pub(super) fn is_waited_for(&self) -> bool {
+        match self {
+            Self::Store(accepted) => accepted.durable,
+            Self::Claim(_) | Self::StoreEnabled { .. } | Self::Bury(_) => true,
+            // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
+            Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,
+        }
+    }
+
     /// Roughly the memory it holds.
     fn size(&self) -> usize {
         let headers = |headers: &[(String, String)]| headers.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
@@ -55,7 +66,7 @@ impl Command {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::StoreEnabled { .. } | Self::Bury(_) => 0,
+            Self::Claim(_) | Self::StoreEnabled { .. } | Self::Bury(_) => 0,
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }
@@ -69,6 +80,13 @@ pub enum Acknowledged {
         /// The invocation.
         id: InvocationId,
         /// Why it is not on disk, unless it is.
+        result: Result<(), Arc<str>>,
+    },
+    /// Claims of these invocations.
+    Claimed {
+        /// The invocations.
+        ids: Vec<InvocationId>,
+        /// Why they are not on disk, unless they are.
         result: Result<(), Arc<str>>,
     },
     /// The ends of these workers are on disk, or given up and counted.
@@ -114,8 +132,6 @@ pub(super) struct Queue {
 struct Inner {
     waiting: VecDeque<Command>,
     bytes: usize,
-    /// Unfinished durable invocations.
-    durable: HashSet<InvocationId>,
     /// Someone waits for what is in the queue.
     urgent: bool,
     stopped: bool,
@@ -136,32 +152,13 @@ pub(super) struct Batch {
     pub(super) last: bool,
 }
 
-impl Inner {
-    /// Says whether somebody waits for a command to be on disk, or for what it prevents. What is not durable never starts
-    /// again, so its start may gather with its end.
-    fn is_urgent(&mut self, command: &Command) -> bool {
-        match command {
-            Command::Store(accepted) => accepted.durable && self.durable.insert(accepted.id),
-            Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
-                self.durable.remove(&record.id);
-                false
-            }
-            // A start that is not on disk when fnd is killed would be a second start after it.
-            Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
-            Command::StoreEnabled { .. } | Command::Bury(_) => true,
-            Command::Record(..) | Command::StoreVersions { .. } => false,
-        }
-    }
-}
+impl Inner {}
 
 impl Queue {
-    /// Begins empty, with the unfinished durable invocations of the ledger.
-    pub(super) fn new(durable: HashSet<InvocationId>) -> Self {
+    /// Begins empty.
+    pub(super) fn new() -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                durable,
-                ..Inner::default()
-            }),
+            inner: Mutex::default(),
             arrived: Condvar::new(),
             tried: Condvar::new(),
         }
@@ -181,7 +178,7 @@ impl Queue {
         if inner.stopped || full {
             return Err(command);
         }
-        let urgent = inner.is_urgent(&command);
+        let urgent = command.is_waited_for();
         inner.bytes += size;
         inner.waiting.push_back(command);
         inner.submitted += 1;

@@ -3,7 +3,7 @@
 use super::list::list;
 use super::query::{Filter, QueryError, Reader};
 use super::rows::{self, RECORD, blob};
-use super::{FILE, OpenError, schema};
+use super::{FILE, OpenError, in_flight, schema};
 use fnd_core::api::{DeadLetter, InvocationView};
 use fnd_core::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -90,7 +90,8 @@ pub fn copy(state: &Path) -> Result<File, OpenError> {
     let to = state.join(format!("backup-{}.db", fastrand::u64(..)));
     let failed = |source| OpenError::of(&path, source);
     let db = schema::open_read_only(&path)?;
-    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map_err(failed);
+    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+    let copied = copied.and_then(|_| in_flight::disown(&to)).map_err(failed);
     let opened = File::open(&to);
     // With its name gone the copy goes with whoever reads it, however that ends.
     let removed = std::fs::remove_file(&to);

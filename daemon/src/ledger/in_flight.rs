@@ -1,17 +1,23 @@
 //! Attempts that have begun and that the database may not know of yet: what nobody waits for gathers 50 ms before it is
-//! stored, the claim of asynchronous work is on its way to the disk, and fnd can be killed within that. What was begun must
-//! not be run again as if it had not.
+//! stored, and fnd can be killed within that. What was begun must not be run again as if it had not, and what was answered
+//! must not be called interrupted.
 //!
-//! A file of fixed slots beside the database. One is filled before the function sees its work, and emptied when what
-//! became of it is stored; what is still filled at the next start is put into the database as running, for the supervisor
-//! to find. Each is one write of a few hundred bytes to the page cache (about a microsecond); nothing is synced, so a power
-//! cut can take what it would have said. Shared memory would save that write and needs unsafe code.
+//! A file of fixed slots beside the database. One is filled before the function sees its work; the end of a call is added
+//! before its caller is answered (of other attempts the spawner tells the end again); it is emptied when what became of it is
+//! stored. What is still filled at the next start is put into the database ([`left`]). Each is one write of a few hundred
+//! bytes to the page cache (about a microsecond); nothing is synced, so a power cut can take what it would have said. Shared
+//! memory would save that write and needs unsafe code.
+//!
+//! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
+//! what is claimed and not in it has not begun.
 
-use super::rows::{blob, int};
-use fnd_core::ids::{Attempt, FunctionName, InvocationId};
-use fnd_core::outcome::Trigger;
-use fnd_core::wire::{Wire as _, wire_structs};
-use rusqlite::{Connection, params};
+mod left;
+mod slot;
+
+use fnd_core::ids::{Attempt, InvocationId};
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use rusqlite::Connection;
+use slot::{Header, Over, Slot};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,26 +25,10 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+pub use slot::Begun;
+
 /// File name in the state directory.
 const FILE: &str = "in-flight";
-/// Size of a slot: length (u16, 0 where it is empty) and [`Begun`] in wire form, whose name has at most 127 bytes.
-const SLOT: usize = 256;
-
-wire_structs! {
-    /// An attempt that begins.
-    pub struct Begun {
-        /// The invocation.
-        pub invocation: InvocationId,
-        /// Which try.
-        pub attempt: Attempt,
-        /// Its function.
-        pub function: FunctionName,
-        /// What made it ([`Trigger::as_str`]).
-        pub trigger: String,
-        /// When it begins, Unix milliseconds.
-        pub started_ms: u64,
-    }
-}
 
 /// The table.
 #[derive(Debug)]
@@ -47,68 +37,121 @@ pub(super) struct InFlight {
     slots: Mutex<Slots>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slots {
-    taken: HashMap<InvocationId, u64>,
+    header: Header,
+    taken: HashMap<InvocationId, Taken>,
     empty: Vec<u64>,
+    /// Slots there are, the first included.
     count: u64,
     /// The last write failed; said once.
     failing: bool,
 }
 
+#[derive(Debug)]
+struct Taken {
+    at: u64,
+    begun: Begun,
+}
+
 impl InFlight {
-    /// Opens the table of a state directory, after what an earlier fnd has left in it was put into the database.
+    /// Opens the table of a state directory, after what an earlier fnd has left in it was put into the database. It begins
+    /// with what has begun and has no end.
     pub(super) fn open(state: &Path, db: &mut Connection) -> rusqlite::Result<io::Result<Self>> {
-        let opened = open(&state.join(FILE)).and_then(|file| Ok((left(&file)?, file)));
+        let opened = open(&state.join(FILE)).and_then(|file| Ok((left::read(&file)?, file)));
         let (left, file) = match opened {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(error)),
         };
-        if !left.is_empty() {
-            let transaction = db.transaction()?;
-            for begun in &left {
-                store(&transaction, begun)?;
-            }
-            transaction.commit()?;
-        }
-        let slots = Mutex::default();
-        Ok(file.set_len(0).map(|()| Self { file, slots }))
+        let boot = boot();
+        let nonce = fastrand::u64(..);
+        let running = left::settle(db, left, &boot, nonce)?;
+        let table = Self {
+            file,
+            slots: Mutex::new(Slots {
+                header: Header {
+                    boot,
+                    nonce,
+                    complete: true,
+                },
+                taken: HashMap::new(),
+                empty: Vec::new(),
+                count: 1,
+                failing: false,
+            }),
+        };
+        Ok(table.begin_with(&running).map(|()| table))
+    }
+
+    /// Fills an empty file; last of all it says that it is complete.
+    fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
+        self.file.set_len(0)?;
+        running.iter().for_each(|begun| self.begins(begun));
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.write_all_at(&slot::encode(&slots.header), 0)
     }
 
     /// Fills a slot.
     pub(super) fn begins(&self, begun: &Begun) {
-        let mut bytes = vec![0; 2];
-        begun.put(&mut bytes);
-        let length = bytes.len() - 2;
-        debug_assert!(bytes.len() <= SLOT, "a function's name has at most 127 bytes");
-        bytes[..2].copy_from_slice(&u16::try_from(length).unwrap_or(0).to_le_bytes());
+        let begun = begun.clone();
+        let bytes = slot::encode(&Slot {
+            begun: begun.clone(),
+            over: None,
+        });
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut *slots;
-        let at = *slots.taken.entry(begun.invocation).or_insert_with(|| {
-            slots.empty.pop().unwrap_or_else(|| {
-                slots.count += 1;
-                slots.count - 1
-            })
+        let taken = slots.taken.remove(&begun.invocation).map(|taken| taken.at);
+        let at = taken.or_else(|| slots.empty.pop()).unwrap_or_else(|| {
+            slots.count += 1;
+            slots.count - 1
         });
-        slots.wrote(self.file.write_all_at(&bytes, at * SLOT as u64));
+        slots.taken.insert(begun.invocation, Taken { at, begun });
+        slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
     }
 
-    /// Empties the slot of an invocation, if it has one.
-    pub(super) fn stored(&self, invocation: InvocationId) {
+    /// Adds how an attempt has ended to its slot, if it has one. `printed`: what it printed last is not on disk yet.
+    pub(super) fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
+        let Some(over) = Over::of(attempt, record, printed) else {
+            return;
+        };
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = slots.taken.remove(&invocation) {
-            slots.empty.push(at);
-            slots.wrote(self.file.write_all_at(&[0; 2], at * SLOT as u64));
-        }
+        let taken = slots.taken.get(&record.id);
+        let Some(Taken { at, begun }) = taken.filter(|taken| taken.begun.attempt == attempt.attempt) else {
+            return;
+        };
+        let at = *at;
+        let slot = Slot {
+            begun: begun.clone(),
+            over: Some(over),
+        };
+        let bytes = slot::encode(&slot);
+        slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
+    }
+
+    /// Empties the slot of an invocation, if it has one and no later attempt has begun.
+    pub(super) fn stored(&self, invocation: InvocationId, attempts: u32) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = |taken: &&Taken| taken.begun.attempt <= Attempt(attempts);
+        let Some(at) = slots.taken.get(&invocation).filter(over).map(|taken| taken.at) else {
+            return;
+        };
+        slots.taken.remove(&invocation);
+        slots.empty.push(at);
+        slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
     }
 }
 
 impl Slots {
-    fn wrote(&mut self, written: io::Result<()>) {
+    fn wrote(&mut self, file: &File, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;
                 tracing::error!("failed to write `{FILE}` ({error}), a crash of fnd can now hide what has just begun");
+                self.header.complete = false;
+                // There is room for it: it is there already.
+                if let Err(error) = file.write_all_at(&slot::encode(&self.header), 0) {
+                    tracing::error!("failed to write `{FILE}` ({error})");
+                }
             }
             Ok(()) if self.failing => {
                 self.failing = false;
@@ -129,39 +172,13 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Reads what is filled. A slot that cannot be read says nothing: it was damaged by a power cut, which syncs none of them.
-fn left(mut file: &File) -> io::Result<Vec<Begun>> {
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut file, &mut bytes)?;
-    let filled = bytes.chunks(SLOT).filter_map(|slot| {
-        let (length, rest) = slot.split_first_chunk()?;
-        let length = usize::from(u16::from_le_bytes(*length));
-        let begun = Begun::from_wire(rest.get(..length).filter(|slot| !slot.is_empty())?);
-        begun
-            .inspect_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
-            .ok()
-            .filter(|begun| Trigger::parse(&begun.trigger).is_some())
-    });
-    Ok(filled.collect())
+/// Has a copy of a database belong to no table: it is of another moment than the table beside it.
+pub(super) fn disown(copy: &Path) -> rusqlite::Result<()> {
+    left::disown(&Connection::open(copy)?)
 }
 
-/// Has the database know that an attempt has begun, unless it does, or knows the end.
-fn store(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, attempts, polls, message)
-        VALUES (?1, ?2, ?3, 'running', 0, ?4, ?5, ?6, 0, '')
-        ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = coalesce(started_ms, excluded.started_ms),
-            attempts = excluded.attempts
-        WHERE state IN ('queued', 'waiting', 'polling') AND attempts < excluded.attempts";
-    db.execute(
-        sql,
-        params![
-            blob(begun.invocation),
-            begun.function.as_str(),
-            begun.trigger,
-            int(begun.invocation.unix_ms()),
-            int(begun.started_ms),
-            begun.attempt.0,
-        ],
-    )?;
-    Ok(())
+/// Returns what names this boot; empty where the kernel does not say, and then no table is believed to be complete.
+fn boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -137,7 +137,7 @@ impl OpenError {
 ///
 /// `noted` are invocations that may be unknown here or over: [`Restored::ended`] says which of them have an end.
 /// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
-/// once for all ends; it must not wait.
+/// once each for all claims and all ends; it must not wait.
 ///
 /// # Errors
 /// [`OpenError`]; the first two variants leave the database untouched.
@@ -155,9 +155,8 @@ where
     restored.ended = restore::ended(&db, noted).map_err(failed)?;
     let last_runs = restore::last_runs(&db).map_err(failed)?;
     let last_id = restore::last_id(&db).map_err(failed)?;
-    let durable = restore::durable(&db).map_err(failed)?;
     let versions = restore::versions(&db).map_err(failed)?;
-    let started = Writer::start(db, in_flight, retention, durable, Box::new(acknowledge));
+    let started = Writer::start(db, in_flight, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),

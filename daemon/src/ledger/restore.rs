@@ -5,7 +5,7 @@ use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
 use rusqlite::{Connection, OptionalExtension as _, Result, Row};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A function's last attempt, with where its invocation stands (and its result).
@@ -94,12 +94,6 @@ pub(super) fn versions(db: &Connection) -> Result<HashMap<FunctionName, Vec<Vers
         Ok((rows::function(row, 0)?, installed))
     })?;
     versions.collect()
-}
-
-/// Reads the unfinished invocations whose starts must be synced.
-pub(super) fn durable(db: &Connection) -> Result<HashSet<InvocationId>> {
-    let mut statement = db.prepare(&format!("SELECT id FROM invocation WHERE {UNFINISHED} AND durable"))?;
-    statement.query_map([], |row| rows::id(row, 0))?.collect()
 }
 
 /// Reads the newest id.

@@ -40,7 +40,7 @@ pub(super) fn exhausted_word(exhausted: Exhausted) -> &'static str {
     }
 }
 
-fn exhausted(word: &str) -> Option<Exhausted> {
+pub(super) fn exhausted(word: &str) -> Option<Exhausted> {
     [Exhausted::Retries, Exhausted::Poll, Exhausted::Deadline]
         .into_iter()
         .find(|exhausted| exhausted_word(*exhausted) == word)

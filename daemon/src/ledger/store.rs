@@ -71,6 +71,19 @@ pub(super) fn apply<'a>(
 ) -> Result<(), StoreError> {
     match command {
         Command::Store(accepted) => store(db, accepted),
+        Command::Claim(record) => {
+            let sql =
+                "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
+                WHERE id = ?1";
+            db.prepare_cached(sql)?.execute(params![
+                blob(record.id),
+                record.state.as_str(),
+                record.attempts,
+                record.polls,
+                record.started_ms.map(int),
+            ])?;
+            Ok(())
+        }
         Command::Record(attempt, record) => {
             // An attempt before it may have left a result.
             update(db, record, is_new && record.attempts <= 1)?;

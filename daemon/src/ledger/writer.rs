@@ -4,16 +4,16 @@
 //! take (gathers 50 ms unless urgent) -> one transaction -> commit -> acknowledge -> a retention step if nothing waits
 //!                                           | disk full, I/O error
 //!                                           v
-//!                roll back, refuse the durable ones, keep the rest and try again every second
+//!                roll back, refuse the durable ones and the claims, keep the rest and try again every second
 //! ```
 
 use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
 use super::retention::{Retention, Sweeper};
 use super::store::{self, Counts, StoreError};
-use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_core::ids::{FunctionName, WorkerId};
 use fnd_core::outcome::State;
-use fnd_core::record::Accepted;
+use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use rusqlite::Connection;
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -56,17 +56,15 @@ impl Writer {
         db: Connection,
         in_flight: InFlight,
         retention: Retention,
-        durable: HashSet<InvocationId>,
         acknowledge: Acknowledge,
     ) -> Result<Self, StartError> {
-        let queue = Arc::new(Queue::new(durable.clone()));
+        let queue = Arc::new(Queue::new());
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
         let in_flight = Arc::new(in_flight);
         let mut state = Thread {
             db,
             in_flight: Arc::clone(&in_flight),
-            durable,
             acknowledge,
             sweeper,
             backlog: VecDeque::new(),
@@ -86,14 +84,14 @@ impl Writer {
 
     /// Takes a command in; never waits.
     ///
-    /// A durable `Store` is acknowledged later, and every other command is on disk (not synced) within 50 ms.
+    /// A durable `Store` and a `Claim` are acknowledged later, and every other command is on disk (not synced) within 50 ms.
     ///
     /// # Errors
     /// The command, where the disk is so far behind that there is no room (or after [`Writer::stop`]): a `Store` is then
-    /// not accepted, anything else is lost from the history and counted in [`Health::lost`].
+    /// not accepted, a `Claim` has failed, anything else is lost from the history and counted in [`Health::lost`].
     pub fn submit(&self, command: Command) -> Result<(), Command> {
         self.queue.push(command).inspect_err(|command| {
-            if !matches!(command, Command::Store(_)) {
+            if !matches!(command, Command::Store(_) | Command::Claim(_)) {
                 self.queue.lose(1);
             }
         })
@@ -102,6 +100,11 @@ impl Writer {
     /// Remembers that an attempt begins, whatever becomes of fnd, until its end is stored. Before the function sees it.
     pub fn begins(&self, begun: &Begun) {
         self.in_flight.begins(begun);
+    }
+
+    /// Adds how it has ended, before its caller is answered. `printed`: what it printed last is not on disk yet.
+    pub fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
+        self.in_flight.ends(attempt, record, printed);
     }
 
     /// Says what is kept from now on; what exceeds it goes soon, also where less is kept than before.
@@ -146,8 +149,6 @@ impl Writer {
 struct Thread {
     db: Connection,
     in_flight: Arc<InFlight>,
-    /// Unfinished invocations whose starts must be synced.
-    durable: HashSet<InvocationId>,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
@@ -194,7 +195,9 @@ impl Thread {
                 Err(error) => {
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
                     if !failing {
-                        tracing::error!("{reason}, new durable work is refused and what ends is kept in memory");
+                        tracing::error!(
+                            "{reason}, new durable work is refused, what is queued does not begin and what ends is kept in memory"
+                        );
                     }
                     failing = true;
                     queue.done(count, Some(reason.to_string()));
@@ -238,7 +241,7 @@ impl Thread {
 
     /// Writes commands in one transaction. Returns how many SQLite refused for what they are.
     fn write(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
-        let sync = commands.iter().any(|command| self.needs_sync(command));
+        let sync = commands.iter().any(Command::is_waited_for);
         if sync != self.full_sync {
             // Without sync a commit costs no disk wait; the next synced one takes it along.
             self.db
@@ -283,19 +286,9 @@ impl Thread {
         Ok(refused)
     }
 
-    fn needs_sync(&self, command: &Command) -> bool {
-        match command {
-            Command::Store(accepted) => accepted.durable,
-            Command::Update(record) => record.state == State::Running && self.durable.contains(&record.id),
-            Command::StoreEnabled { .. } | Command::Bury(_) => true,
-            // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
-            Command::Record(..) | Command::StoreVersions { .. } => false,
-        }
-    }
-
-    /// Acknowledges durable invocations and recorded ends, and follows which are unfinished.
+    /// Acknowledges durable invocations, claims and recorded ends.
     fn settle(&mut self, commands: &[Command], result: &Result<(), Arc<str>>) {
-        let mut recorded = Vec::new();
+        let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
         for command in commands {
             if let Command::Record(attempt, _) = command {
                 // What failed is kept and tried again; its end stays with the spawner until then. A handler's worker goes on.
@@ -306,17 +299,14 @@ impl Thread {
             }
             match command {
                 Command::Store(accepted) if accepted.durable => {
-                    if result.is_ok() {
-                        self.durable.insert(accepted.id);
-                    }
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
                         result: result.clone(),
                     });
                 }
+                Command::Claim(record) => claimed.push(record.id),
                 Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
-                        self.durable.remove(&record.id);
                         self.sweeper.ended(&record.function);
                     }
                 }
@@ -328,14 +318,20 @@ impl Thread {
                 | Command::StoreVersions { .. } => {}
             }
         }
+        if !claimed.is_empty() {
+            (self.acknowledge)(Acknowledged::Claimed {
+                ids: claimed,
+                result: result.clone(),
+            });
+        }
         self.forget(recorded);
     }
 
     /// What a command says is stored: its attempt has ended, or its invocation.
     fn empty_slot(&self, command: &Command) {
         match command {
-            Command::Record(_, record) => self.in_flight.stored(record.id),
-            Command::Update(record) if record.state.is_final() => self.in_flight.stored(record.id),
+            Command::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
+            Command::Update(record) if record.state.is_final() => self.in_flight.stored(record.id, record.attempts),
             _ => {}
         }
     }
@@ -350,12 +346,17 @@ impl Thread {
     fn keep(&mut self, commands: Vec<Command>) -> u64 {
         self.backlog = commands
             .into_iter()
-            .filter(|command| !matches!(command, Command::Store(accepted) if accepted.durable))
+            .filter(|command| match command {
+                Command::Store(accepted) => !accepted.durable,
+                Command::Claim(_) => false,
+                _ => true,
+            })
             .collect();
         let excess = self.backlog.len().saturating_sub(BACKLOG_MAX);
         let lost = self.backlog.drain(..excess).filter_map(|command| match command {
             Command::Record(attempt, _) => attempt.worker,
             Command::Store(_)
+            | Command::Claim(_)
             | Command::Update(_)
             | Command::StoreEnabled { .. }
             | Command::Bury(_)
@@ -375,7 +376,7 @@ fn changes_figures(command: &Command) -> bool {
         }
         Command::Store(accepted) => accepted.origin.is_some(),
         Command::Bury(_) => true,
-        Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
+        Command::Claim(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
     }
 }
 
@@ -389,7 +390,11 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
         Command::Record(_, record) | Command::Update(record) => {
             Some(record.id).filter(|_| record.state == State::Succeeded)
         }
-        Command::Store(_) | Command::StoreEnabled { .. } | Command::Bury(_) | Command::StoreVersions { .. } => None,
+        Command::Store(_)
+        | Command::Claim(_)
+        | Command::StoreEnabled { .. }
+        | Command::Bury(_)
+        | Command::StoreVersions { .. } => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(end).collect();
     let is_left_out = |accepted: &Accepted| {
@@ -406,7 +411,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     }
     let mut told = HashSet::new();
     let later = |command: &&Command| match command {
-        Command::Update(record) => told.insert(record.id),
+        Command::Claim(record) | Command::Update(record) => told.insert(record.id),
         Command::Record(_, record) => {
             told.insert(record.id);
             true

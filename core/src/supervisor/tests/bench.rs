@@ -130,6 +130,8 @@ pub(super) struct Bench {
     pub(super) s: Supervisor,
     pub(super) now: Now,
     pub(super) last: Vec<Action>,
+    /// Whether claims are on disk at once; otherwise a test says when.
+    pub(super) claims: bool,
 }
 
 impl Bench {
@@ -146,7 +148,12 @@ impl Bench {
             unix_ms: EPOCH_MS,
         };
         let s = Supervisor::new(1, budget, WorkerId(1));
-        Self { s, now, last: vec![] }
+        Self {
+            s,
+            now,
+            last: vec![],
+            claims: true,
+        }
     }
 
     /// One function `f`.
@@ -160,13 +167,27 @@ impl Bench {
     pub(super) fn event(&mut self, event: Event) -> String {
         self.last.clear();
         self.s.handle(self.now, event, &mut self.last);
+        let mut seen = 0;
+        while self.claims {
+            let new = self.last[seen..].iter().filter_map(claim);
+            let claimed: Vec<InvocationId> = new.collect();
+            if claimed.is_empty() {
+                break;
+            }
+            seen = self.last.len();
+            self.s.handle(self.now, Event::Claimed(claimed), &mut self.last);
+        }
         assert!(self.s.next_deadline().is_none_or(|at| at > self.now.mono));
         self.said()
     }
 
     /// What the last event led to, without notices of starts and status files.
     pub(super) fn said(&self) -> String {
-        let words: Vec<String> = self.last.iter().filter_map(word).collect();
+        let told = self
+            .last
+            .iter()
+            .filter(|action| !self.claims || claim(action).is_none());
+        let words: Vec<String> = told.filter_map(word).collect();
         words.join("; ")
     }
 
@@ -222,6 +243,13 @@ impl Bench {
     }
 }
 
+fn claim(action: &Action) -> Option<InvocationId> {
+    match action {
+        Action::Claim(record) => Some(record.id),
+        _ => None,
+    }
+}
+
 fn word(action: &Action) -> Option<String> {
     let record = |record: &crate::record::InvocationRecord| {
         let reason = record.reason.map(|reason| format!(" {reason}")).unwrap_or_default();
@@ -235,6 +263,7 @@ fn word(action: &Action) -> Option<String> {
             Some(run) => format!("spawn {} a{} {}", order.worker, run.attempt.0, run.invocation.0),
             None => format!("spawn {}", order.worker),
         },
+        Action::Claim(stands) => format!("claim {} a{}", stands.id.0, stands.attempts),
         Action::Run(function) => format!("run {function}"),
         Action::Call(order) => {
             let run = &order.attempt;

@@ -1,6 +1,7 @@
 //! Tests of the supervisor: tables per rule on a bench, and random events in a small simulated world.
 
 mod bench;
+mod claims;
 mod ends;
 mod functions;
 mod limits;

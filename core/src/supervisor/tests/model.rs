@@ -21,6 +21,7 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Submit { function, wait, timeout, later, expires, keyed }
         }),
         14 => (any::<u8>(), 0..10u8).prop_map(|(which, n)| Step::Store { which, fine: n > 0 }),
+        18 => (0..10u8).prop_map(|n| Step::Claim { fine: n > 0 }),
         18 => (any::<u8>(), 0..8u8).prop_map(|(which, n)| Step::Spawn { which, fine: n > 0 }),
         18 => (any::<u8>(), code, 0..12u8, any::<bool>())
             .prop_map(|(which, code, n, result)| Step::Exit { which, code, oom: n == 0, result }),

@@ -41,6 +41,10 @@ pub(super) enum Step {
         which: u8,
         fine: bool,
     },
+    /// The claims on their way are on disk, or none is.
+    Claim {
+        fine: bool,
+    },
     Spawn {
         which: u8,
         fine: bool,
@@ -204,6 +208,11 @@ struct Entry {
     record: Option<InvocationRecord>,
     /// Attempts recorded as ended.
     ended: u32,
+    /// A claim on its way to the disk, and the attempt that is claimed there.
+    claim: Option<InvocationRecord>,
+    claimed: Option<u32>,
+    /// The newest attempt a function has seen.
+    begun: u32,
 }
 
 pub(super) struct World {
@@ -220,6 +229,7 @@ pub(super) struct World {
     loaded: BTreeSet<(FunctionName, Version)>,
     ledger: BTreeMap<InvocationId, Entry>,
     to_store: Vec<InvocationId>,
+    to_claim: Vec<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
     /// Services of which a run is missing.
     wished: Vec<FunctionName>,
@@ -253,6 +263,7 @@ impl World {
             loaded: BTreeSet::new(),
             ledger: BTreeMap::new(),
             to_store: Vec::new(),
+            to_claim: Vec::new(),
             processes: BTreeMap::new(),
             wished: Vec::new(),
             owed: BTreeSet::new(),
@@ -278,6 +289,7 @@ impl World {
                     self.stored(id, fine);
                 }
             }
+            Step::Claim { fine } => self.answer_claims(fine),
             Step::Spawn { which, fine } => self.answer_spawn(which, fine),
             Step::Exit {
                 which,
@@ -305,7 +317,8 @@ impl World {
                         worker,
                         message: "nonsense".to_owned(),
                     },
-                    _ => answered(worker, self.calls + 1, Reason::Ok),
+                    // Above every number there is, also those of workers that were handed over.
+                    _ => answered(worker, u64::MAX, Reason::Ok),
                 });
             }
             Step::Cancel { which } => {
@@ -419,6 +432,20 @@ impl World {
         }
     }
 
+    fn answer_claims(&mut self, fine: bool) {
+        let ids = std::mem::take(&mut self.to_claim);
+        for id in &ids {
+            self.ledger.get_mut(id).unwrap().claim_over(fine);
+        }
+        if !ids.is_empty() {
+            self.handle(if fine {
+                Event::Claimed(ids)
+            } else {
+                Event::ClaimFailed(ids)
+            });
+        }
+    }
+
     fn answer_spawn(&mut self, which: u8, fine: bool) {
         let starting: Vec<WorkerId> = self.some_processes(|process| !process.started);
         let Some(at) = choose(which, starting.len()) else {
@@ -499,6 +526,8 @@ impl World {
             while !self.to_store.is_empty() {
                 self.step(&Step::Store { which: 0, fine: true });
             }
+            // They come too late to begin anything.
+            self.step(&Step::Claim { fine: exits > 0 });
             assert!(std::mem::take(&mut self.drained), "the hand-over does not end");
             assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
         }
@@ -513,6 +542,14 @@ impl World {
         self.owed.clear();
         for id in std::mem::take(&mut self.to_store) {
             self.ledger.remove(&id);
+        }
+        for id in std::mem::take(&mut self.to_claim) {
+            // It may have got there, and fnd has not heard.
+            self.ledger.get_mut(&id).unwrap().claim_over(exits > 0);
+        }
+        if workers_survive {
+            // The table of attempts that have begun is there: those that have not wait again. A power cut takes it.
+            self.ledger.values_mut().for_each(Entry::unclaim);
         }
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
         self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));

@@ -87,6 +87,10 @@ fn fills_the_disk() {
     assert!(refused.contains("failed to write the ledger"), "{refused}");
     ledger.opened.writer.flush(LIMIT);
     assert!(ledger.opened.writer.health().failing.is_some());
+    // A claim is small: some still find room.
+    let claim = |n| ledger.claim(record(&big(1 + n % (second - 1)), State::Running));
+    let refused = (0..1000).find_map(|n| claim(n).err()).expect("there is a limit");
+    assert!(refused.contains("failed to write the ledger"), "{refused}");
     // The end of accepted work is kept while it cannot be written.
     end(&ledger, &big(1), Reason::Ok, Some(&vec![3; 60_000]));
     assert!(ledger.get(id(1)).is_some(), "reading goes on");
@@ -101,6 +105,7 @@ fn fills_the_disk() {
     )
     .unwrap();
     ledger.store(big(5000)).unwrap();
+    ledger.claim(record(&big(5000), State::Running)).unwrap();
     assert_eq!(ledger.opened.writer.health(), Health::default());
     let (record, attempts) = ledger.get(id(1)).unwrap();
     assert_eq!((record.state, attempts.len()), (State::Succeeded, 1));

@@ -46,12 +46,17 @@ fn what_has_begun_is_running_for_the_next_one_and_only_once() {
     );
     assert_eq!(next.opened.restored.unfinished[0].accepted.accepted_ms, 5000);
     assert_eq!(next.opened.last_id, Some(id(6)));
-    assert_eq!(std::fs::metadata(copy.path().join("in-flight")).unwrap().len(), 0);
     next.stop();
     let again = Ledger::open(copy.path());
     assert_eq!(running(&again).len(), 2, "the ledger has them now");
     again.stop();
     ledger.stop();
+}
+
+/// Bytes of a slot of the table; the first is the table's own.
+fn slot(state: &Path, n: usize) -> Vec<u8> {
+    let bytes = std::fs::read(state.join("in-flight")).unwrap();
+    bytes.chunks(512).nth(n).unwrap().to_vec()
 }
 
 #[test]
@@ -63,21 +68,262 @@ fn a_stored_end_empties_the_slot() {
     }
     end(&ledger, &accepted(5, "hello"), Reason::Ok, None);
     let until = crate::clock::monotonic() + LIMIT;
-    while std::fs::read(state.path().join("in-flight")).unwrap()[..2] != [0, 0] {
+    while slot(state.path(), 1)[..6] != [0; 6] {
         assert!(crate::clock::monotonic() < until, "the slot stays filled");
         std::thread::yield_now();
     }
     // It is used again.
     ledger.opened.writer.begins(&begun(7));
-    assert_eq!(
-        std::fs::metadata(state.path().join("in-flight")).unwrap().len() / 256,
-        1
-    );
+    assert_ne!(slot(state.path(), 1)[..6], [0; 6]);
     let (_copy, next) = killed(state.path());
     assert_eq!(
         running(&next).iter().map(|found| found.0).collect::<Vec<_>>(),
         [id(6), id(7)]
     );
+    next.stop();
+    ledger.stop();
+}
+
+/// A claim of the next attempt of what was accepted.
+fn claim(accepted: &Accepted) -> InvocationRecord {
+    InvocationRecord {
+        attempts: 1,
+        started_ms: Some(9),
+        ..record(accepted, State::Running)
+    }
+}
+
+#[test]
+fn what_was_claimed_and_has_not_begun_waits_again() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    for n in [4, 5, 6] {
+        ledger.store(accepted(n, "hello")).unwrap();
+    }
+    for n in [4, 5] {
+        ledger.claim(claim(&accepted(n, "hello"))).unwrap();
+    }
+    ledger.opened.writer.begins(&begun(5));
+    let waiting = (id(4), State::Queued, 0, None);
+    let found = |ledger: &Ledger| running(ledger);
+    let (copy, next) = killed(state.path());
+    let expected = [
+        waiting,
+        (id(5), State::Running, 1, Some(9)),
+        (id(6), State::Queued, 0, None),
+    ];
+    assert_eq!(found(&next), expected);
+    next.stop();
+    // The table goes on with what runs: another fnd later nothing else is said of it.
+    let again = Ledger::open(copy.path());
+    assert_eq!(found(&again), expected);
+    again.stop();
+    ledger.stop();
+}
+
+#[test]
+fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
+    for (reason, state, polls) in [
+        (Reason::Exit(3), State::Waiting, 0),
+        (Reason::ExecuteAgain, State::Polling, 1),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(directory.path());
+        let accepted = accepted(4, "hello");
+        ledger.store(accepted.clone()).unwrap();
+        let stands = InvocationRecord {
+            attempts: 1,
+            started_ms: Some(9),
+            reason: Some(reason),
+            ..record(&accepted, state)
+        };
+        let first = attempt(&accepted, 1, reason);
+        ledger.submit(Command::Record(Box::new(first), Box::new(stands.clone())));
+        let claimed = InvocationRecord {
+            attempts: 2,
+            polls,
+            state: State::Running,
+            ..stands
+        };
+        ledger.claim(claimed).unwrap();
+        let (_copy, next) = killed(directory.path());
+        assert_eq!(running(&next), [(id(4), state, 1, Some(9))]);
+        assert_eq!(next.opened.restored.unfinished[0].record.polls, 0);
+        next.stop();
+        ledger.stop();
+    }
+}
+
+/// Whatever says that the table is not all there is: then nobody knows whether what was claimed has begun.
+#[test]
+fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_begun() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    ledger.store(accepted(4, "hello")).unwrap();
+    ledger.claim(claim(&accepted(4, "hello"))).unwrap();
+    ledger.opened.writer.begins(&begun(5));
+    let running_after = |damage: &dyn Fn(&mut Vec<u8>)| {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(state.path()).unwrap().map(Result::unwrap) {
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+        let path = copy.path().join("in-flight");
+        let mut bytes = std::fs::read(&path).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&path, &bytes).unwrap();
+        let next = Ledger::open(copy.path());
+        let found = running(&next)[0];
+        next.stop();
+        found.1 == State::Running
+    };
+    assert!(!running_after(&|_| {}));
+    assert!(running_after(&Vec::clear), "a power cut took it");
+    assert!(running_after(&|bytes| bytes[540] ^= 1), "a slot is damaged");
+    let whose = slot(state.path(), 0);
+    let used = 6 + usize::from(whose[4]);
+    assert!(used > 50, "{used}");
+    for at in 0..used {
+        assert!(running_after(&|bytes| bytes[at] ^= 0x10), "byte {at} of whose it is");
+    }
+    // Restored from a copy, the database is of another moment than the table.
+    let mut copied = crate::ledger::copy(state.path()).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    std::io::copy(
+        &mut copied,
+        &mut std::fs::File::create(other.path().join(FILE)).unwrap(),
+    )
+    .unwrap();
+    std::fs::copy(state.path().join("in-flight"), other.path().join("in-flight")).unwrap();
+    let next = Ledger::open(other.path());
+    assert_eq!(running(&next)[0].1, State::Running);
+    next.stop();
+    ledger.stop();
+}
+
+/// What a call ended with, not stored yet.
+fn call(second: u64, reason: Reason) -> (AttemptRecord, InvocationRecord) {
+    let accepted = accepted(second, "hello");
+    let (mut attempt, mut record) = ended(&accepted, reason, None);
+    attempt.message = if reason == Reason::Ok { "" } else { "it broke" }.to_owned();
+    record.message = attempt.message.clone();
+    record.started_ms = Some(7);
+    (attempt, record)
+}
+
+#[test]
+fn an_end_that_was_told_and_not_stored_is_the_end() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    for (n, reason) in [(5, Reason::Ok), (6, Reason::Error)] {
+        writer.begins(&begun(n));
+        let (attempt, record) = call(n, reason);
+        writer.ends(&attempt, &record, false);
+    }
+    let (copy, next) = killed(state.path());
+    assert_eq!(running(&next), []);
+    for (n, reason) in [(5, Reason::Ok), (6, Reason::Error)] {
+        let (attempt, record) = call(n, reason);
+        let expected = AttemptRecord {
+            started_ms: 7,
+            ..attempt
+        };
+        let expected_record = InvocationRecord {
+            ended_ms: Some(expected.ended_ms),
+            accepted_ms: n * 1000,
+            ..record
+        };
+        assert_eq!(next.get(id(n)), Some((expected_record, vec![expected])));
+    }
+    assert_eq!(next.opened.restored.counts, [(name("hello"), 2, 1)]);
+    next.stop();
+    let again = Ledger::open(copy.path());
+    assert_eq!(again.opened.restored.counts, [(name("hello"), 2, 1)], "counted once");
+    again.stop();
+    ledger.stop();
+}
+
+#[test]
+fn an_end_says_what_is_lost_with_it() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    let (attempt, mut record) = call(5, Reason::Ok);
+    record.result = Some(RunResult {
+        json: true,
+        data: (*b"{}").into(),
+        response: None,
+    });
+    writer.begins(&begun(5));
+    writer.ends(&attempt, &record, true);
+    let (_copy, next) = killed(state.path());
+    let (found, _) = next.get(id(5)).unwrap();
+    assert_eq!((found.state, found.result), (State::Succeeded, None));
+    assert_eq!(
+        found.message,
+        "its result is lost, and what it printed may be: fnd was killed before that was on disk"
+    );
+    next.stop();
+    ledger.stop();
+}
+
+#[test]
+fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    for (n, reason, stands) in [
+        (5, Reason::Error, State::Waiting),
+        (6, Reason::ExecuteAgain, State::Polling),
+    ] {
+        let accepted = accepted(n, "hello");
+        ledger.store(accepted.clone()).unwrap();
+        ledger.claim(claim(&accepted)).unwrap();
+        writer.begins(&begun(n));
+        let (mut attempt, record) = call(n, reason);
+        attempt.next_attempt_ms = Some(77);
+        let record = InvocationRecord {
+            state: stands,
+            ended_ms: None,
+            next_attempt_ms: Some(77),
+            ..record
+        };
+        writer.ends(&attempt, &record, false);
+    }
+    let (_copy, next) = killed(state.path());
+    assert_eq!(
+        running(&next),
+        [(id(5), State::Waiting, 1, Some(9)), (id(6), State::Running, 1, Some(9))]
+    );
+    assert_eq!(next.opened.restored.unfinished[0].record.next_attempt_ms, Some(77));
+    next.stop();
+    ledger.stop();
+}
+
+#[test]
+fn words_that_do_not_fit_are_cut_and_say_so() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    let long = format!("{}/{}", "g".repeat(63), "f".repeat(63));
+    let begun = Begun {
+        function: name(&long),
+        ..begun(5)
+    };
+    let (mut attempt, record) = call(5, Reason::Signal(34));
+    attempt.message = "ä".repeat(2000);
+    writer.begins(&begun);
+    writer.ends(&attempt, &record, false);
+    let (_copy, next) = killed(state.path());
+    let (found, attempts) = next.get(id(5)).unwrap();
+    assert_eq!((found.function, attempts[0].reason), (name(&long), Reason::Signal(34)));
+    let (words, cut) = found.message.split_once(' ').unwrap();
+    assert!(
+        words.len() >= 80 && words.chars().all(|c| c == 'ä'),
+        "{}",
+        found.message
+    );
+    assert_eq!(cut, "... (cut)");
     next.stop();
     ledger.stop();
 }
@@ -108,20 +354,43 @@ fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
 }
 
 #[test]
-fn a_damaged_table_is_read_as_far_as_it_can_be() {
+fn every_flipped_byte_is_found_and_makes_no_end() {
     let state = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(state.path());
-    ledger.opened.writer.begins(&begun(5));
-    ledger.opened.writer.begins(&begun(6));
+    let writer = &ledger.opened.writer;
+    let (attempt, record) = call(5, Reason::Ok);
+    for n in [5, 6] {
+        writer.begins(&begun(n));
+    }
+    writer.ends(&attempt, &record, false);
     ledger.stop();
     let path = state.path().join("in-flight");
     let whole = std::fs::read(&path).unwrap();
-    for at in 0..256 {
+    let database = std::fs::read(state.path().join(FILE)).unwrap();
+    let used = 6 + usize::from(whole[516]) + 256 * usize::from(whole[517]);
+    assert!(used > 100, "{used}");
+    for (at, flip) in (0..used).flat_map(|at| [(at, 1), (at, 0x80)]) {
         let mut damaged = whole.clone();
-        damaged[at] ^= 0x41;
-        std::fs::write(&path, &damaged).unwrap();
-        let next = Ledger::open(state.path());
-        assert!(running(&next).iter().any(|found| found.0 == id(6)), "byte {at}");
+        damaged[512 + at] ^= flip;
+        let copy = directory();
+        std::fs::write(copy.path().join("in-flight"), &damaged).unwrap();
+        std::fs::write(copy.path().join(FILE), &database).unwrap();
+        let next = Ledger::open(copy.path());
+        assert_eq!(running(&next), [(id(6), State::Running, 1, Some(7))], "byte {at}");
+        assert!(next.get(id(5)).is_none(), "byte {at}");
         next.stop();
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_the_table_holds_the_ledger_opens(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..2000)) {
+        let state = directory();
+        std::fs::write(state.path().join("in-flight"), bytes).unwrap();
+        let ledger = Ledger::open(state.path());
+        assert_eq!(running(&ledger), []);
+        ledger.stop();
     }
 }

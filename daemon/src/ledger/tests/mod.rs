@@ -31,7 +31,7 @@ impl Ledger {
         let (said, acknowledged) = channel();
         // The receiver may be gone at the end.
         let told = move |told| {
-            if let Acknowledged::Stored { .. } = told {
+            if !matches!(told, Acknowledged::Recorded(_)) {
                 drop(said.send(told));
             }
         };
@@ -49,6 +49,16 @@ impl Ledger {
         self.submit(Command::Store(Box::new(accepted)));
         match self.acknowledged.recv_timeout(LIMIT).unwrap() {
             Acknowledged::Stored { id: stored, result } if stored == id => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Claims the next attempt of a durable invocation and waits for its acknowledgement.
+    fn claim(&self, record: InvocationRecord) -> Result<(), Arc<str>> {
+        let id = record.id;
+        self.submit(Command::Claim(Box::new(record)));
+        match self.acknowledged.recv_timeout(LIMIT).unwrap() {
+            Acknowledged::Claimed { ids, result } if ids == [id] => result,
             other => panic!("{other:?}"),
         }
     }
@@ -637,7 +647,7 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
         .unwrap();
     match told.recv_timeout(LIMIT).unwrap() {
         Acknowledged::Recorded(workers) => assert_eq!(workers, [worker]),
-        other @ Acknowledged::Stored { .. } => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
     opened.writer.stop();
     let noted = [running.id, over.id, never.id];

@@ -104,13 +104,14 @@ impl Model {
             }
             Step::Update { which, state } => {
                 let (_, record, _) = self.pick(*which)?;
+                record.attempts += u32::from(*state == State::Running && record.state != State::Running);
                 record.state = *state;
                 record.message = format!("step {number}");
                 Some(Command::Update(Box::new(record.clone())))
             }
             Step::End { which, reason, result } => {
                 let (accepted, record, attempts) = self.pick(*which)?;
-                record.attempts += 1;
+                record.attempts += u32::from(record.state != State::Running);
                 record.reason = Some(*reason);
                 record.state = if number.is_multiple_of(3) {
                     State::Polling
@@ -220,7 +221,21 @@ proptest! {
         let mut model = Model { enabled: true, ..Model::default() };
         for (number, step) in steps.iter().enumerate() {
             match model.apply(step, number as u64) {
-                Some(command) => ledger.submit(command),
+                Some(command) => {
+                    if let Command::Update(record) = &command
+                        && record.state == State::Running
+                    {
+                        // What runs has begun.
+                        ledger.opened.writer.begins(&Begun {
+                            invocation: record.id,
+                            attempt: Attempt(record.attempts),
+                            function: record.function.clone(),
+                            trigger: record.trigger.as_str().to_owned(),
+                            started_ms: 0,
+                        });
+                    }
+                    ledger.submit(command);
+                }
                 None if matches!(step, Step::Restart) => {
                     ledger.stop();
                     ledger = Ledger::open(state.path());

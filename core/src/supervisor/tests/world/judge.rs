@@ -20,9 +20,13 @@ impl World {
                     accepted: *accepted,
                     record: None,
                     ended: 0,
+                    claim: None,
+                    claimed: None,
+                    begun: 0,
                 };
                 assert!(self.ledger.insert(id, entry).is_none(), "{id} accepted twice");
             }
+            Action::Claim(stands) => self.claim(*stands),
             Action::Spawn(order) => self.spawn(*order),
             Action::Term(worker) => {
                 let process = self.processes.get_mut(&worker).expect("SIGTERM to nobody");
@@ -104,6 +108,7 @@ impl World {
             Some(attempt) => {
                 assert_eq!(order.version, version, "the newest version starts");
                 self.may_begin(attempt);
+                self.begins(attempt);
                 serde_json::to_string(&self.s.note(order.worker).expect("it has begun")).unwrap()
             }
             None => String::new(),
@@ -154,6 +159,8 @@ impl World {
     fn may_begin(&self, attempt: &AttemptOrder) {
         let entry = &self.ledger[&attempt.invocation];
         assert!(entry.stored && !entry.is_final());
+        let claimed = entry.claimed == Some(attempt.attempt.0);
+        assert!(!entry.accepted.durable || claimed, "it begins before that is on disk");
         assert_eq!(attempt.attempt.0, entry.ended + 1, "the one before has not ended");
         assert!(attempt.attempt.0 <= 1 + RETRIES + attempt.poll, "too many attempts");
         let polls = entry.record.as_ref().map(|record| record.polls);
@@ -166,11 +173,26 @@ impl World {
         }
     }
 
+    fn begins(&mut self, attempt: &AttemptOrder) {
+        self.ledger.get_mut(&attempt.invocation).unwrap().begun = attempt.attempt.0;
+    }
+
+    fn claim(&mut self, stands: InvocationRecord) {
+        assert!(!self.draining && self.spawner, "a claim after the end");
+        let entry = self.ledger.get_mut(&stands.id).expect("a claim of nothing");
+        assert!(entry.accepted.durable && entry.stored && !entry.is_final());
+        assert!(!self.to_claim.contains(&stands.id), "claimed twice");
+        assert_eq!((stands.state, stands.attempts), (State::Running, entry.ended + 1));
+        self.to_claim.push(stands.id);
+        entry.claim = Some(stands);
+    }
+
     fn call(&mut self, order: &CallOrder) {
         assert!(!self.draining && self.spawner, "a call after the end");
         assert!(order.call > self.calls, "a call's number came twice");
         self.calls = order.call;
         self.may_begin(&order.attempt);
+        self.begins(&order.attempt);
         let process = self.processes.get_mut(&order.worker).expect("a call to nobody");
         let ready = process.ready.expect("a call to a worker that is not ready");
         assert!(process.calls.len() < ready, "more calls than it takes");
@@ -205,6 +227,11 @@ impl World {
         assert!(!entry.is_final(), "something after the final record of {}", record.id);
         assert_eq!(record.state.is_final(), record.ended_ms.is_some());
         assert_eq!(record.attempts, entry.ended + u32::from(record.state == State::Running));
+        // It is written after the claim, and in its place.
+        entry.claim = None;
+        if record.state != State::Running {
+            entry.claimed = None;
+        }
         entry.record = Some(record);
     }
 
@@ -223,6 +250,7 @@ impl World {
         for _ in 0..10_000 {
             let before = self.log.len();
             self.step(&Step::Store { which: 0, fine: true });
+            self.step(&Step::Claim { fine: true });
             self.answer_spawn(0, true);
             self.ready(0, true);
             self.answer(0, Reason::Ok);
@@ -230,7 +258,8 @@ impl World {
             self.step(&Step::WaitForDeadline);
             let coming = |process: &Process| !process.started || (process.is_pooled() && process.ready.is_none());
             let quiet = before == self.log.len() && self.s.next_deadline().is_none();
-            if quiet && self.to_store.is_empty() && !self.processes.values().any(coming) {
+            let told = self.to_store.is_empty() && self.to_claim.is_empty();
+            if quiet && told && !self.processes.values().any(coming) {
                 break;
             }
         }
@@ -250,6 +279,7 @@ impl World {
                 which: 0,
                 fine: n % 3 > 0,
             });
+            self.step(&Step::Claim { fine: n % 2 > 0 });
             self.answer_spawn(0, n % 5 > 0);
             self.ready(0, n % 7 > 0);
             self.answer(0, Reason::Transient);
@@ -271,6 +301,37 @@ impl World {
 impl Entry {
     fn is_final(&self) -> bool {
         self.record.as_ref().is_some_and(|record| record.state.is_final())
+    }
+
+    /// A claim is on disk, or is not. One that something else was written after says nothing more.
+    pub(super) fn claim_over(&mut self, fine: bool) {
+        if let Some(claim) = self.claim.take().filter(|_| fine) {
+            self.claimed = Some(claim.attempts);
+            self.record = Some(claim);
+        }
+    }
+
+    /// Lets what was claimed and has not begun stand as before.
+    pub(super) fn unclaim(&mut self) {
+        let Some(record) = self.record.as_mut().filter(|record| record.state == State::Running) else {
+            return;
+        };
+        if !self.accepted.durable || self.begun == record.attempts {
+            return;
+        }
+        self.claimed = None;
+        record.attempts -= 1;
+        record.state = match record.reason {
+            _ if record.attempts == 0 => State::Queued,
+            Some(Reason::ExecuteAgain) => State::Polling,
+            _ => State::Waiting,
+        };
+        if record.reason == Some(Reason::ExecuteAgain) {
+            record.polls -= 1;
+        }
+        if record.attempts == 0 {
+            record.started_ms = None;
+        }
     }
 
     pub(super) fn unfinished(&self) -> Option<Unfinished> {

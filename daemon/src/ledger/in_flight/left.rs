@@ -1,0 +1,170 @@
+//! What an earlier fnd has left in the table, and what follows from it for the database.
+
+use super::super::rows::{self, blob, int};
+use super::super::store::{self, Counts, StoreError};
+use super::FILE;
+use super::slot::{self, Begun, Header, Slot};
+use crate::ledger::Command;
+use fnd_core::ids::{Attempt, InvocationId};
+use fnd_core::outcome::{State, Trigger};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+
+/// Where the database remembers which table is its own, in `meta`.
+const NONCE: &str = "in-flight";
+
+/// A table as it was found.
+pub(super) struct Left {
+    header: Option<Header>,
+    slots: Vec<Slot>,
+    /// Whether every slot could be read.
+    whole: bool,
+}
+
+/// Reads a table. A slot that cannot be read says nothing.
+pub(super) fn read(mut file: &File) -> io::Result<Left> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut file, &mut bytes)?;
+    let mut slots = bytes.chunks(slot::LENGTH);
+    let header = slots.next().and_then(|slot| understood::<Header>(slot).ok().flatten());
+    let mut left = Left {
+        header,
+        slots: Vec::new(),
+        whole: true,
+    };
+    for slot in slots {
+        match understood::<Slot>(slot) {
+            Ok(slot) => left.slots.extend(slot),
+            Err(()) => left.whole = false,
+        }
+    }
+    Ok(left)
+}
+
+fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
+    slot::decode(slot).map_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
+}
+
+/// Puts what was left into the database, which from now on belongs to the table of this number. Returns what has begun and
+/// has no end.
+pub(super) fn settle(db: &mut Connection, left: Left, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
+    let transaction = db.transaction()?;
+    let known: Option<String> = transaction
+        .query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
+        .optional()?;
+    let is_ours = |header: &Header| {
+        let same_boot = !boot.is_empty() && header.boot == boot;
+        header.complete && same_boot && known == Some(header.nonce.to_string())
+    };
+    let complete = left.whole && left.header.as_ref().is_some_and(is_ours);
+    let mut begun = HashSet::new();
+    for slot in left.slots {
+        begun.insert((slot.begun.invocation, slot.begun.attempt));
+        match slot.over.and_then(|over| over.records(&slot.begun)) {
+            Some((attempt, record)) => over(&transaction, &slot.begun, attempt, record)?,
+            None => running(&transaction, &slot.begun)?,
+        }
+    }
+    if complete {
+        give_back(&transaction, &begun)?;
+    }
+    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+    transaction.execute(sql, params![NONCE, nonce.to_string()])?;
+    let running = all_running(&transaction)?;
+    transaction.commit()?;
+    Ok(running)
+}
+
+/// Has a database belong to no table.
+pub(super) fn disown(db: &Connection) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM meta WHERE key = ?1", [NONCE]).map(drop)
+}
+
+/// Has the database know that an attempt has begun, unless it does, or knows the end.
+fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
+    if Trigger::parse(&begun.trigger).is_none() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, attempts, polls, message)
+        VALUES (?1, ?2, ?3, 'running', 0, ?4, ?5, ?6, 0, '')
+        ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = coalesce(started_ms, excluded.started_ms),
+            attempts = excluded.attempts
+        WHERE state IN ('queued', 'waiting', 'polling') AND attempts < excluded.attempts";
+    db.execute(
+        sql,
+        params![
+            blob(begun.invocation),
+            begun.function.as_str(),
+            begun.trigger,
+            int(begun.invocation.unix_ms()),
+            int(begun.started_ms),
+            begun.attempt.0,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Has the database know how an attempt has ended, unless it does.
+fn over(
+    db: &Connection,
+    begun: &Begun,
+    attempt: fnd_core::record::AttemptRecord,
+    mut record: fnd_core::record::InvocationRecord,
+) -> rusqlite::Result<()> {
+    if let Some(known) = rows::find(db, begun.invocation)? {
+        let is_known = known.attempts > begun.attempt.0
+            || (known.attempts == begun.attempt.0 && known.state != State::Running)
+            || known.state.is_final();
+        if is_known {
+            return Ok(());
+        }
+        record.accepted_ms = known.accepted_ms;
+        record.started_ms = known.started_ms.or(record.started_ms);
+    }
+    let command = Command::Record(Box::new(attempt), Box::new(record));
+    let mut counts = Counts::default();
+    let stored = store::apply(db, (&command, false), &mut counts).and_then(|()| counts.store(db));
+    stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
+}
+
+/// Lets what was claimed and has not begun wait as before.
+fn give_back(db: &Connection, begun: &HashSet<(InvocationId, Attempt)>) -> rusqlite::Result<()> {
+    let sql = "UPDATE invocation SET
+            state = CASE WHEN attempts <= 1 THEN 'queued' WHEN reason = 'execute-again' THEN 'polling' ELSE 'waiting' END,
+            started_ms = iif(attempts <= 1, NULL, started_ms),
+            polls = polls - (attempts > 1 AND reason IS 'execute-again'),
+            attempts = attempts - 1
+        WHERE id = ?1";
+    for (id, attempt) in claimed(db)? {
+        if !begun.contains(&(id, attempt)) {
+            db.execute(sql, [blob(id)])?;
+        }
+    }
+    Ok(())
+}
+
+fn claimed(db: &Connection) -> rusqlite::Result<Vec<(InvocationId, Attempt)>> {
+    let sql = "SELECT id, attempts FROM invocation
+        WHERE state IN ('queued', 'running', 'waiting', 'polling') AND state = 'running' AND durable AND attempts > 0";
+    let mut statement = db.prepare(sql)?;
+    let claimed = statement.query_map([], |row| Ok((rows::id(row, 0)?, Attempt(row.get(1)?))))?;
+    claimed.collect()
+}
+
+fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
+    let sql = "SELECT id, attempts, function, trigger, coalesce(started_ms, accepted_ms) FROM invocation
+        WHERE state IN ('queued', 'running', 'waiting', 'polling') AND state = 'running'";
+    let mut statement = db.prepare(sql)?;
+    let running = statement.query_map([], |row| {
+        Ok(Begun {
+            invocation: rows::id(row, 0)?,
+            attempt: Attempt(row.get(1)?),
+            function: rows::function(row, 2)?,
+            trigger: row.get(3)?,
+            started_ms: row.get(4)?,
+        })
+    })?;
+    running.collect()
+}

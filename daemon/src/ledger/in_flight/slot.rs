@@ -1,0 +1,254 @@
+//! A slot of the table: `crc32 u32, length u16`, then the wire form of what it says. Length 0 is empty.
+
+use crate::checksum::crc32;
+use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::wire::{Wire, wire_structs};
+
+/// Size of a slot. What has begun needs 180 bytes with the longest name; the rest leaves an end at least a hundred for words.
+pub(super) const LENGTH: usize = 512;
+pub(super) const SIZE: u64 = LENGTH as u64;
+/// Bytes before what a slot says.
+const HEAD: usize = 6;
+/// What an empty slot begins with.
+pub(super) const EMPTY: [u8; HEAD] = [0; HEAD];
+/// Stands at the end of words that were cut.
+const CUT: &str = " ... (cut)";
+
+wire_structs! {
+    /// Whose table it is.
+    pub struct Header {
+        /// The boot.
+        pub boot: String,
+        /// The database knows it by this.
+        pub nonce: u64,
+        /// No write to it has failed.
+        pub complete: bool,
+    }
+
+    /// An attempt that begins.
+    pub struct Begun {
+        /// The invocation.
+        pub invocation: InvocationId,
+        /// Which try.
+        pub attempt: Attempt,
+        /// Its function.
+        pub function: FunctionName,
+        /// What made it ([`Trigger::as_str`]).
+        pub trigger: String,
+        /// When it begins, Unix milliseconds.
+        pub started_ms: u64,
+    }
+
+    /// How it has ended.
+    pub struct Over {
+        /// Where its invocation stands ([`State::as_str`]).
+        pub state: String,
+        /// What ran out.
+        pub exhausted: Option<String>,
+        /// When the next attempt begins.
+        pub next_attempt_ms: Option<u64>,
+        /// Polls before it.
+        pub polls: u32,
+        /// The worker.
+        pub worker: Option<WorkerId>,
+        /// The version that ran.
+        pub version: Option<Version>,
+        /// Whether it waited for its worker.
+        pub cold: Option<bool>,
+        /// When it ended.
+        pub ended_ms: u64,
+        /// How long it ran.
+        pub duration_us: u64,
+        /// Why.
+        pub reason: String,
+        /// Exit code.
+        pub exit_code: Option<u8>,
+        /// Signal number.
+        pub signal: Option<u8>,
+        /// CPU time.
+        pub cpu_us: u64,
+        /// Peak memory.
+        pub memory_peak_bytes: Option<u64>,
+        /// Whether that is of the largest process only.
+        pub peak_of_largest: bool,
+        /// Held back by the CPU quota.
+        pub throttled_us: u64,
+        /// Bytes on standard output, on standard error, and not kept of both.
+        pub stdout_bytes: u64,
+        pub stderr_bytes: u64,
+        pub dropped_bytes: u64,
+        /// Whether it shared its worker.
+        pub scope_worker: bool,
+        /// Whether it left a result, which is not here.
+        pub has_result: bool,
+        /// Whether what it printed last is not on disk.
+        pub printed: bool,
+        /// In words; cut where there is no room.
+        pub message: String,
+    }
+
+    /// What a slot says.
+    pub struct Slot {
+        pub begun: Begun,
+        pub over: Option<Over>,
+    }
+}
+
+impl Over {
+    /// Returns what a slot says of an end. Nothing where the next attempt needs what this one left.
+    pub(super) fn of(attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) -> Option<Self> {
+        if !record.state.is_final() && record.state != State::Waiting {
+            return None;
+        }
+        let usage = &attempt.usage;
+        Some(Self {
+            state: record.state.as_str().to_owned(),
+            exhausted: record
+                .exhausted
+                .map(super::super::rows::exhausted_word)
+                .map(str::to_owned),
+            next_attempt_ms: attempt.next_attempt_ms,
+            polls: record.polls,
+            worker: attempt.worker,
+            version: attempt.version,
+            cold: attempt.cold,
+            ended_ms: attempt.ended_ms,
+            duration_us: attempt.duration_us,
+            reason: attempt.reason.to_string(),
+            exit_code: attempt.exit_code,
+            signal: attempt.signal,
+            cpu_us: usage.cpu_us,
+            memory_peak_bytes: usage.memory_peak_bytes,
+            peak_of_largest: usage.peak_of_largest,
+            throttled_us: usage.throttled_us,
+            stdout_bytes: usage.stdout_bytes,
+            stderr_bytes: usage.stderr_bytes,
+            dropped_bytes: usage.dropped_bytes,
+            scope_worker: usage.scope_worker,
+            has_result: record.result.is_some(),
+            printed,
+            message: attempt.message.clone(),
+        })
+    }
+
+    /// Returns the records of the end of what has begun; nothing where a word is none of ours.
+    pub(super) fn records(self, begun: &Begun) -> Option<(AttemptRecord, InvocationRecord)> {
+        let reason = Reason::parse(&self.reason)?;
+        let lost = match (self.has_result, self.printed) {
+            (false, false) => None,
+            (true, false) => Some("its result is lost"),
+            (false, true) => Some("what it printed may be lost"),
+            (true, true) => Some("its result is lost, and what it printed may be"),
+        };
+        let lost = lost.map(|lost| format!("{lost}: fnd was killed before that was on disk"));
+        let said = Some(self.message).filter(|message| !message.is_empty());
+        let message = said.into_iter().chain(lost).collect::<Vec<_>>().join("; ");
+        let attempt = AttemptRecord {
+            invocation: begun.invocation,
+            function: begun.function.clone(),
+            attempt: begun.attempt,
+            poll: self.polls,
+            worker: self.worker,
+            cold: self.cold,
+            version: self.version,
+            started_ms: begun.started_ms,
+            ended_ms: self.ended_ms,
+            duration_us: self.duration_us,
+            reason,
+            message: message.clone(),
+            exit_code: self.exit_code,
+            signal: self.signal,
+            usage: Usage {
+                cpu_us: self.cpu_us,
+                memory_peak_bytes: self.memory_peak_bytes,
+                peak_of_largest: self.peak_of_largest,
+                throttled_us: self.throttled_us,
+                stdout_bytes: self.stdout_bytes,
+                stderr_bytes: self.stderr_bytes,
+                dropped_bytes: self.dropped_bytes,
+                scope_worker: self.scope_worker,
+            },
+            next_attempt_ms: self.next_attempt_ms,
+        };
+        let state = State::parse(&self.state)?;
+        let record = InvocationRecord {
+            id: begun.invocation,
+            function: begun.function.clone(),
+            trigger: Trigger::parse(&begun.trigger)?,
+            state,
+            accepted_ms: begun.invocation.unix_ms(),
+            started_ms: Some(begun.started_ms),
+            ended_ms: state.is_final().then_some(self.ended_ms),
+            attempts: begun.attempt.0,
+            polls: self.polls,
+            reason: Some(reason),
+            message,
+            exhausted: self.exhausted.as_deref().and_then(super::super::rows::exhausted),
+            next_attempt_ms: self.next_attempt_ms,
+            version: self.version,
+            result: None,
+        };
+        Some((attempt, record))
+    }
+}
+
+/// Something a slot can say.
+pub(super) trait Says: Wire {
+    /// Makes it shorter by some bytes, if it can be.
+    fn shorten(&self, bytes: usize) -> Option<Self>;
+}
+
+impl Says for Header {
+    fn shorten(&self, _: usize) -> Option<Self> {
+        None
+    }
+}
+
+impl Says for Slot {
+    fn shorten(&self, bytes: usize) -> Option<Self> {
+        let mut shorter = self.clone();
+        let message = &mut shorter.over.as_mut()?.message;
+        let most = message.len().checked_sub(bytes + CUT.len())?;
+        message.truncate(message.floor_char_boundary(most));
+        message.push_str(CUT);
+        Some(shorter)
+    }
+}
+
+/// Returns a slot's bytes, without what is unused at its end. Empty where there is no room for it, which no name is long enough
+/// for.
+pub(super) fn encode<T: Says>(says: &T) -> Vec<u8> {
+    let mut bytes = vec![0; HEAD];
+    says.put(&mut bytes);
+    if let Some(excess) = bytes.len().checked_sub(LENGTH).filter(|excess| *excess > 0) {
+        return says
+            .shorten(excess)
+            .map_or_else(|| EMPTY.to_vec(), |shorter| encode(&shorter));
+    }
+    let length = u16::try_from(bytes.len() - HEAD).unwrap_or(0);
+    bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
+    let checksum = crc32(&bytes[4..]);
+    bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// Returns what a slot says; nothing where it is empty.
+///
+/// # Errors
+/// Why it cannot be read, in words.
+pub(super) fn decode<T: Says>(slot: &[u8]) -> Result<Option<T>, String> {
+    let torn = || "it is torn".to_owned();
+    let (head, rest) = slot.split_first_chunk::<HEAD>().ok_or_else(torn)?;
+    if *head == EMPTY {
+        return Ok(None);
+    }
+    let [a, b, c, d, e, f] = *head;
+    let length = usize::from(u16::from_le_bytes([e, f]));
+    let says = rest.get(..length).ok_or_else(torn)?;
+    if crc32(&slot[4..HEAD + length]) != u32::from_le_bytes([a, b, c, d]) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    T::from_wire(says).map(Some).map_err(|error| error.to_string())
+}
