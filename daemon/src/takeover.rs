@@ -172,6 +172,16 @@ impl State {
             return None;
         };
         let worker = held.spawned.worker;
+        if handed_over.is_some() {
+            // True until the first word between us. The next fnd after a crash of this one must not take it for true.
+            let left = Left::Member {
+                function,
+                tmp,
+                handed_over: None,
+                address: address.clone(),
+            };
+            self.leave(worker, bytes(&left));
+        }
         let mut attached = Attached {
             kill: ends.kill,
             result: None,
@@ -233,7 +243,13 @@ impl State {
             handed_over: Some(Box::new(note)),
             address: server.and_then(|server| server.address()),
         };
-        if let Some(note) = bytes(&left) {
+        let left = bytes(&left);
+        self.leave(worker, left);
+    }
+
+    /// Has the spawner keep this about a worker, in place of what it kept.
+    fn leave(&mut self, worker: WorkerId, left: Option<Vec<u8>>) {
+        if let Some(note) = left {
             let note = Bytes(note);
             self.request(&Request::Note(frame::Note { worker, note }), Vec::new());
         }

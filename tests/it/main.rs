@@ -28,6 +28,7 @@ mod running;
 mod service_mode;
 mod status_file;
 mod takeover;
+mod takeover_stale;
 mod takeover_warm;
 mod traces;
 mod units;
