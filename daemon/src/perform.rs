@@ -277,10 +277,15 @@ impl State {
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
         let written = match self.function_status(function) {
             Some(status) => self.status.write(&status),
+            // It may only not be installed yet: the end of the first scan removes what is left of those that are gone.
+            None if !self.supervisor.is_scanned() => return,
             None => self.status.remove(function),
         };
-        if let Err(error) = written {
-            tracing::warn!("{}", crate::chain(&error));
+        let mono = self.clock.now().mono;
+        if self.status.tried(function, mono, written.is_ok())
+            && let Err(error) = written
+        {
+            tracing::warn!("{}, it is tried again every second", crate::chain(&error));
         }
     }
 

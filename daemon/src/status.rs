@@ -17,6 +17,9 @@ use std::time::Duration;
 /// Least time between two writes of one function's file: nobody who polls notices, and 20 writes a second cost nothing.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
 
+/// When one that could not be written is tried again. Nothing tells that a disk has room, and the file says what is not so.
+const TRIED_AGAIN: Duration = Duration::from_secs(1);
+
 /// The directory of status files.
 #[derive(Debug)]
 pub struct StatusFiles {
@@ -25,6 +28,8 @@ pub struct StatusFiles {
     sync: bool,
     /// When each function was written last, for those of the last 50 ms or with changes waiting.
     recent: HashMap<FunctionName, Recent>,
+    /// Those whose file could not be written last: said once.
+    failing: HashSet<FunctionName>,
 }
 
 #[derive(Debug)]
@@ -64,6 +69,7 @@ impl StatusFiles {
             mode,
             sync,
             recent: HashMap::new(),
+            failing: HashSet::new(),
         })
     }
 
@@ -119,6 +125,21 @@ impl StatusFiles {
             recent.written == mono
         });
         due
+    }
+
+    /// Notes whether a function's file could be written; if not, [`Self::due`] will name it again. Returns whether the
+    /// failure is news.
+    pub fn tried(&mut self, function: &FunctionName, mono: Duration, written: bool) -> bool {
+        if written {
+            self.failing.remove(function);
+            return false;
+        }
+        let again = Recent {
+            written: mono + TRIED_AGAIN - AT_MOST_EVERY,
+            changed: true,
+        };
+        self.recent.insert(function.clone(), again);
+        self.failing.insert(function.clone())
     }
 
     /// Returns every function with changes that wait, for the end.
@@ -246,6 +267,24 @@ mod tests {
         files.remove(&name("hello")).unwrap();
         files.remove(&name("hello")).unwrap();
         assert_eq!(std::fs::read_dir(directory.path().join("status")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again_and_said_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let at = Duration::from_millis;
+        let hello = name("hello");
+        assert!(files.changed(&hello, at(0)));
+        assert!(files.tried(&hello, at(0), false), "news");
+        assert!(!files.changed(&hello, at(500)), "not more often under load");
+        assert_eq!(files.next_due(), Some(at(1000)));
+        assert_eq!(files.due(at(999)), []);
+        assert_eq!(files.due(at(1000)), std::slice::from_ref(&hello));
+        assert!(!files.tried(&hello, at(1000), false), "known");
+        assert_eq!(files.due(at(2000)), std::slice::from_ref(&hello));
+        assert!(!files.tried(&hello, at(2000), true));
+        assert_eq!((files.due(at(3000)), files.next_due()), (Vec::new(), None));
     }
 
     #[test]
