@@ -7,6 +7,7 @@ mod api;
 mod asynchronous;
 mod badinput;
 mod corpus;
+mod crash;
 mod ctl;
 mod doctor;
 mod documents;

@@ -64,6 +64,8 @@ pub struct Fnd {
     mark: Mark,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    /// A program that starts fnd, with its arguments; empty where nothing does.
+    behind: Vec<String>,
     child: Option<Child>,
     /// Arguments of a detached spawner; none where fnd starts its own.
     spawner_arguments: Vec<String>,
@@ -161,6 +163,7 @@ impl Fnd {
             mark,
             arguments,
             environment: setup.environment.clone(),
+            behind: Vec::new(),
             child: None,
             spawner_arguments,
             spawner: None,
@@ -186,19 +189,58 @@ impl Fnd {
     /// When it doesn't answer within `limit`.
     #[track_caller]
     pub fn launch_within(&mut self, limit: Duration) {
+        if let Some(status) = self.try_launch(limit) {
+            panic!("fnd ended at its start: {status}\n{}", self.log());
+        }
+    }
+
+    /// Starts the prepared or stopped fnd again; returns when it answers, or how it ended before.
+    ///
+    /// # Panics
+    /// When it does neither within `limit`.
+    #[track_caller]
+    pub fn try_launch(&mut self, limit: Duration) -> Option<ExitStatus> {
+        self.begin_launch();
+        self.wait_launched(limit)
+    }
+
+    /// Starts the prepared or stopped fnd again, without waiting until it answers.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn begin_launch(&mut self) {
         if !self.spawner_arguments.is_empty() && self.spawner.is_none() {
             self.launch_spawner();
         }
         self.child = Some(self.command().spawn().expect("fnd starts"));
-        wait_until("fnd to answer on its control socket", limit, || {
+    }
+
+    /// Returns when the started fnd answers, or how it ended before.
+    ///
+    /// # Panics
+    /// When it does neither within `limit`: the panic has its log.
+    #[track_caller]
+    pub fn wait_launched(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let start = crate::now();
+        loop {
             if let Some(status) = self.ended() {
-                panic!("fnd ended at its start: {status}\n{}", self.log());
+                self.child = None;
+                return Some(status);
             }
-            self.client()
-                .try_call("GET", "/healthz", &[], b"")
-                .ok()
-                .filter(|answer| answer.status.is_success())
-        });
+            let answer = self.client().try_call("GET", "/healthz", &[], b"");
+            if answer.is_ok_and(|answer| answer.status.is_success()) {
+                return None;
+            }
+            let waited = start.elapsed();
+            assert!(waited < limit, "waited {waited:?} for fnd to answer\n{}", self.log());
+            crate::wait::pause();
+        }
+    }
+
+    /// Has the next ones started by a program that executes what is named behind its arguments; none where there are none.
+    pub fn start_behind(&mut self, words: Vec<String>) {
+        self.behind = words;
     }
 
     fn launch_spawner(&mut self) {
@@ -216,7 +258,15 @@ impl Fnd {
     /// When the log cannot be opened.
     #[must_use]
     pub fn command(&self) -> Command {
-        let mut command = self.quiet(Command::new(program("fnd")));
+        let fnd = program("fnd");
+        let mut command = match self.behind.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(fnd);
+                self.quiet(command)
+            }
+            None => self.quiet(Command::new(fnd)),
+        };
         command.args(&self.arguments);
         command
     }
@@ -415,6 +465,21 @@ impl Fnd {
         if signal == Signal::SIGTERM {
             assert_eq!(status.code(), Some(0), "{}", self.log());
         }
+    }
+
+    /// Kills fnd, if it is still there, but not its detached spawner. Says whether it was.
+    ///
+    /// # Panics
+    /// When it does not end.
+    #[track_caller]
+    pub fn kill(&mut self) -> bool {
+        let there = self.child.is_some() && self.ended().is_none();
+        if there {
+            self.signal(Signal::SIGKILL);
+            wait_until("fnd to end", PATIENCE / 2, || self.ended());
+        }
+        self.child = None;
+        there
     }
 
     /// Sends the detached spawner a signal.

@@ -14,6 +14,7 @@ pub mod http_stub;
 pub mod leftovers;
 pub mod programs;
 pub mod require;
+pub mod tamper;
 pub mod wait;
 
 pub use client::{Answer, Client};

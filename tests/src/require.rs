@@ -1,7 +1,7 @@
 //! What a test needs of the machine. Without it the test is skipped, and says why; `FND_REQUIRE=root,cgroup,deno` (a list)
 //! makes that a failure, so that a build machine cannot quietly lose a part of the suite.
 
-use crate::programs;
+use crate::{programs, tamper};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -73,6 +73,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "promtool" => programs::promtool()
             .is_none()
             .then_some("no promtool: run scripts/setup.sh --ci, or set FND_PROMTOOL"),
+        "strace" => tamper::strace()
+            .is_none()
+            .then_some("no strace that may trace: run scripts/setup.sh --ci"),
         "units" => (!Path::new("/usr/bin/systemd-analyze").exists()).then_some("no systemd-analyze"),
         other => panic!("`{other}` is not a need this harness knows"),
     }

@@ -27,6 +27,15 @@ pub fn pause() {
     std::thread::sleep(LOOK_AGAIN);
 }
 
+/// Lets a millisecond pass: for a moment that is chosen, not waited for.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a kill at any moment has nothing to wait for but time"
+)]
+pub fn pause_briefly() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
 /// Returns what `condition` finds, looking until it does.
 ///
 /// # Panics

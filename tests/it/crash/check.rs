@@ -1,0 +1,321 @@
+//! Compares the history with what callers were told and what functions wrote.
+
+use super::functions::{FUNCTIONS, Function, Journal, function};
+use super::load::Told;
+use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
+use fnd_core::ids::InvocationId;
+use fnd_core::outcome::{State, Trigger};
+use fnd_tests::Fnd;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+type Views = BTreeMap<InvocationId, InvocationView>;
+
+/// Most findings of a kind that are shown.
+const SHOWN: usize = 20;
+
+/// What is wrong, in words. Nothing is hidden behind the first.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) lost: Vec<String>,
+    pub(super) doubled: Vec<String>,
+    pub(super) wrong: Vec<String>,
+    /// Callers were answered, and then fnd was killed before it knew that for good.
+    pub(super) forgotten_answers: u64,
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, list) in [("lost", &self.lost), ("doubled", &self.doubled), ("wrong", &self.wrong)] {
+            for one in list.iter().take(SHOWN) {
+                write!(f, "\n{what}: {one}")?;
+            }
+            if list.len() > SHOWN {
+                write!(f, "\n{what}: and {} more", list.len() - SHOWN)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a finding says of an invocation.
+fn short(view: &InvocationView) -> String {
+    let attempts = view.attempt_records.iter().map(|attempt| {
+        let (number, reason, message) = (attempt.attempt, attempt.reason, &attempt.message);
+        format!(
+            " [{number}: {reason} {message}, {} to {}]",
+            attempt.started_at, attempt.ended_at
+        )
+    });
+    let attempts: String = attempts.collect();
+    let InvocationView {
+        id,
+        function,
+        trigger,
+        state,
+        ..
+    } = view;
+    let (state, trigger) = (state.as_str(), trigger.as_str());
+    format!(
+        "{function} {id} {trigger} {state} since {}, attempts {}:{attempts}",
+        view.accepted_at, view.attempts
+    )
+}
+
+impl Findings {
+    pub(super) fn none(&self) -> bool {
+        self.lost.is_empty() && self.doubled.is_empty() && self.wrong.is_empty()
+    }
+}
+
+/// Everything there is to compare, of one fnd that has come to rest.
+pub(super) struct Check<'a> {
+    pub(super) fnd: &'a Fnd,
+    pub(super) told: &'a Told,
+    pub(super) journal: &'a Journal,
+}
+
+impl Check<'_> {
+    /// Returns how many invocations there are, and what is wrong with them.
+    pub(super) fn run(&self) -> (usize, Findings) {
+        let mut found = Findings::default();
+        let ids = self.pages("/v1/invocations", |page: InvocationList| (page.invocations, page.next));
+        let views: Views = ids.iter().map(|view| (view.id, self.fnd.invocation(view.id))).collect();
+        for view in views.values() {
+            self.record(view, &mut found);
+        }
+        self.callers(&views, &mut found);
+        self.doubles(&views, &mut found);
+        self.dead_letters(&views, &mut found);
+        self.functions(&views, &mut found);
+        (views.len(), found)
+    }
+
+    /// Returns all that a list has.
+    fn pages<P: DeserializeOwned, T>(&self, path: &str, of: impl Fn(P) -> (Vec<T>, Option<String>)) -> Vec<T> {
+        let mut all = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = self.fnd.client().get(&format!("{path}?limit=1000{after}"));
+            let (some, next) = of(page.json());
+            all.extend(some);
+            match next {
+                Some(next) => after = format!("&after={next}"),
+                None => return all,
+            }
+        }
+    }
+
+    /// One record against the journal of its function.
+    fn record(&self, view: &InvocationView, found: &mut Findings) {
+        let (id, function) = (view.id, function(view.function.as_str()));
+        let numbers: Vec<u32> = view.attempt_records.iter().map(|attempt| attempt.attempt).collect();
+        let was_cancelled = self.told.cancelled.contains(&id);
+        let mut wrong = |what: &str| found.wrong.push(format!("{what}: {}", short(view)));
+        let mut ran = Vec::new();
+        if !view.state.is_final() || view.ended_at.is_none() {
+            wrong("it has no end");
+        }
+        if view.state == State::Cancelled && !was_cancelled && self.told.accepted.contains_key(&id) {
+            wrong("nobody cancelled it");
+        }
+        if view.attempts > 1 && !function.again {
+            wrong("it was tried again without a policy");
+        }
+        if numbers != (1..=view.attempts).collect::<Vec<_>>() {
+            wrong("its attempts are not its attempts");
+        }
+        for attempt in &view.attempt_records {
+            let key = (id, attempt.attempt);
+            let (begun, ended) = (self.journal.begun.contains_key(&key), self.journal.ended.contains(&key));
+            let reason = attempt.reason.to_string();
+            let may_end = if attempt.attempt == 1 { function.first } else { "ok" };
+            match reason.as_str() {
+                "cancelled" if was_cancelled => {}
+                // fnd goes and its scripts go on: what is called interrupted never began.
+                "interrupted" if function.script && begun => wrong("a script that ran is called interrupted"),
+                "interrupted" => {}
+                reason if reason == may_end && ended => {}
+                reason if reason == may_end => wrong("it is said to have run, and did not"),
+                _ => wrong("it cannot have ended so"),
+            }
+            if function.script && ended {
+                ran.push(attempt.attempt);
+            }
+        }
+        for attempt in ran {
+            self.output(view, attempt, found);
+        }
+    }
+
+    /// What a script printed is there once and in order.
+    fn output(&self, view: &InvocationView, attempt: u32, found: &mut Findings) {
+        let id = view.id;
+        let lines = self.fnd.logs(id);
+        let printed: Vec<&str> = lines
+            .iter()
+            .filter(|line| line.attempt == attempt && line.stream == "stdout")
+            .map(|line| line.text.as_str())
+            .collect();
+        let words = ["one", "two", "three"].map(|word| format!("{word} {id} {attempt}"));
+        let padding: Vec<String> = (1..=20).map(|n| format!("padding {n:0900}")).collect();
+        let [one, two, three] = &words;
+        let whole: Vec<&str> = [one, two]
+            .into_iter()
+            .chain(&padding)
+            .chain([three])
+            .map(String::as_str)
+            .collect();
+        if printed != words && printed != whole {
+            let shown: Vec<&str> = printed.iter().map(|line| line.get(..60).unwrap_or(line)).collect();
+            found.wrong.push(format!(
+                "its output is not what it printed: {shown:?} of {}",
+                short(view)
+            ));
+        }
+    }
+
+    fn callers(&self, views: &Views, found: &mut Findings) {
+        for (id, function) in &self.told.accepted {
+            match views.get(id) {
+                None => found
+                    .lost
+                    .push(format!("{function} {id} was accepted and is not in the history")),
+                Some(view) if view.state == State::Skipped => {
+                    found.lost.push(format!("it was accepted and skipped: {}", short(view)));
+                }
+                Some(_) => {}
+            }
+        }
+        for id in &self.told.answered {
+            match views.get(id) {
+                None => found
+                    .lost
+                    .push(format!("the caller of {id} was answered, and it is not in the history")),
+                Some(view) if view.state == State::Succeeded => {}
+                // It was answered before it was recorded, and fnd killed in between.
+                Some(view) if view.state == State::Interrupted => found.forgotten_answers += 1,
+                Some(view) => found
+                    .wrong
+                    .push(format!("its caller was told it went well: {}", short(view))),
+            }
+        }
+        for (id, attempt) in self.journal.begun.keys() {
+            if views.get(id).is_none_or(|view| view.attempts < *attempt) {
+                found
+                    .lost
+                    .push(format!("attempt {attempt} of {id} ran and is not in the history"));
+            }
+        }
+    }
+
+    fn doubles(&self, views: &Views, found: &mut Findings) {
+        for ((id, attempt), count) in &self.journal.begun {
+            if *count > 1 {
+                found
+                    .doubled
+                    .push(format!("attempt {attempt} of {id} ran {count} times"));
+            }
+        }
+        for (tag, ids) in &self.journal.by_tag {
+            let is_redriven = |id: &InvocationId| views.get(id).is_some_and(|view| view.replay_of.is_some());
+            let first: Vec<_> = ids.iter().filter(|id| !is_redriven(id)).collect();
+            if first.len() > 1 {
+                found.doubled.push(format!("one request ({tag}) ran as {first:?}"));
+            }
+        }
+        for (key, ids) in &self.told.keys {
+            if ids.len() > 1 {
+                found.doubled.push(format!("one key ({key}) was accepted as {ids:?}"));
+            }
+            let ran = self.journal.by_tag.get(key).into_iter().flatten();
+            for id in ran.filter(|id| !ids.is_empty() && !ids.contains(id)) {
+                if views.get(id).is_some_and(|view| view.replay_of.is_none()) {
+                    found
+                        .doubled
+                        .push(format!("one key ({key}) was accepted as {ids:?} and ran as {id}"));
+                }
+            }
+        }
+        if views.len() as u64 > self.told.requests {
+            let (count, requests) = (views.len(), self.told.requests);
+            found
+                .doubled
+                .push(format!("{count} invocations came of {requests} requests"));
+        }
+    }
+
+    /// What failed for good is on the list, or runs again, or was dropped: one of them.
+    fn dead_letters(&self, views: &Views, found: &mut Findings) {
+        let letters = self.pages("/v1/dead-letters", |page: DeadLetterList| {
+            (page.dead_letters, page.next)
+        });
+        let listed: BTreeSet<_> = letters.iter().map(|letter| letter.invocation.id).collect();
+        let mut again: BTreeMap<InvocationId, Vec<InvocationId>> = BTreeMap::new();
+        for view in views.values().filter(|view| view.trigger == Trigger::Redrive) {
+            again
+                .entry(view.replay_of.expect("what it repeats"))
+                .or_default()
+                .push(view.id);
+        }
+        for (id, by) in &again {
+            if by.len() > 1 {
+                found
+                    .doubled
+                    .push(format!("the dead letter {id} was redriven as {by:?}"));
+            }
+            if !self.told.redriven.contains_key(id) {
+                found.wrong.push(format!("nobody redrove the dead letter {id}"));
+            }
+        }
+        let failed = |view: &&InvocationView| matches!(view.state, State::Failed | State::Interrupted);
+        for view in views.values().filter(failed) {
+            let id = view.id;
+            let is_redriven = again.contains_key(&id);
+            let dropped = self.told.dropped.get(&id);
+            let is_async = self.told.accepted.contains_key(&id);
+            match (listed.contains(&id), is_redriven, dropped) {
+                (true, true, _) => found
+                    .doubled
+                    .push(format!("redriven and still a dead letter: {}", short(view))),
+                (true, false, Some(true)) => found
+                    .wrong
+                    .push(format!("dropped and still a dead letter: {}", short(view))),
+                (false, false, None) if is_async => found.lost.push(format!("no dead letter: {}", short(view))),
+                _ => {}
+            }
+        }
+        for (id, new) in &self.told.redriven {
+            let by = again.get(id).map_or(&[][..], Vec::as_slice);
+            if let Some(new) = new
+                && by != [*new]
+            {
+                found.lost.push(format!(
+                    "the dead letter {id} was redriven as {new}, and runs as {by:?}"
+                ));
+            }
+        }
+    }
+
+    /// Counts and status files.
+    fn functions(&self, views: &Views, found: &mut Findings) {
+        for Function { name, .. } in &FUNCTIONS {
+            let of = views.values().filter(|view| view.function.as_str() == *name);
+            let attempts: usize = of.map(|view| view.attempt_records.len()).sum();
+            let status = self.fnd.function(name).expect("it is still there");
+            let file = self.fnd.status_file(name).expect("it has a status file");
+            if status.runs != attempts as u64 {
+                let runs = status.runs;
+                found
+                    .wrong
+                    .push(format!("{name} has {attempts} attempts and says {runs}"));
+            }
+            if file["runs"] != status.runs || file["failures"] != status.failures {
+                found
+                    .wrong
+                    .push(format!("the status file of {name} is behind: {file}, not {status:?}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The functions under load, and the journal they write themselves: a line when an attempt begins and one when it ends, each
+//! one write to the end of a file of its own: each function has another user.
+
+use fnd_core::ids::InvocationId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A function under load.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    file: &'static str,
+    code: &'static str,
+    /// Outlives fnd, and is run once unless it asks for more itself: a script.
+    pub(super) script: bool,
+    /// Says in its manifest that what was interrupted is tried again.
+    pub(super) again: bool,
+    /// What its first attempt ends as, unless something happens to it.
+    pub(super) first: &'static str,
+}
+
+const SCRIPT: &str = "# /// fnd
+# on_load = false
+# [pool]
+# max = 3
+# [queue]
+# max = 20
+# [history]
+# keep = 1000000
+MORE# ///
+echo \"begin $FND_FUNCTION $FND_INVOCATION $FND_ATTEMPT $DATA\" >>GATE/NAME
+echo \"one $FND_INVOCATION $FND_ATTEMPT\"
+[[ $RANDOM -gt 9000 ]] || sleep 0.0$((RANDOM % 10))
+echo \"two $FND_INVOCATION $FND_ATTEMPT\"
+[[ $RANDOM -gt 9000 ]] || printf 'padding %0900d\\n' {1..20}
+echo \"three $FND_INVOCATION $FND_ATTEMPT\"
+echo \"end $FND_FUNCTION $FND_INVOCATION $FND_ATTEMPT $DATA\" >>GATE/NAME
+EXIT
+";
+
+const HANDLER: &str = r#"# /// fnd
+# [pool]
+# max = 2
+# [queue]
+# max = 20
+# [history]
+# keep = 1000000
+MORE# ///
+import json, random, time
+
+def handler(event, context):
+    data = json.dumps(event["data"], separators=(",", ":"))
+    key = f"NAME {context['invocation']} {context['attempt']} {data}"
+    with open("GATE/NAME", "a") as journal:
+        journal.write(f"begin {key}\n")
+    time.sleep(random.random() / 50)
+    with open("GATE/NAME", "a") as journal:
+        journal.write(f"end {key}\n")
+    return {"answered": context["invocation"]}
+"#;
+
+const PATIENT: &str = "# [retry]\n# retries = 9\n# interval = \"20ms\"\n# max_interval = \"100ms\"\n# on = [\"interrupted\", \"transient\"]\n";
+
+const fn script(name: &'static str, file: &'static str, first: &'static str) -> Function {
+    Function {
+        name,
+        file,
+        code: SCRIPT,
+        script: true,
+        again: false,
+        first,
+    }
+}
+
+pub(super) const FUNCTIONS: [Function; 5] = [
+    script("plain", "plain.sh", "ok"),
+    // Fails for good: asynchronous ones become dead letters.
+    script("dies", "dies.sh", "exit-3"),
+    Function {
+        again: true,
+        ..script("flaky", "flaky.sh", "transient")
+    },
+    Function {
+        code: HANDLER,
+        script: false,
+        ..script("warm", "warm.py", "ok")
+    },
+    Function {
+        code: HANDLER,
+        script: false,
+        again: true,
+        ..script("again", "again.py", "ok")
+    },
+];
+
+/// Returns the files of the functions.
+pub(super) fn files() -> Vec<(&'static str, String)> {
+    let text = |function: &Function| {
+        let exit = match function.first {
+            "exit-3" => "exit 3",
+            "transient" => "((FND_ATTEMPT > 1)) || exit 75",
+            _ => "exit 0",
+        };
+        let more = if function.again { PATIENT } else { "" };
+        let code = function.code.replace("MORE", more).replace("NAME", function.name);
+        (function.file, code.replace("EXIT", exit))
+    };
+    FUNCTIONS.iter().map(text).collect()
+}
+
+/// Returns a function.
+pub(super) fn function(name: &str) -> &'static Function {
+    let found = FUNCTIONS.iter().find(|function| function.name == name);
+    found.unwrap_or_else(|| panic!("no function of this test: {name:?}"))
+}
+
+/// What functions wrote themselves.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    /// Attempts that began, with how often.
+    pub(super) begun: BTreeMap<(InvocationId, u32), u32>,
+    /// Attempts that came to their end.
+    pub(super) ended: BTreeSet<(InvocationId, u32)>,
+    /// Invocations by what they were asked to do, which every request has of its own.
+    pub(super) by_tag: BTreeMap<String, BTreeSet<InvocationId>>,
+}
+
+impl Journal {
+    /// Reads what all of them wrote below a directory.
+    pub(super) fn read(gate: &Path) -> Self {
+        let mut journal = Self::default();
+        let texts = FUNCTIONS
+            .each_ref()
+            .map(|f| std::fs::read_to_string(gate.join(f.name)).unwrap_or_default());
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [what, _function, id, attempt, data] = words[..] else {
+                panic!("torn line in the journal: {line:?}");
+            };
+            let id = InvocationId::parse(id).expect("an invocation's id");
+            let attempt = attempt.parse().expect("an attempt's number");
+            if what == "begin" {
+                *journal.begun.entry((id, attempt)).or_default() += 1;
+                journal.by_tag.entry(data.to_owned()).or_default().insert(id);
+            } else {
+                journal.ended.insert((id, attempt));
+            }
+        }
+        journal
+    }
+}

@@ -1,0 +1,216 @@
+//! Callers who ask for this and that while fnd is killed, and remember what they were told.
+
+use super::functions::FUNCTIONS;
+use fastrand::Rng;
+use fnd_core::api::{DeadLetterList, Queued};
+use fnd_core::ids::InvocationId;
+use fnd_tests::{Answer, Client};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// What callers were told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Requests that may have made an invocation.
+    pub(super) requests: u64,
+    /// Accepted with 202, and by which function.
+    pub(super) accepted: BTreeMap<InvocationId, &'static str>,
+    /// What those with an `Idempotency-Key` were told, again and again: by key, which is also their tag.
+    pub(super) keys: BTreeMap<String, BTreeSet<InvocationId>>,
+    /// Callers who waited and were answered with success.
+    pub(super) answered: BTreeSet<InvocationId>,
+    /// Somebody asked for their end; that may have come too late.
+    pub(super) cancelled: BTreeSet<InvocationId>,
+    /// Dead letters that were asked to run again, and as what; nothing where no answer came.
+    pub(super) redriven: BTreeMap<InvocationId, Option<InvocationId>>,
+    /// Dead letters that were asked to go, and whether that was confirmed.
+    pub(super) dropped: BTreeMap<InvocationId, bool>,
+}
+
+impl Told {
+    fn merge(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.accepted.extend(other.accepted);
+        self.keys.extend(other.keys);
+        self.answered.extend(other.answered);
+        self.cancelled.extend(other.cancelled);
+        self.redriven.extend(other.redriven);
+        self.dropped.extend(other.dropped);
+    }
+}
+
+/// Callers at work.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    callers: Vec<JoinHandle<Told>>,
+}
+
+impl Load {
+    /// Has callers ask until [`end`](Self::end). `tag` is of this load alone.
+    pub(super) fn begin(client: &Client, rng: &mut Rng, tag: &str) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let callers = (0..3).map(|number| {
+            let mut caller = Caller {
+                client: client.clone(),
+                rng: rng.fork(),
+                tag: format!("{tag}-{number}"),
+                // Each takes its own of the dead letters: two who ask at once for one would both be right.
+                share: number,
+                told: Told::default(),
+            };
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    caller.ask(&stop);
+                    fnd_tests::wait::pause();
+                }
+                caller.told
+            })
+        });
+        let callers = callers.collect();
+        Self { stop, callers }
+    }
+
+    /// Returns what all were told.
+    pub(super) fn end(self) -> Told {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut told = Told::default();
+        for caller in self.callers {
+            told.merge(caller.join().expect("a caller that does not panic"));
+        }
+        told
+    }
+}
+
+struct Caller {
+    client: Client,
+    rng: Rng,
+    tag: String,
+    share: u128,
+    told: Told,
+}
+
+impl Caller {
+    fn ask(&mut self, stop: &AtomicBool) {
+        let function = FUNCTIONS[self.rng.usize(..FUNCTIONS.len())].name;
+        match self.rng.u32(..20) {
+            0..9 => self.queue(function),
+            9..12 => self.queue_once(function, stop),
+            12..17 => self.invoke(function),
+            17 => self.cancel(),
+            18 => self.redrive(),
+            _ => self.discard(),
+        }
+    }
+
+    /// Nothing where fnd was killed, or is not there.
+    fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
+        self.client.try_call(method, path, headers, body.as_bytes()).ok()
+    }
+
+    fn submit(&mut self, function: &str, verb: &str, key: Option<&str>, tag: &str) -> Option<Answer> {
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(key.map(|key| ("idempotency-key", key)));
+        self.told.requests += 1;
+        self.call(
+            "POST",
+            &format!("/v1/functions/{function}/{verb}"),
+            &headers,
+            &data(tag),
+        )
+    }
+
+    fn next_tag(&self) -> String {
+        format!("{}-{}", self.tag, self.told.requests)
+    }
+
+    fn queue(&mut self, function: &'static str) {
+        let tag = self.next_tag();
+        if let Some(id) = self
+            .submit(function, "invocations", None, &tag)
+            .as_ref()
+            .and_then(queued)
+        {
+            self.told.accepted.insert(id, function);
+        }
+    }
+
+    /// Asks until there is an answer, and now and then once more.
+    fn queue_once(&mut self, function: &'static str, stop: &AtomicBool) {
+        let key = self.next_tag();
+        let mut ids = BTreeSet::new();
+        loop {
+            let answer = self.submit(function, "invocations", Some(&key), &key);
+            let broken = answer.is_none();
+            if let Some(id) = answer.as_ref().and_then(queued) {
+                self.told.accepted.insert(id, function);
+                ids.insert(id);
+            }
+            if stop.load(Ordering::Relaxed) || !broken && self.rng.bool() {
+                break;
+            }
+            fnd_tests::wait::pause();
+        }
+        self.told.keys.insert(data(&key), ids);
+    }
+
+    fn invoke(&mut self, function: &str) {
+        let tag = self.next_tag();
+        let answer = self.submit(function, "invoke", None, &tag);
+        let id = answer.filter(|answer| answer.status == 200);
+        let id = id.and_then(|answer| answer.header("fnd-invocation").and_then(InvocationId::parse));
+        self.told.answered.extend(id);
+    }
+
+    fn cancel(&mut self) {
+        // One of the newest, else it is over.
+        let newest = self.told.accepted.keys().rev().take(3);
+        if let Some(id) = self.rng.choice(newest.copied().collect::<Vec<_>>()) {
+            self.told.cancelled.insert(id);
+            let _ = self.call("POST", &format!("/v1/invocations/{id}/cancel"), &[], ""); // it may be too late
+        }
+    }
+
+    fn letter(&self) -> Option<InvocationId> {
+        let answer = self.call("GET", "/v1/dead-letters?function=dies", &[], "")?;
+        let letters = serde_json::from_slice::<DeadLetterList>(&answer.body)
+            .ok()?
+            .dead_letters;
+        let mut ids = letters.iter().map(|letter| letter.invocation.id);
+        ids.find(|id| {
+            id.0 % 3 == self.share && !self.told.redriven.contains_key(id) && !self.told.dropped.contains_key(id)
+        })
+    }
+
+    fn redrive(&mut self) {
+        let Some(id) = self.letter() else { return };
+        self.told.requests += 1;
+        let answer = self.call("POST", &format!("/v1/dead-letters/{id}/redrive"), &[], "");
+        let refused = answer.as_ref().is_some_and(|answer| answer.status != 202);
+        let new = answer.as_ref().and_then(queued);
+        if let Some(new) = new {
+            self.told.accepted.insert(new, "dies");
+        }
+        if !refused {
+            self.told.redriven.insert(id, new);
+        }
+    }
+
+    fn discard(&mut self) {
+        let Some(id) = self.letter() else { return };
+        let answer = self.call("DELETE", &format!("/v1/dead-letters/{id}"), &[], "");
+        self.told
+            .dropped
+            .insert(id, answer.is_some_and(|answer| answer.status == 200));
+    }
+}
+
+fn data(tag: &str) -> String {
+    format!("{{\"tag\":\"{tag}\"}}")
+}
+
+fn queued(answer: &Answer) -> Option<InvocationId> {
+    (answer.status == 202).then(|| answer.json::<Queued>().id)
+}

@@ -1,0 +1,188 @@
+//! fnd is killed again and again, at named system calls and at any moment, while callers ask for this and that; at the end
+//! the history is compared with what callers were told and with what functions wrote themselves.
+//!
+//! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
+//! come again, and what went wrong comes again as often as it did.
+
+mod check;
+mod functions;
+mod load;
+mod points;
+
+use check::Check;
+use fastrand::Rng;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use functions::{FUNCTIONS, Journal};
+use load::Load;
+use nix::sys::signal::Signal;
+use points::Kill;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+/// How often fnd is killed unless `FND_KILLS` says.
+const KILLS: u32 = 160;
+/// After how many the history is compared, and another fnd begins with a seed of its own.
+const KILLS_OF_ONE: u32 = 80;
+/// How long is waited for a named point, which may never come; then it is a kill at that moment.
+const POINT_COMES: Duration = Duration::from_millis(600);
+
+/// What was done and found.
+#[derive(Default)]
+struct Sum {
+    kills: BTreeMap<&'static str, u32>,
+    invocations: usize,
+    forgotten_answers: u64,
+}
+
+#[test]
+fn many_kills_at_named_points_and_any_moment() {
+    require!(root, cgroup, strace);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let kills = number("FND_KILLS").map_or(KILLS, |kills| u32::try_from(kills).unwrap_or(u32::MAX));
+    // Half of the bits are enough, and short enough to type.
+    let first = number("FND_SEED").unwrap_or_else(|| u64::from(fastrand::u32(..)));
+    say(&format!("{kills} kills, seed {first}"));
+    let begun = fnd_tests::now();
+    let mut sum = Sum::default();
+    let mut done = 0;
+    let mut seed = first;
+    while done < kills {
+        let count = KILLS_OF_ONE.min(kills - done);
+        one_fnd(seed, count, &mut sum);
+        done += count;
+        say(&format!(
+            "{done} of {kills} kills in {} s, {} invocations, lost 0, doubled 0",
+            begun.elapsed().as_secs(),
+            sum.invocations,
+        ));
+        seed += 1;
+    }
+    say(&format!("where it was killed: {:?}", sum.kills));
+    say(&format!(
+        "{kills} kills, {} invocations, lost 0, doubled 0; {} answered calls are recorded as interrupted",
+        sum.invocations, sum.forgotten_answers
+    ));
+}
+
+/// Kills one fnd so often, lets everything end and compares.
+fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
+    let mut rng = Rng::with_seed(seed);
+    let mut fnd = Fnd::prepare(&Setup::default().detached());
+    let gate = fnd.path("gate");
+    std::fs::create_dir(&gate).unwrap();
+    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    for (name, code) in functions::files() {
+        fnd.drop_file(name, &code.replace("GATE", &gate.display().to_string()));
+    }
+    fnd.launch();
+    for function in &FUNCTIONS {
+        fnd.wait_ready(function.name);
+    }
+    fnd.leave(Signal::SIGTERM);
+    let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string());
+    for n in 0..kills {
+        let kill = Kill::choose(&mut rng);
+        let begun = fnd_tests::now();
+        let name = replace(&mut fnd, kill);
+        if std::env::var_os("FND_SEED").is_some() {
+            say(&format!("{n}: {kill}: {name} after {} ms", begun.elapsed().as_millis()));
+        }
+        *sum.kills.entry(name).or_default() += 1;
+        for function in &FUNCTIONS {
+            // Panics where it is torn; and it is there all the time.
+            assert!(
+                fnd.status_file(function.name).is_some(),
+                "seed {seed}, kill {n} ({kill})"
+            );
+        }
+    }
+    fnd.start_behind(Vec::new());
+    fnd.launch();
+    let told = load.end();
+    wait_until("everything to have ended", PATIENCE * 3, || {
+        let status = fnd.status();
+        let at_rest = |name| {
+            fnd.function(name)
+                .is_some_and(|function| function.state.as_str() == "ready")
+        };
+        (status.running == 0 && status.queued == 0 && FUNCTIONS.iter().all(|function| at_rest(function.name)))
+            .then_some(())
+    });
+    let journal = Journal::read(&gate);
+    let (invocations, findings) = Check {
+        fnd: &fnd,
+        told: &told,
+        journal: &journal,
+    }
+    .run();
+    sum.invocations += invocations;
+    sum.forgotten_answers += findings.forgotten_answers;
+    assert!(
+        findings.none(),
+        "seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}: lost {}, doubled {}, otherwise wrong {}{findings}",
+        findings.lost.len(),
+        findings.doubled.len(),
+        findings.wrong.len()
+    );
+    fnd.finish();
+}
+
+/// Starts an fnd and kills it. Returns the name of how.
+fn replace(fnd: &mut Fnd, kill: Kill) -> &'static str {
+    fnd.start_behind(kill.words(fnd));
+    let begun = fnd_tests::now();
+    let pass = |since: std::time::Instant, time: Duration| {
+        while since.elapsed() < time {
+            fnd_tests::wait::pause_briefly();
+        }
+    };
+    fnd.begin_launch();
+    if let Kill::Starting(after) = kill {
+        pass(begun, after);
+        fnd.kill();
+        return kill.name();
+    }
+    if fnd.wait_launched(PATIENCE).is_some() {
+        return kill.name();
+    }
+    let answered = fnd_tests::now();
+    match kill {
+        Kill::Point(..) => {
+            while answered.elapsed() < POINT_COMES && fnd.ended().is_none() {
+                fnd_tests::wait::pause_briefly();
+            }
+            if fnd.kill() {
+                "a point that did not come"
+            } else {
+                kill.name()
+            }
+        }
+        Kill::Moment(after) => {
+            pass(answered, after);
+            fnd.kill();
+            kill.name()
+        }
+        Kill::Planned(after, None) => {
+            pass(answered, after);
+            fnd.leave(Signal::SIGTERM);
+            kill.name()
+        }
+        Kill::Planned(after, Some(cut)) => {
+            pass(answered, after);
+            fnd.signal(Signal::SIGTERM);
+            let asked = fnd_tests::now();
+            pass(asked, cut);
+            fnd.kill();
+            kill.name()
+        }
+        Kill::Starting(_) => unreachable!("done above"),
+    }
+}
+
+/// Says how far it is, where somebody watches.
+#[expect(clippy::print_stdout, reason = "thousands of kills take a while")]
+fn say(what: &str) {
+    println!("crash: {what}");
+}
