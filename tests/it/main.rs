@@ -9,6 +9,7 @@ mod badinput;
 mod corpus;
 mod crash;
 mod ctl;
+mod disk_faults;
 mod doctor;
 mod documents;
 mod drop;

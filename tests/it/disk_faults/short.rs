@@ -1,0 +1,50 @@
+//! Real short writes: a limit on the size of files, at which the kernel writes what fits and then fails, for every file at
+//! once; and a file system that is full.
+
+use super::{call, check, queue, recovers, talking};
+use fnd_tests::{Fnd, require};
+use nix::sys::signal::Signal;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+/// Bounds the size of the files that fnd writes; none where there is no bound.
+fn bound(fnd: &Fnd, bytes: Option<u64>) {
+    let pid = Pid::from_raw(fnd.pid().cast_signed()).expect("a pid is not 0");
+    let limit = Rlimit {
+        current: bytes,
+        maximum: None,
+    };
+    prlimit(Some(pid), Resource::Fsize, limit).expect("root may limit anybody");
+}
+
+#[test]
+fn every_file_is_cut_in_the_middle_of_a_write() {
+    require!(root, cgroup);
+    let mut fnd = talking();
+    // Without it the signal of the limit would kill fnd; a full disk sends none.
+    let ignoring = ["/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
+    fnd.start_behind(ignoring.map(str::to_owned).into());
+    fnd.replace(Signal::SIGTERM);
+    let mut accepted = Vec::new();
+    // The smallest cut the statuses and the slots, the others spools, kept output and the ledger's log.
+    for (n, bytes) in [1, 7, 100, 300, 1000, 3000, 9000, 20_000, 50_000, 100_001]
+        .into_iter()
+        .enumerate()
+    {
+        let words = |more: usize| (n * 10 + more).to_string();
+        bound(&fnd, Some(bytes));
+        call(&fnd, &words(1));
+        for more in 2..5 {
+            let words = words(more);
+            accepted.extend(queue(&fnd, &words).map(|id| (id, words)));
+        }
+        call(&fnd, &words(5));
+        assert!(fnd.ended().is_none(), "{bytes}: {}", fnd.log());
+        assert!(fnd.status_file("talks").is_some(), "whole, if old");
+        bound(&fnd, None);
+        recovers(&fnd, &mut accepted, &words(6));
+        check(&fnd, &accepted);
+        fnd.replace(Signal::SIGKILL);
+        check(&fnd, &accepted);
+    }
+    fnd.finish();
+}
