@@ -7,7 +7,7 @@ use crate::log::Failed as _;
 use fnd_core::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -29,18 +29,15 @@ impl Uids {
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let read = format!("read the uid table `{shown}`");
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| format!("another fnd-spawner uses `{shown}`; end it, or give this one another --state"))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).failed(&read)?;
+        let text = std::io::read_to_string(&file).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).failed(&read)?;
         let mut table = Self { file, lines: Vec::new(), unsynced: false };
         for (index, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
-            let parts = line.split_once(' ');
-            let entry = parts.and_then(|(uid, name)| Some((uid.parse().ok()?, FunctionName::new(name).ok()?)));
+            let entry = line.split_once(' ').and_then(|(uid, n)| Some((uid.parse().ok()?, FunctionName::new(n).ok()?)));
             let wrong = || format!("line {} of `{shown}` is not `UID NAME`; restore it from a backup", index + 1);
             table.lines.push(entry.ok_or_else(wrong)?);
         }
@@ -69,7 +66,11 @@ impl Uids {
                 next.filter(|next| *next <= last).ok_or_else(full)?
             }
         };
-        self.file.write_all(format!("{uid} {name}\n").as_bytes()).failed("append to the uid table")?;
+        let end = self.file.metadata().failed("look at the uid table")?.len();
+        // What a full disk lets through of a line would be the beginning of the next one.
+        let cut = |_: &std::io::Error| drop(self.file.set_len(end));
+        let line = format!("{uid} {name}\n");
+        (&self.file).write_all(line.as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
         self.lines.push((uid, name.clone()));
         Ok((FunctionId(u32::try_from(self.lines.len()).unwrap_or(u32::MAX)), uid))
@@ -103,6 +104,68 @@ impl Uids {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TABLE: &str = "FND_TEST_UIDS";
+
+    #[test]
+    #[ignore = "run by `a_line_cut_by_a_full_disk_is_not_the_beginning_of_the_next`"]
+    fn fills_the_disk() {
+        let path = std::env::var_os(TABLE).expect("run by a test of this file");
+        let mut uids = Uids::open(path.as_ref()).unwrap();
+        let name = |n: u32| FunctionName::new(&format!("a-function-{n}")).unwrap();
+        let full = (0..100).find_map(|n| uids.assign(&name(n), Some((70_000, 71_000)), 0).err());
+        assert!(full.unwrap().contains("append to the uid table"));
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        setrlimit(Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+        uids.assign(&name(200), Some((70_000, 71_000)), 0).unwrap();
+    }
+
+    #[test]
+    fn a_line_cut_by_a_full_disk_is_not_the_beginning_of_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        // 512 bytes for every file, and no signal for it: what a full disk is to a program. The hard limit stays.
+        let output = std::process::Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "uids::tests::fills_the_disk", "--ignored", "--nocapture"])
+            .env(TABLE, &path)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let uids = Uids::open(&path).unwrap();
+        let (last, name) = uids.lines.last().unwrap();
+        assert_eq!((*last as usize, name.as_str()), (70_000 + uids.lines.len() - 1, "a-function-200"));
+    }
+
+    #[test]
+    fn a_flipped_byte_is_found_or_changes_its_own_line_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        let whole = b"70000 a\n70001 ops/b\n70002 c\n";
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.to_vec();
+                damaged[at] ^= 1 << bit;
+                std::fs::write(&path, &damaged).unwrap();
+                let own = whole[..at].iter().filter(|byte| **byte == b'\n').count();
+                let uids = match Uids::open(&path) {
+                    Ok(uids) => uids,
+                    Err(error) => {
+                        assert!(error.contains(path.to_str().unwrap()), "{error}");
+                        assert_eq!(std::fs::read(&path).unwrap(), damaged, "what is refused is not touched");
+                        continue;
+                    }
+                };
+                let names = ["a", "ops/b", "c"];
+                for (index, name) in names.iter().enumerate().filter(|(index, _)| *index != own) {
+                    let entry = uids.lines[index].clone();
+                    let number = usize::try_from(entry.0).unwrap();
+                    assert_eq!((number, entry.1.as_str()), (70_000 + index, *name), "byte {at} bit {bit}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn numbers_stay_and_a_torn_line_is_forgotten() {
