@@ -2,6 +2,7 @@
 //! whole again when the fault has gone.
 
 mod complete;
+mod flips;
 mod rare;
 mod short;
 mod start;
