@@ -4,6 +4,7 @@ mod asynchronous;
 mod crash;
 mod in_flight;
 mod model;
+mod model_retention;
 
 use super::*;
 use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};

@@ -1,0 +1,314 @@
+//! Random work against a map, while history is forgotten and ledgers go without a word: what must be kept is there and
+//! whole, what may go is there or gone as a whole.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Enqueue {
+        function: usize,
+        durable: bool,
+    },
+    Claim(usize),
+    Finish {
+        which: usize,
+        reason: Reason,
+    },
+    Retry(usize),
+    Cancel(usize),
+    Redrive(usize),
+    Drop(usize),
+    /// Less is kept from now on, or more.
+    Retain(u32),
+    /// In order, or as a kill leaves it: nothing is closed, and the next one finds the log of changes.
+    Reopen {
+        stopped: bool,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let reason = prop_oneof![Just(Reason::Ok), Just(Reason::Exit(3)), Just(Reason::Interrupted)];
+    prop_oneof![
+        6 => (0..NAMES.len(), any::<bool>()).prop_map(|(function, durable)| Step::Enqueue { function, durable }),
+        3 => any::<usize>().prop_map(Step::Claim),
+        6 => (any::<usize>(), reason).prop_map(|(which, reason)| Step::Finish { which, reason }),
+        2 => any::<usize>().prop_map(Step::Retry),
+        1 => any::<usize>().prop_map(Step::Cancel),
+        1 => any::<usize>().prop_map(Step::Redrive),
+        1 => any::<usize>().prop_map(Step::Drop),
+        1 => (0..KEEP_MAX).prop_map(Step::Retain),
+        1 => any::<bool>().prop_map(|stopped| Step::Reopen { stopped }),
+    ]
+}
+
+/// More than any step keeps.
+const KEEP_MAX: u32 = 6;
+/// It takes milliseconds; long enough for a busy machine.
+const GOES_WITHIN: Duration = Duration::from_secs(10);
+const NAMES: [&str; 2] = ["hello", "ops/backup"];
+
+struct Known {
+    accepted: Accepted,
+    record: InvocationRecord,
+    attempts: Vec<AttemptRecord>,
+    is_dead: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    all: BTreeMap<InvocationId, Known>,
+    last_run: BTreeMap<FunctionName, InvocationId>,
+    /// `keep` of every function, once it was bounded.
+    keep: Option<usize>,
+}
+
+impl Model {
+    fn retention(&self) -> Retention {
+        let keep = self.keep.map_or(1000, |keep| u32::try_from(keep).unwrap());
+        Retention {
+            others: KeepOf {
+                keep,
+                keep_for: Duration::MAX,
+                ..KeepOf::default()
+            },
+            ..forever()
+        }
+    }
+
+    fn open(&mut self, which: usize) -> Option<&mut Known> {
+        let mut open: Vec<_> = self
+            .all
+            .values_mut()
+            .filter(|known| !known.record.state.is_final())
+            .collect();
+        let count = open.len();
+        (count > 0).then(|| open.swap_remove(which % count))
+    }
+
+    /// Returns a dead letter that is surely there, so that it can be redriven.
+    fn dead(&mut self, which: usize) -> Option<&mut Known> {
+        let must = self.must();
+        let mut dead: Vec<_> = self
+            .all
+            .values_mut()
+            .filter(|known| known.is_dead && must.contains(&known.record.id))
+            .collect();
+        let count = dead.len();
+        (count > 0).then(|| dead.swap_remove(which % count))
+    }
+
+    fn enqueue(&mut self, accepted: Accepted) -> Command {
+        let record = record(&accepted, State::Queued);
+        let known = Known {
+            accepted: accepted.clone(),
+            record,
+            attempts: Vec::new(),
+            is_dead: false,
+        };
+        self.all.insert(accepted.id, known);
+        Command::Store(Box::new(accepted))
+    }
+
+    fn apply(&mut self, step: &Step, number: u64) -> Option<Command> {
+        match step {
+            Step::Enqueue { function, durable } => {
+                let accepted = Accepted {
+                    durable: *durable,
+                    expires_ms: None,
+                    ..accepted(number + 1, NAMES[*function])
+                };
+                Some(self.enqueue(accepted))
+            }
+            Step::Claim(which) => {
+                let known = self.open(*which)?;
+                known.record.state = State::Running;
+                Some(Command::Update(Box::new(known.record.clone())))
+            }
+            Step::Finish { which, reason } => {
+                let known = self.open(*which)?;
+                let (_, ended) = ended(&known.accepted, *reason, Some(b"result"));
+                Some(self.record(*which, *reason, ended))
+            }
+            Step::Retry(which) => {
+                let known = self.open(*which)?;
+                let waiting = InvocationRecord {
+                    state: State::Waiting,
+                    next_attempt_ms: Some(9),
+                    ..record(&known.accepted, State::Waiting)
+                };
+                Some(self.record(*which, Reason::Transient, waiting))
+            }
+            Step::Cancel(which) => {
+                let known = self.open(*which)?;
+                known.record.state = State::Cancelled;
+                known.record.ended_ms = Some(8);
+                Some(Command::Update(Box::new(known.record.clone())))
+            }
+            Step::Redrive(which) => {
+                let origin = self.dead(*which)?;
+                origin.is_dead = false;
+                let accepted = Accepted {
+                    trigger: Trigger::Redrive,
+                    origin: Some(origin.record.id),
+                    expires_ms: None,
+                    ..accepted(number + 1, origin.record.function.as_str())
+                };
+                Some(self.enqueue(accepted))
+            }
+            Step::Drop(which) => {
+                let known = self.dead(*which)?;
+                known.is_dead = false;
+                Some(Command::Bury(known.record.id))
+            }
+            Step::Retain(_) | Step::Reopen { .. } => None,
+        }
+    }
+
+    /// An attempt has ended, and its invocation stands so now.
+    fn record(&mut self, which: usize, reason: Reason, record: InvocationRecord) -> Command {
+        let known = self.open(which).expect("it was found before");
+        let attempts = known.record.attempts + 1;
+        known.record = InvocationRecord { attempts, ..record };
+        let attempt = attempt(&known.accepted, attempts, reason);
+        known.attempts.push(attempt.clone());
+        known.is_dead = known.accepted.durable && matches!(known.record.state, State::Failed | State::Interrupted);
+        let command = Command::Record(Box::new(attempt), Box::new(known.record.clone()));
+        let (function, id) = (known.record.function.clone(), known.record.id);
+        self.last_run.insert(function, id);
+        command
+    }
+
+    /// What is never forgotten, however the newest are counted.
+    fn must(&self) -> BTreeSet<InvocationId> {
+        let newest = NAMES.iter().flat_map(|function| {
+            let of = self
+                .all
+                .values()
+                .rev()
+                .filter(move |known| known.record.function.as_str() == *function);
+            of.take(self.keep.unwrap_or(usize::MAX)).map(|known| known.record.id)
+        });
+        newest.chain(self.always()).collect()
+    }
+
+    fn always(&self) -> impl Iterator<Item = InvocationId> {
+        let open = self.all.values().filter(|known| !known.record.state.is_final());
+        open.map(|known| known.record.id).chain(self.last_run.values().copied())
+    }
+
+    /// What may still be there when all has been looked at.
+    fn may(&self) -> BTreeSet<InvocationId> {
+        let newest = NAMES.iter().flat_map(|function| {
+            let is_its = move |known: &&Known| known.record.function.as_str() == *function;
+            let ended = self.all.values().rev().filter(|known| known.record.state.is_final());
+            ended
+                .filter(is_its)
+                .take(self.keep.unwrap_or(usize::MAX))
+                .map(|known| known.record.id)
+        });
+        newest.chain(self.always()).collect()
+    }
+
+    fn check(&mut self, ledger: &Ledger) {
+        ledger.opened.writer.flush(LIMIT);
+        let filter = Filter {
+            limit: Some(1000),
+            ..Filter::default()
+        };
+        let there: BTreeSet<_> = ledger
+            .list(filter.clone())
+            .records
+            .iter()
+            .map(|record| record.id)
+            .collect();
+        let must = self.must();
+        assert!(must.is_subset(&there), "gone: {:?}", must.difference(&there));
+        // Looked at one by one: they may go meanwhile.
+        self.all.retain(|id, known| match ledger.get(*id) {
+            Some(found) => {
+                assert_eq!(found, (known.record.clone(), known.attempts.clone()));
+                true
+            }
+            None => {
+                assert!(!must.contains(id));
+                false
+            }
+        });
+        let dead = wait(ledger.opened.reader.dead_letters(filter)).unwrap().letters;
+        let dead: BTreeSet<_> = dead.iter().map(|letter| letter.invocation.id).collect();
+        let known = self.all.values().filter(|known| known.is_dead);
+        let known: BTreeSet<_> = known.map(|known| known.record.id).collect();
+        assert!(dead.is_subset(&known), "{dead:?} of {known:?}");
+        assert!(
+            known.difference(&dead).all(|id| !must.contains(id)),
+            "{dead:?} of {known:?}"
+        );
+    }
+
+    fn check_restored(&self, restored: &Restored) {
+        let open = self.all.values().filter(|known| !known.record.state.is_final());
+        let open: Vec<_> = open.map(|known| known.record.clone()).collect();
+        let found: Vec<_> = restored.unfinished.iter().map(|found| found.record.clone()).collect();
+        assert_eq!(found, open);
+    }
+
+    /// What exceeds another bound goes at once; the same one is looked at when more has ended.
+    fn retain(&mut self, ledger: &Ledger, keep: u32) {
+        let before = self.keep.replace(usize::try_from(keep).unwrap());
+        ledger.opened.writer.flush(LIMIT);
+        ledger.opened.writer.retain(self.retention());
+        let begun = crate::clock::monotonic();
+        loop {
+            self.check(ledger);
+            let may = self.may();
+            if self.keep == before || self.all.keys().all(|id| may.contains(id)) {
+                return;
+            }
+            assert!(begun.elapsed() < GOES_WITHIN, "{:?} beyond {may:?}", self.all.keys());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_must_be_kept_is_kept_and_the_rest_goes_whole(steps in proptest::collection::vec(step(), 1..80)) {
+        let state = directory();
+        let mut model = Model::default();
+        let mut ledger = Ledger::open_with(state.path(), model.retention());
+        for (number, step) in steps.iter().enumerate() {
+            match step {
+                Step::Retain(keep) => {
+                    model.retain(&ledger, *keep);
+                }
+                Step::Reopen { stopped } => {
+                    ledger.opened.writer.flush(LIMIT);
+                    if *stopped {
+                        ledger.stop();
+                    } else {
+                        // Its threads wait for what nobody sends any more.
+                        std::mem::forget(ledger);
+                    }
+                    ledger = Ledger::open_with(state.path(), model.retention());
+                    model.check_restored(&ledger.opened.restored);
+                    model.check(&ledger);
+                }
+                step => {
+                    if let Some(command) = model.apply(step, number as u64) {
+                        ledger.submit(command);
+                    }
+                }
+            }
+        }
+        model.check(&ledger);
+        ledger.stop();
+        let ledger = Ledger::open_with(state.path(), model.retention());
+        model.check_restored(&ledger.opened.restored);
+        model.check(&ledger);
+        model.retain(&ledger, KEEP_MAX);
+        ledger.stop();
+    }
+}
