@@ -21,8 +21,11 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 	@scripts/setup.sh --ci
 	@scripts/test-vm.sh
 
-test-crash: setup ## kill fnd 500 times under load, twice (KILLS=N to choose), and compare the history with what functions wrote
-	@FND_KILLS=$${KILLS:-500} FND_REQUIRE=root,cgroup scripts/test.sh -p fnd-tests --test it many_kills
+test-crash: ## kill fnd 2000 times under load (KILLS=N, SEED=N to choose) and compare the history with what callers and functions noted
+	@scripts/setup.sh --crash
+	@$(CARGO) build --locked -p fnd -p fnd-spawner -p fndctl
+	@env FND_KILLS=$${KILLS:-2000} $${SEED:+FND_SEED=$$SEED} FND_REQUIRE=root,cgroup,strace \
+		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_at_named --nocapture
 
 bench: setup ## measure scripts, handlers, memory and 10,000 files, beside bare processes and others that are installed
 	@scripts/bench-peers.sh

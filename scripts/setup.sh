@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what building, running and testing fnd need on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use.
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use, `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -38,6 +38,9 @@ need procps command_there ps
 deno=$(find_deno) || die "no deno for $(uname -m): fnd is built for x86_64 and aarch64; set FND_DENO to a deno of your own"
 if [[ ! -x $deno ]]; then
     need npm command_there npm
+fi
+if [[ ${1:-} == --ci || ${1:-} == --crash ]]; then
+    need strace command_there strace
 fi
 if [[ ${1:-} == --ci ]]; then
     need lintian command_there lintian

@@ -242,7 +242,12 @@ fn every_row_of_what_happens_names_its_tests() {
             let (module, function) = test.rsplit_once("::").unwrap();
             let file = match module.strip_prefix("vm/") {
                 Some(scenarios) => format!("tests/vm/scenarios/{scenarios}.rs"),
-                None => format!("tests/it/{module}.rs"),
+                None => {
+                    let file = format!("tests/it/{}.rs", module.replace("::", "/"));
+                    let directory = file.replace(".rs", "/mod.rs");
+                    let is_file = repository().join(&file).exists();
+                    if is_file { file } else { directory }
+                }
             };
             let source = fs::read_to_string(repository().join(&file)).unwrap_or_default();
             assert!(
