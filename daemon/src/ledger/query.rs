@@ -189,8 +189,10 @@ impl Reader {
     {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
+            // One look for all its statements: what it is about may be forgotten between two.
+            let looked = db.unchecked_transaction().and_then(|look| question(&look));
             // Who asked may have gone away.
-            let _ = answer.send(question(db));
+            let _ = answer.send(looked);
         });
         self.jobs.try_send(job).map_err(|error| match error {
             std::sync::mpsc::TrySendError::Full(_) => QueryError::Busy,

@@ -54,6 +54,8 @@ struct Known {
     record: InvocationRecord,
     attempts: Vec<AttemptRecord>,
     is_dead: bool,
+    /// It was beyond the bound once, so it may be gone whatever the bound is now.
+    may_go: bool,
 }
 
 #[derive(Default)]
@@ -106,6 +108,7 @@ impl Model {
             record,
             attempts: Vec::new(),
             is_dead: false,
+            may_go: false,
         };
         self.all.insert(accepted.id, known);
         Command::Store(Box::new(accepted))
@@ -182,15 +185,26 @@ impl Model {
 
     /// What is never forgotten, however the newest are counted.
     fn must(&self) -> BTreeSet<InvocationId> {
+        let kept = |id: &InvocationId| !self.all[id].may_go;
+        self.bounded().into_iter().filter(kept).collect()
+    }
+
+    /// What is within the bound now.
+    fn bounded(&self) -> BTreeSet<InvocationId> {
         let newest = NAMES.iter().flat_map(|function| {
-            let of = self
-                .all
-                .values()
-                .rev()
-                .filter(move |known| known.record.function.as_str() == *function);
+            let is_its = move |known: &&Known| known.record.function.as_str() == *function;
+            let of = self.all.values().rev().filter(is_its);
             of.take(self.keep.unwrap_or(usize::MAX)).map(|known| known.record.id)
         });
         newest.chain(self.always()).collect()
+    }
+
+    /// Notes what is beyond the bound, after each step.
+    fn follow(&mut self) {
+        let bounded = self.bounded();
+        for (id, known) in &mut self.all {
+            known.may_go |= !bounded.contains(id);
+        }
     }
 
     fn always(&self) -> impl Iterator<Item = InvocationId> {
@@ -259,6 +273,7 @@ impl Model {
         let before = self.keep.replace(usize::try_from(keep).unwrap());
         ledger.opened.writer.flush(LIMIT);
         ledger.opened.writer.retain(self.retention());
+        self.follow();
         let begun = crate::clock::monotonic();
         loop {
             self.check(ledger);
@@ -300,6 +315,7 @@ proptest! {
                     if let Some(command) = model.apply(step, number as u64) {
                         ledger.submit(command);
                     }
+                    model.follow();
                 }
             }
         }
