@@ -1,5 +1,6 @@
 //! Compares the history with what callers were told and what functions wrote.
 
+use super::findings::{Findings, short};
 use super::functions::{FUNCTIONS, Function, Journal, function};
 use super::load::Told;
 use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
@@ -8,66 +9,8 @@ use fnd_core::outcome::{State, Trigger};
 use fnd_tests::Fnd;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 type Views = BTreeMap<InvocationId, InvocationView>;
-
-/// Most findings of a kind that are shown.
-const SHOWN: usize = 20;
-
-/// What is wrong, in words. Nothing is hidden behind the first.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) lost: Vec<String>,
-    pub(super) doubled: Vec<String>,
-    pub(super) wrong: Vec<String>,
-    /// Callers were answered, and then fnd was killed before it knew that for good.
-    pub(super) forgotten_answers: u64,
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, list) in [("lost", &self.lost), ("doubled", &self.doubled), ("wrong", &self.wrong)] {
-            for one in list.iter().take(SHOWN) {
-                write!(f, "\n{what}: {one}")?;
-            }
-            if list.len() > SHOWN {
-                write!(f, "\n{what}: and {} more", list.len() - SHOWN)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns what a finding says of an invocation.
-fn short(view: &InvocationView) -> String {
-    let attempts = view.attempt_records.iter().map(|attempt| {
-        let (number, reason, message) = (attempt.attempt, attempt.reason, &attempt.message);
-        format!(
-            " [{number}: {reason} {message}, {} to {}]",
-            attempt.started_at, attempt.ended_at
-        )
-    });
-    let attempts: String = attempts.collect();
-    let InvocationView {
-        id,
-        function,
-        trigger,
-        state,
-        ..
-    } = view;
-    let (state, trigger) = (state.as_str(), trigger.as_str());
-    format!(
-        "{function} {id} {trigger} {state} since {}, attempts {}:{attempts}",
-        view.accepted_at, view.attempts
-    )
-}
-
-impl Findings {
-    pub(super) fn none(&self) -> bool {
-        self.lost.is_empty() && self.doubled.is_empty() && self.wrong.is_empty()
-    }
-}
 
 /// Everything there is to compare, of one fnd that has come to rest.
 pub(super) struct Check<'a> {

@@ -5,6 +5,7 @@
 //! come again, and what went wrong comes again as often as it did.
 
 mod check;
+mod findings;
 mod functions;
 mod load;
 mod points;
