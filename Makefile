@@ -27,10 +27,10 @@ test-crash: ## kill fnd 2000 times under load (KILLS=N, SEED=N to choose) and co
 	@env FND_KILLS=$${KILLS:-2000} $${SEED:+FND_SEED=$$SEED} FND_REQUIRE=root,cgroup,strace \
 		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_at_named --nocapture
 
-bench: setup ## measure scripts, handlers, memory and 10,000 files, beside bare processes and others that are installed
+bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose)
 	@scripts/bench-peers.sh
 	@$(CARGO) build --release --locked -p fnd -p fnd-spawner -p fndctl
-	@$(CARGO) run --release --locked -p fnd-tests --bin bench
+	@$(CARGO) run --release --locked -p fnd-tests --bin bench -- $(PARTS)
 
 deb: setup ## build the Debian package and say where it is
 	@scripts/deb.sh

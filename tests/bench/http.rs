@@ -2,9 +2,9 @@
 
 use fnd_tests::wait_until;
 use http_body_util::{BodyExt as _, Full};
-use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,12 +31,22 @@ pub(crate) struct Caller {
     sender: SendRequest<Full<Bytes>>,
     /// Owns the task that drives the connection.
     _connection: JoinSet<hyper::Result<()>>,
+    method: Method,
     path: String,
 }
 
 impl Caller {
-    /// Connects, once the server listens.
+    /// Connects, once the server listens. Each call posts.
     pub(crate) fn open(server: &Server, path: &str) -> Self {
+        Self::with(server, Method::POST, path)
+    }
+
+    /// Connects, once the server listens. Each call asks.
+    pub(crate) fn asking(server: &Server, path: &str) -> Self {
+        Self::with(server, Method::GET, path)
+    }
+
+    fn with(server: &Server, method: Method, path: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -48,13 +58,15 @@ impl Caller {
             runtime,
             sender,
             _connection: connection,
+            method,
             path: path.to_owned(),
         }
     }
 
-    /// Posts, and takes the whole answer.
+    /// Asks or posts, and takes the whole answer.
     pub(crate) fn call(&mut self) {
-        let request = Request::post(&*self.path).header("host", "fnd").body(Full::default());
+        let request = Request::builder().method(&self.method).uri(&*self.path);
+        let request = request.header("host", "fnd").body(Full::default());
         let request = request.expect("a constant request is well-formed");
         let Self { runtime, sender, .. } = self;
         runtime.block_on(async {

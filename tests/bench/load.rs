@@ -70,8 +70,18 @@ fn wait_for(due: std::time::Instant) {
 
 /// Lets eight callers do an action about `rounds` times two, each the next as soon as the last is done.
 pub(crate) fn run<S>(rounds: usize, prepare: impl Fn() -> S + Sync, action: impl Fn(&mut S) + Sync) -> Load {
-    let per_caller = (rounds / CALLERS * 2).max(1);
-    let ready = Barrier::new(CALLERS + 1);
+    run_at(CALLERS, rounds * 2, prepare, action)
+}
+
+/// Lets some callers do an action about `times` times together, each the next as soon as the last is done.
+pub(crate) fn run_at<S>(
+    callers: usize,
+    times: usize,
+    prepare: impl Fn() -> S + Sync,
+    action: impl Fn(&mut S) + Sync,
+) -> Load {
+    let per_caller = (times / callers).max(1);
+    let ready = Barrier::new(callers + 1);
     let (times, elapsed) = std::thread::scope(|scope| {
         let caller = || {
             let mut state = prepare();
@@ -80,7 +90,7 @@ pub(crate) fn run<S>(rounds: usize, prepare: impl Fn() -> S + Sync, action: impl
                 .map(|_| timed(|| action(&mut state)))
                 .collect::<Vec<_>>()
         };
-        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(caller)).collect();
+        let callers: Vec<_> = (0..callers).map(|_| scope.spawn(caller)).collect();
         ready.wait();
         let start = now();
         let times = callers

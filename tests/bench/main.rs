@@ -1,11 +1,13 @@
 //! What supervision costs, beside the same work without it, measured in the same run: `make bench`.
 //!
 //! Asserts nothing: a shared machine is 30 % off from one run to the next, so only the ratios say something. Prints one
-//! table on standard output. Arguments name parts (`scripts`, `handlers`, `files`); without any, all are measured.
-//! `FND_BENCH_ROUNDS` sets how often each thing is.
+//! table on standard output. Arguments name parts (`scripts`, `handlers`, `asynchronous`, `workers`, `flood`, `files`); without
+//! any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how often each thing is measured.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
+mod asynchronous;
 mod files;
+mod flood;
 mod handlers;
 mod http;
 mod invocations;
@@ -15,6 +17,7 @@ mod memory;
 mod peers;
 mod raw;
 mod table;
+mod workers;
 
 use fnd_tests::{Fnd, Setup};
 use handlers::Bench;
@@ -27,12 +30,17 @@ use table::Table;
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
 fn main() {
+    let (flags, parts): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
+    assert!(
+        flags.iter().all(|flag| flag == "--quick"),
+        "the only option is --quick: {flags:?}"
+    );
+    let part_of = if flags.is_empty() { 1 } else { 10 };
     let rounds = std::env::var("FND_BENCH_ROUNDS")
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(300);
+        .unwrap_or(300 / part_of);
     let mut table = Table::new();
-    let parts: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|named| named == part);
     if wanted("scripts") {
         measure_scripts(rounds, &mut table);
@@ -40,8 +48,17 @@ fn main() {
     if wanted("handlers") {
         measure_handlers(rounds, &mut table);
     }
+    if wanted("asynchronous") {
+        asynchronous::measure(rounds, 100_000 / part_of, &mut table);
+    }
+    if wanted("workers") {
+        workers::measure(rounds, 1_000 / part_of, &mut table);
+    }
+    if wanted("flood") {
+        flood::measure(rounds, (1 << 30) / part_of, &mut table);
+    }
     if wanted("files") {
-        files::measure(&mut table);
+        files::measure(10_000 / part_of, &mut table);
     }
     println!("{table}");
 }

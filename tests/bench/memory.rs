@@ -58,8 +58,8 @@ fn name_of(pid: u32) -> Option<String> {
     })
 }
 
-/// Returns resident and proportional memory in KiB.
-fn memory_of(pid: u32) -> Option<(u64, u64)> {
+/// Returns resident and proportional memory of a process in KiB.
+pub(crate) fn memory_of(pid: u32) -> Option<(u64, u64)> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let value = |key: &str| {
         let line = rollup.lines().find(|line| line.starts_with(key))?;
