@@ -1,8 +1,27 @@
 //! A message with its fields, owned, so that it can leave the thread that said it.
 
 use std::fmt::{self, Write as _};
+use std::ops::Range;
 use tracing::Level;
 use tracing::field::{Field, Visit};
+
+/// Fields with a place of their own: which event of [`events`](super::events), of whom, how an attempt ended and its span,
+/// which of the function's streams.
+const FIELDS: [&str; 10] = [
+    "fnd_event",
+    "fnd_function",
+    "fnd_invocation",
+    "fnd_attempt",
+    "fnd_reason",
+    "fnd_trace_id",
+    "fnd_span_id",
+    "fnd_parent_span_id",
+    "fnd_duration_us",
+    "fnd_stream",
+];
+
+/// Room for the values of an attempt's end.
+const VALUES: usize = 192;
 
 /// One message.
 #[derive(Debug)]
@@ -12,25 +31,16 @@ pub(super) struct Entry {
     pub(super) time_ms: u64,
     /// What happened, in words; fields without a place of their own follow as ` name=value`.
     pub(super) message: String,
-    /// Which event of [`events`](super::events).
-    pub(super) event: Option<String>,
-    pub(super) function: Option<String>,
-    pub(super) invocation: Option<String>,
-    pub(super) attempt: Option<u64>,
-    /// How an attempt ended, and its span.
-    pub(super) reason: Option<String>,
-    pub(super) trace_id: Option<String>,
-    pub(super) span_id: Option<String>,
-    pub(super) parent_span_id: Option<String>,
-    pub(super) duration_us: Option<u64>,
-    /// Which of the function's streams.
-    pub(super) stream: Option<String>,
+    /// Values of [`FIELDS`], one behind the other: a string for each costs a warm call more than all else about its message.
+    values: String,
+    places: [Option<Range<usize>>; FIELDS.len()],
     other: String,
 }
 
 impl Entry {
     pub(super) fn of(event: &tracing::Event<'_>, time_ms: u64) -> Self {
         let mut entry = Self::new(*event.metadata().level(), time_ms);
+        entry.values.reserve(VALUES);
         event.record(&mut entry);
         let other = std::mem::take(&mut entry.other);
         entry.message.push_str(&other);
@@ -38,50 +48,40 @@ impl Entry {
     }
 
     pub(super) fn new(level: Level, time_ms: u64) -> Self {
-        let message = String::new();
         Self {
             level,
             time_ms,
-            message,
-            event: None,
-            function: None,
-            invocation: None,
-            attempt: None,
-            reason: None,
-            trace_id: None,
-            span_id: None,
-            parent_span_id: None,
-            duration_us: None,
-            stream: None,
+            message: String::new(),
+            values: String::new(),
+            places: [const { None }; FIELDS.len()],
             other: String::new(),
         }
     }
 
+    /// Returns the value of one of [`FIELDS`], where it has one.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let place = FIELDS.iter().position(|field| *field == name)?;
+        self.values.get(self.places.get(place)?.clone()?)
+    }
+
     /// Roughly the memory it holds.
     pub(super) fn size(&self) -> usize {
-        256 + self.message.len()
+        512 + self.message.len()
     }
 
     fn set(&mut self, name: &str, value: fmt::Arguments<'_>) {
-        let place = match name {
-            "message" => {
-                let _ = self.message.write_fmt(value); // writing to a String cannot fail
-                return;
+        let place = FIELDS.iter().position(|field| *field == name);
+        // Writing to a String cannot fail.
+        let _ = match place.and_then(|place| self.places.get_mut(place)) {
+            Some(place) => {
+                let begin = self.values.len();
+                let written = self.values.write_fmt(value);
+                *place = Some(begin..self.values.len());
+                written
             }
-            "fnd_event" => &mut self.event,
-            "fnd_function" => &mut self.function,
-            "fnd_invocation" => &mut self.invocation,
-            "fnd_reason" => &mut self.reason,
-            "fnd_trace_id" => &mut self.trace_id,
-            "fnd_span_id" => &mut self.span_id,
-            "fnd_parent_span_id" => &mut self.parent_span_id,
-            "fnd_stream" => &mut self.stream,
-            _ => {
-                let _ = write!(self.other, " {name}={value}"); // as above
-                return;
-            }
+            None if name == "message" => self.message.write_fmt(value),
+            None => write!(self.other, " {name}={value}"),
         };
-        *place = Some(value.to_string());
     }
 }
 
@@ -92,14 +92,6 @@ impl Visit for Entry {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         self.set(field.name(), format_args!("{value}"));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        match field.name() {
-            "fnd_attempt" => self.attempt = Some(value),
-            "fnd_duration_us" => self.duration_us = Some(value),
-            name => self.set(name, format_args!("{value}")),
-        }
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {

@@ -20,6 +20,8 @@ const BYTES_MAX: usize = 16 << 20;
 const FLUSH: Duration = Duration::from_secs(1);
 /// How long messages gather behind one that came alone: a sender that wakes this thread pays as much as for the message.
 const GATHER: Duration = Duration::from_millis(10);
+/// Text written at once, and a line.
+const TEXT_MAX: usize = 64 << 10;
 
 /// Where messages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +37,14 @@ pub enum Target {
     },
 }
 
-/// Writes one message; may wait.
-type Sink = Box<dyn FnMut(&Entry) + Send>;
+/// Takes messages; may wait.
+trait Sink: Send {
+    /// Takes one.
+    fn take(&mut self, entry: &Entry);
+
+    /// No more messages wait: what was taken has to go out.
+    fn flush(&mut self) {}
+}
 
 enum Message {
     Entry(Box<Entry>),
@@ -85,14 +93,13 @@ impl Drop for Guard {
 
 /// Starts the thread of a target.
 pub(super) fn start(target: Target) -> io::Result<(Forward, Guard)> {
-    let sink: Sink = match target {
-        Target::Journal => journal()?,
-        Target::Stderr { time, color } => writer(io::stderr(), time, color),
-    };
-    start_with(sink)
+    match target {
+        Target::Journal => start_with(journal()?),
+        Target::Stderr { time, color } => start_with(Text::new(io::stderr(), time, color)),
+    }
 }
 
-fn start_with(sink: Sink) -> io::Result<(Forward, Guard)> {
+fn start_with(sink: impl Sink + 'static) -> io::Result<(Forward, Guard)> {
     let (messages, waiting) = sync_channel(ENTRIES_MAX);
     let shared = Arc::new(Shared::default());
     let guard = Guard {
@@ -110,22 +117,23 @@ fn start_with(sink: Sink) -> io::Result<(Forward, Guard)> {
     clippy::disallowed_methods,
     reason = "awake, it takes what has gathered; waiting on the channel, each sender would wake it"
 )]
-fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: Sink) {
+fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
     for message in waiting {
         let mut next = Some(message);
         while let Some(message) = next {
             if let Message::Entry(entry) = message {
                 shared.waiting_bytes.fetch_sub(entry.size(), Ordering::Relaxed);
-                sink(&entry);
+                sink.take(&entry);
             }
             let dropped = shared.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
                 let mut entry = Entry::new(Level::WARN, clock::unix_ms());
                 entry.message = format!("{dropped} messages were dropped: they came faster than they could be written");
-                sink(&entry);
+                sink.take(&entry);
             }
             next = waiting.try_recv().ok();
         }
+        sink.flush();
         let closing = shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(done) = closing {
             // Who asked may have given up.
@@ -155,17 +163,44 @@ impl<S: tracing::Subscriber> Layer<S> for Forward {
     }
 }
 
-fn writer(mut out: impl Write + Send + 'static, time: bool, color: bool) -> Sink {
-    Box::new(move |entry| {
+/// Text, in as few writes as there are pauses: under load each line would be one.
+struct Text<W> {
+    out: W,
+    time: bool,
+    color: bool,
+    waiting: String,
+}
+
+impl<W> Text<W> {
+    fn new(out: W, time: bool, color: bool) -> Self {
+        Self {
+            out,
+            time,
+            color,
+            waiting: String::new(),
+        }
+    }
+}
+
+impl<W: Write + Send> Sink for Text<W> {
+    fn take(&mut self, entry: &Entry) {
+        self.waiting += &text::line(entry, self.time, self.color);
+        if self.waiting.len() >= TEXT_MAX {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
         // A closed standard error is no reason to stop, and there is nobody to tell.
-        let _ = out.write_all(text::line(entry, time, color).as_bytes());
-    })
+        let _ = self.out.write_all(self.waiting.as_bytes());
+        self.waiting.clear();
+    }
 }
 
 /// Returns the way to journald: tracing-journald, whose socket blocks, used on this thread only.
 ///
 /// Entries become events again, with the fields every entry may have; absent ones are not sent.
-fn journal() -> io::Result<Sink> {
+fn journal() -> io::Result<Journal> {
     // Informational for what people read every day; notice stands out in journalctl and is for what changes.
     let priorities = PriorityMappings {
         info: Priority::Informational,
@@ -176,10 +211,18 @@ fn journal() -> io::Result<Sink> {
         .with_field_prefix(None)
         .with_syslog_identifier("fnd".to_owned())
         .with_priority_mappings(priorities);
-    let dispatch = tracing::Dispatch::new(tracing_subscriber::registry().with(layer));
-    Ok(Box::new(move |entry| {
-        tracing::dispatcher::with_default(&dispatch, || say(entry));
-    }))
+    Ok(Journal(tracing::Dispatch::new(
+        tracing_subscriber::registry().with(layer),
+    )))
+}
+
+/// journald, one datagram a message.
+struct Journal(tracing::Dispatch);
+
+impl Sink for Journal {
+    fn take(&mut self, entry: &Entry) {
+        tracing::dispatcher::with_default(&self.0, || say(entry));
+    }
 }
 
 fn say(entry: &Entry) {
@@ -188,16 +231,16 @@ fn say(entry: &Entry) {
             tracing::event!(
                 target: "fnd",
                 Level::$level,
-                fnd_event = entry.event.as_deref(),
-                fnd_function = entry.function.as_deref(),
-                fnd_invocation = entry.invocation.as_deref(),
-                fnd_attempt = entry.attempt,
-                fnd_reason = entry.reason.as_deref(),
-                fnd_trace_id = entry.trace_id.as_deref(),
-                fnd_span_id = entry.span_id.as_deref(),
-                fnd_parent_span_id = entry.parent_span_id.as_deref(),
-                fnd_duration_us = entry.duration_us,
-                fnd_stream = entry.stream.as_deref(),
+                fnd_event = entry.get("fnd_event"),
+                fnd_function = entry.get("fnd_function"),
+                fnd_invocation = entry.get("fnd_invocation"),
+                fnd_attempt = entry.get("fnd_attempt"),
+                fnd_reason = entry.get("fnd_reason"),
+                fnd_trace_id = entry.get("fnd_trace_id"),
+                fnd_span_id = entry.get("fnd_span_id"),
+                fnd_parent_span_id = entry.get("fnd_parent_span_id"),
+                fnd_duration_us = entry.get("fnd_duration_us"),
+                fnd_stream = entry.get("fnd_stream"),
                 "{}",
                 entry.message
             )
@@ -236,7 +279,7 @@ mod tests {
     #[test]
     fn messages_come_out_in_order_with_their_fields() {
         let written = Written::default();
-        let (layer, guard) = start_with(writer(written.clone(), false, false)).unwrap();
+        let (layer, guard) = start_with(Text::new(written.clone(), false, false)).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!(fnd_function = "hello", fnd_attempt = 1_u64, size = 3, "said {}", "this");
             tracing::error!("bad\x1b");
@@ -246,18 +289,32 @@ mod tests {
         assert_eq!(text, "said this size=3\nerror: bad\\x1b\n");
     }
 
+    /// Stands still at its first message until it is released.
+    struct Stands {
+        first: bool,
+        released: Receiver<()>,
+        said: std::sync::mpsc::Sender<String>,
+    }
+
+    impl Sink for Stands {
+        fn take(&mut self, entry: &Entry) {
+            if std::mem::take(&mut self.first) {
+                self.released.recv().unwrap();
+            }
+            self.said.send(entry.message.clone()).unwrap();
+        }
+    }
+
     #[test]
     fn a_sink_that_stands_still_stops_nobody_and_drops_are_said() {
         let (release, released) = channel::<()>();
         let (said, heard) = channel();
-        let mut first = true;
-        let sink = move |entry: &Entry| {
-            if std::mem::take(&mut first) {
-                released.recv().unwrap();
-            }
-            said.send(entry.message.clone()).unwrap();
+        let sink = Stands {
+            first: true,
+            released,
+            said,
         };
-        let (layer, guard) = start_with(Box::new(sink)).unwrap();
+        let (layer, guard) = start_with(sink).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             for _ in 0..ENTRIES_MAX + 1000 {
                 tracing::info!("x");

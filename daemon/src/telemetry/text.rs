@@ -72,7 +72,11 @@ pub(super) fn line(entry: &Entry, time: bool, color: bool) -> String {
     }
     for (number, part) in entry.message.lines().enumerate() {
         put("", if number == 0 { "" } else { "\n    " });
-        let style = if entry.stream.is_some() { "\x1b[2m" } else { "" };
+        let style = if entry.get("fnd_stream").is_some() {
+            "\x1b[2m"
+        } else {
+            ""
+        };
         put(style, &escape(part));
     }
     text.push('\n');
