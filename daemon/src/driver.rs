@@ -341,7 +341,9 @@ impl Daemon {
             Message::Spoken(key, captured) => state.spoken(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
-                state.step(Event::Exited(Box::new(exited(&frame, captured))));
+                // Its caller is answered before its status file is written.
+                state.answer_first(Event::Exited(Box::new(exited(&frame, captured))));
+                self.put_off.notify_one();
             }
         }
         state.settle();

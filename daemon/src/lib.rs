@@ -52,6 +52,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -60,9 +61,10 @@ use tokio::task::JoinSet;
 /// # Errors
 /// Whatever keeps it from serving; [`exit_code`] gives each its exit code.
 pub fn run(cli: &Cli) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let tasks = tokio::task::LocalSet::new();
-    let result = runtime.block_on(tasks.run_until(serve(cli)));
+    // Tasks run on the runtime itself: in a `LocalSet` each that is woken goes through two schedulers.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build_local(LocalOptions::default())?;
+    let result = runtime.block_on(serve(cli));
     // Readers of kept output may be waiting for a caller who is gone.
     runtime.shutdown_background();
     result

@@ -8,7 +8,7 @@ use fnd_core::api::{InvocationView, Problem};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;
-use fnd_core::record::{Response, RunResult};
+use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection};
 use hyper::{Method, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
 /// Everything but a success and an acceptance.
 pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
     match answer {
-        Answer::Finished(record) => of_end(&InvocationView::of(&record), record.result.as_ref()),
+        Answer::Finished(record) => of_end(&Ended::from(&*record), record.result.as_ref()),
         Answer::TimedOut { id, message } => {
             let detail = format!("Timeout while processing the function: {message}");
             Err(Problem::new(Code::Timeout, detail)
@@ -48,11 +48,44 @@ pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
     }
 }
 
+/// How an invocation ended, as far as an answer says it.
+pub(super) struct Ended<'a> {
+    id: InvocationId,
+    function: &'a FunctionName,
+    state: State,
+    reason: Option<Reason>,
+    message: &'a str,
+}
+
+impl<'a> From<&'a InvocationRecord> for Ended<'a> {
+    fn from(record: &'a InvocationRecord) -> Self {
+        Self {
+            id: record.id,
+            function: &record.function,
+            state: record.state,
+            reason: record.reason,
+            message: &record.message,
+        }
+    }
+}
+
+impl<'a> From<&'a InvocationView> for Ended<'a> {
+    fn from(view: &'a InvocationView) -> Self {
+        Self {
+            id: view.id,
+            function: &view.function,
+            state: view.state,
+            reason: view.reason,
+            message: &view.message,
+        }
+    }
+}
+
 /// Returns what the end of an invocation is answered with: its result, where it ended well.
 ///
 /// # Errors
 /// Every other end.
-pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Result<Answered, Refusal> {
+pub(super) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<Answered, Refusal> {
     // A program that serves HTTP failed in its own words.
     let worded = |result: &RunResult| {
         result
@@ -60,27 +93,27 @@ pub(super) fn of_end(view: &InvocationView, result: Option<&RunResult>) -> Resul
             .as_deref()
             .is_some_and(|chosen| chosen.status >= Some(500))
     };
-    let failed = view.state == State::Failed && view.reason == Some(Reason::Error);
-    if view.state == State::Succeeded || (failed && result.is_some_and(worded)) {
+    let failed = ended.state == State::Failed && ended.reason == Some(Reason::Error);
+    if ended.state == State::Succeeded || (failed && result.is_some_and(worded)) {
         let mut answer = response::result(result);
         if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
-            choose(view, chosen, &mut answer);
+            choose(ended, chosen, &mut answer);
         }
         let headers = answer.headers_mut();
-        headers.insert(INVOCATION, header(&view.id.to_string()));
-        headers.insert(STATE, header(view.state.as_str()));
+        headers.insert(INVOCATION, header(&ended.id.to_string()));
+        headers.insert(STATE, header(ended.state.as_str()));
         return Ok(answer);
     }
-    let reason = view.reason.unwrap_or(Reason::Error);
+    let reason = ended.reason.unwrap_or(Reason::Error);
     let code = code_of(reason);
     let detail = match code {
-        Code::Timeout => format!("Timeout while processing the function: {}", view.message),
-        _ if view.message.is_empty() => reason.to_string(),
-        _ => view.message.clone(),
+        Code::Timeout => format!("Timeout while processing the function: {}", ended.message),
+        _ if ended.message.is_empty() => reason.to_string(),
+        _ => ended.message.to_owned(),
     };
     Err(Problem::new(code, detail)
-        .of(&view.function)
-        .in_invocation(view.id, Some(reason))
+        .of(ended.function)
+        .in_invocation(ended.id, Some(reason))
         .into())
 }
 
@@ -119,7 +152,7 @@ pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
 }
 
 /// Gives an answer the status and the headers its function chose.
-fn choose(view: &InvocationView, chosen: &Response, answer: &mut Answered) {
+fn choose(ended: &Ended<'_>, chosen: &Response, answer: &mut Answered) {
     // The protocol takes 200 to 599 only.
     if let Some(status) = chosen.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         *answer.status_mut() = status;
@@ -127,10 +160,10 @@ fn choose(view: &InvocationView, chosen: &Response, answer: &mut Answered) {
     let wrong = headers::put(chosen, answer.headers_mut());
     if !wrong.is_empty() {
         tracing::warn!(
-            fnd_function = view.function.as_str(),
-            fnd_invocation = tracing::field::display(view.id),
+            fnd_function = ended.function.as_str(),
+            fnd_invocation = tracing::field::display(ended.id),
             "{}  its answer has headers that are none and were left out: {}",
-            view.function,
+            ended.function,
             wrong.join(", ")
         );
     }

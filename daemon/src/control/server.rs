@@ -64,7 +64,7 @@ impl Server {
         )
     }
 
-    /// Serves until told to stop. Must run inside a [`LocalSet`](tokio::task::LocalSet).
+    /// Serves until told to stop. Must run where tasks can be [spawned locally](tokio::task::spawn_local).
     pub async fn run(self) {
         let mut tasks = JoinSet::new();
         let mut stop = self.stop.clone();

@@ -28,7 +28,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     let result = call.backend.result(id).await.map_err(failed("read the result"))?;
     let mut answer = match &result {
         Some(_) => response::result(result.as_ref()),
-        None => of_end(&view, None)?,
+        None => of_end(&(&view).into(), None)?,
     };
     let headers = answer.headers_mut();
     headers.insert(INVOCATION, header(&id.to_string()));
