@@ -13,6 +13,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// Where a function's last invocation left its directories, empty, for the next one: ext4 makes each new inode look at all that
+/// were deleted in the last minutes, which under load costs more than everything else about a start.
+const SPARE: &str = "spare";
+
 /// State and run directory.
 #[derive(Debug, Clone)]
 pub struct Places {
@@ -142,17 +146,15 @@ impl FunctionPlaces {
     /// # Errors
     /// From making it.
     pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
-        let dir = self.invocation(id);
+        let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
+        let _ = fs::rename(self.tmp.join(SPARE), &dir); // there is none, or this invocation has its own, which is not empty
         make(&dir, 0o711)?;
-        let tmp = dir.join("tmp");
         make(&tmp, 0o700)?;
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
-        // Workers are numbered from the start of a spawner: one before this may have left a file of the same number.
-        match fs::remove_file(&result) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        // Workers are numbered from the start of a spawner: one before this may have left a file of the same number. What can't
+        // go makes the next step fail.
+        let _ = fs::remove_file(&result);
         // Two descriptions: fnd's is for reading only. New in a directory that is root's, so it is nobody else's.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
         let result_file = File::open(&result)?;
@@ -160,18 +162,21 @@ impl FunctionPlaces {
         Ok(AttemptFiles { tmp, result, result_file, previous: dir.join("previous") })
     }
 
-    /// Removes an invocation's directory where nothing is left in its `tmp`; says whether it did.
+    /// Removes an invocation's directory where nothing is left in its `tmp`, or keeps it for the next; says whether it did.
     #[must_use]
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
         let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound);
-        let dir = self.invocation(id);
-        if !gone(fs::remove_dir(dir.join("tmp"))) {
+        let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
+        if fs::read_dir(&tmp).is_ok_and(|mut left| left.next().is_some()) {
             return false;
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path()); // what can't go keeps the directory, reported below
         }
-        gone(fs::remove_dir(&dir))
+        // The mode was the function's to change. Another one may be kept already.
+        let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));
+        mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
+            || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
     }
 }
 
@@ -229,4 +234,40 @@ pub fn apart(body: impl FnOnce() -> i32) -> io::Result<Child> {
         clone::settle(2);
         body()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_empty_serves_the_next_invocation_and_nothing_else_does() {
+        let root = tempfile::tempdir().unwrap();
+        let places = Places::prepare(&root.path().join("state"), &root.path().join("run"), false).unwrap().of("f");
+        places.prepare(None).unwrap();
+        let tmp = |id| places.invocation(InvocationId(id)).join("tmp");
+        let begin = |id, worker| places.for_attempt(InvocationId(id), worker, None).unwrap();
+        let files = |id| fs::read_dir(places.invocation(InvocationId(id))).unwrap().count();
+
+        begin(1, 1);
+        let inode = fs::metadata(tmp(1)).unwrap().ino();
+        fs::write(tmp(1).join("left"), "").unwrap();
+        assert!(!places.remove_invocation(InvocationId(1)), "its owner empties it");
+        fs::remove_file(tmp(1).join("left")).unwrap();
+        fs::set_permissions(tmp(1), Permissions::from_mode(0o777)).unwrap();
+        assert!(places.remove_invocation(InvocationId(1)) && !tmp(1).exists());
+
+        begin(2, 2);
+        let meta = fs::metadata(tmp(2)).unwrap();
+        assert_eq!((meta.ino(), meta.mode() & 0o777, files(2)), (inode, 0o700, 2));
+        begin(3, 3);
+        assert!(places.remove_invocation(InvocationId(2)));
+        // Another attempt of the same invocation has what the first one wrote.
+        fs::write(tmp(3).join("kept"), "").unwrap();
+        begin(3, 4);
+        assert!(tmp(3).join("kept").exists() && files(3) == 3);
+        fs::remove_file(tmp(3).join("kept")).unwrap();
+        assert!(places.remove_invocation(InvocationId(3)), "one is kept already");
+        assert_eq!(fs::read_dir(places.tmp).unwrap().count(), 1);
+    }
 }
