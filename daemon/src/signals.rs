@@ -17,6 +17,10 @@ const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// How long a hand-over waits for the ledger to take what was accepted; fnd is to be gone within 2 s.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 
+/// How much of it requests to programs that serve HTTP have to end: their connections end with fnd. The rest is for answering
+/// those that have not, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
+const FINISH_MAX: Duration = Duration::from_millis(900);
+
 /// Resolves when fnd may end.
 type Ending = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -56,10 +60,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
                 tracing::info!("stopping: what runs goes on with fnd-spawner");
                 // Who connects from now on waits in the socket for the next fnd.
                 server.now();
-                let answered = daemon.hand_over();
-                draining = Some(Box::pin(async {
-                    drop(tokio::time::timeout(HAND_OVER_MAX, answered).await);
-                }));
+                draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }
             Some(_) if spawner_stays => return,
             Some(_) if draining.is_none() => {
@@ -71,6 +72,15 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             Some(_) => daemon.step(Event::StopNow),
             None => return,
         }
+    }
+}
+
+/// Waits until everybody was answered, what ends with fnd has ended, or had its time.
+async fn handed_over(daemon: Rc<Daemon>) {
+    let mut answered = daemon.hand_over();
+    if tokio::time::timeout(FINISH_MAX, &mut answered).await.is_err() {
+        daemon.step(Event::HandOver);
+        drop(tokio::time::timeout(HAND_OVER_MAX.saturating_sub(FINISH_MAX), answered).await);
     }
 }
 

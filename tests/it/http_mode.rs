@@ -8,6 +8,8 @@ use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Answers by its path; on a socket where it was given one.
@@ -540,5 +542,87 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     assert_eq!(["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text()), pids);
     let answer = get(&fnd, "tcp", "/teapot");
     assert_eq!(answer.status.as_u16(), 418);
+    fnd.finish();
+}
+
+/// The connections end with fnd, so it waits for what is nearly done.
+#[test]
+fn a_planned_restart_lets_requests_in_flight_end() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::start_with(&Setup::default().detached());
+    install(&fnd, "tcp.py", "[pool]\nconcurrency = 4\n[http_server]\n", SERVER);
+    let pid = get(&fnd, "tcp", "/pid").text();
+    let client = fnd.client();
+    let callers: Vec<_> = (0..3)
+        .map(|_| {
+            let client = client.clone();
+            std::thread::spawn(move || client.get("/v1/functions/tcp/http/slow"))
+        })
+        .collect();
+    let _ = fnd.wait_function("tcp", "to run", |function| function.running == 3);
+    fnd.replace(Signal::SIGTERM);
+    for caller in callers {
+        let answer = caller.join().unwrap();
+        assert_eq!((answer.status.as_u16(), answer.text()), (200, pid.clone()));
+    }
+    let ended = fnd.history("tcp");
+    assert_eq!(ended.len(), 4);
+    assert!(ended.iter().all(|view| view.state == State::Succeeded), "{ended:?}");
+    fnd.finish();
+}
+
+/// Whoever listens at a function's port and is not the function is asked nothing.
+#[test]
+fn a_neighbour_at_the_port_gets_no_request() {
+    require!(root);
+    let fnd = Fnd::start();
+    let neighbour = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = neighbour.local_addr().unwrap().port();
+    let over = Arc::new(AtomicBool::new(false));
+    let asked = {
+        let (neighbour, over) = (neighbour.try_clone().unwrap(), Arc::clone(&over));
+        std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            while let Ok((mut stream, _)) = neighbour.accept() {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut head = [0; 1024];
+                let count = stream.read(&mut head).unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..count]).into_owned();
+                asked.push(head.lines().next().unwrap_or_default().to_owned());
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\nconnection: close\r\n\r\ngrabbed");
+            }
+            asked
+        })
+    };
+    // It waits for its port as long as somebody else has it.
+    let (program, _) = SERVER.rsplit_once("(Unix(path").unwrap();
+    let code = format!(
+        "{program}while True:\n    try: Tcp((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()\n    except OSError: time.sleep(0.05)\n"
+    );
+    let manifest = format!(
+        "[limits]\ngrace = \"100ms\"\n[http_server]\nport = {port}\nready = \"/pid\"\nstart_timeout = \"1s\"\n"
+    );
+    install(&fnd, "guarded.py", &manifest, &code);
+    let (answer, view) = fnd.run("guarded", "secret");
+    assert_eq!(
+        (answer.status.as_u16(), reason(&view).as_str()),
+        (500, "load"),
+        "{}",
+        answer.text()
+    );
+    let expected = format!("port {port} is not its own: a process of another user (0) listens there");
+    assert!(view.message.contains(&expected), "{}", view.message);
+    over.store(true, Ordering::Relaxed);
+    drop(neighbour);
+    let _ = std::net::TcpStream::connect(("127.0.0.1", port));
+    let asked = asked.join().unwrap();
+    assert!(asked.iter().all(|line| line == "GET /pid HTTP/1.1"), "{asked:?}");
+    // The port is free: the next worker gets it.
+    let answer = wait_until("its own answer", PATIENCE, || {
+        Some(get(&fnd, "guarded", "/teapot")).filter(|answer| answer.status.as_u16() == 418)
+    });
+    assert_eq!(answer.text(), "short");
     fnd.finish();
 }

@@ -368,7 +368,7 @@ impl Supervisor {
                 out.push(Action::Status(function.name.clone()));
                 self.timers.arm(at, Timer::Begin(id));
                 if !self.phase.is_serving() {
-                    self.send_away(id, out);
+                    self.send_away(id, true, out);
                 }
             }
             Next::End(exhausted) => {

@@ -9,7 +9,7 @@ use super::event::Now;
 use super::invocation::{End, Stage};
 use super::timers::Timer;
 use super::verdict::Ending;
-use super::worker::Phase as WorkerPhase;
+use super::worker::{Phase as WorkerPhase, Worker};
 use crate::ids::{InvocationId, WorkerId};
 use crate::outcome::Reason;
 
@@ -22,8 +22,9 @@ pub(super) enum Phase {
     Draining,
     /// It kills what runs.
     Stopping,
-    /// It answers everybody; what runs is the next fnd's.
-    HandingOver,
+    /// It answers everybody; what runs is the next fnd's. Requests to programs that serve HTTP end with this one, so they are
+    /// waited for while `finishing`.
+    HandingOver { finishing: bool },
     /// It has said that nothing runs any more.
     Drained { stopping: bool },
 }
@@ -54,19 +55,34 @@ impl Supervisor {
         }
     }
 
-    /// Accepts and starts nothing more and answers everybody; what runs goes on under the next fnd.
+    /// Accepts and starts nothing more and answers everybody; what runs goes on under the next fnd. What cannot is waited for
+    /// until this is said again.
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
-        // Otherwise said twice, or too late: a drain ends what runs.
-        if self.phase.is_serving() {
-            self.phase = Phase::HandingOver;
-            self.release_claims(out);
-            self.release_callers(now, out);
-            let runs = self.workers.values().flat_map(|worker| &worker.runs);
-            let running = runs.map(|run| run.invocation);
-            for id in running.collect::<Vec<_>>() {
-                self.send_away(id, out);
+        match self.phase {
+            Phase::Serving => {
+                self.phase = Phase::HandingOver { finishing: true };
+                self.release_claims(out);
+                self.release_callers(now, out);
+                for id in self.in_flight(false) {
+                    self.send_away(id, true, out);
+                }
             }
+            Phase::HandingOver { .. } => {
+                self.phase = Phase::HandingOver { finishing: false };
+                for id in self.in_flight(true) {
+                    self.send_away(id, false, out);
+                }
+            }
+            // Too late: a drain ends what runs.
+            Phase::Draining | Phase::Stopping | Phase::Drained { .. } => {}
         }
+    }
+
+    /// Returns what runs and ends with the connections of this fnd, or what does not.
+    fn in_flight(&self, ends_with_fnd: bool) -> Vec<InvocationId> {
+        let those = |worker: &&Worker| worker.serving.rules.http.is_some() == ends_with_fnd;
+        let runs = self.workers.values().filter(those).flat_map(|worker| &worker.runs);
+        runs.map(|run| run.invocation).collect()
     }
 
     /// Kills what runs.
@@ -110,7 +126,7 @@ impl Supervisor {
             .collect();
         for id in waited_for {
             if self.invocations.get(&id).is_some_and(|invocation| invocation.durable) {
-                self.send_away(id, out);
+                self.send_away(id, true, out);
             } else {
                 let end = End::new(Reason::Cancelled, "fnd is stopping and it was not running");
                 self.end(now, id, end, out);
@@ -118,13 +134,17 @@ impl Supervisor {
         }
     }
 
-    /// Tells whoever waits for an invocation that goes on with the next fnd.
-    pub(super) fn send_away(&mut self, id: InvocationId, out: &mut Vec<Action>) {
+    /// Tells whoever waits for an invocation what becomes of it, which this fnd will not know: whether it goes on with the next.
+    pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         for reply in invocation.waiters.drain(..) {
-            let reason = format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back");
+            let reason = if goes_on {
+                format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back")
+            } else {
+                format!("fnd is stopping, and the connection of invocation {id} ends with it: it is `interrupted`")
+            };
             out.push(Action::Reply(
                 reply,
                 Box::new(Answer::Rejected(Rejection::Unavailable { reason })),
@@ -137,7 +157,7 @@ impl Supervisor {
         let answered = self.storing == 0 || self.phase.is_stopping();
         let over = match self.phase {
             Phase::Draining | Phase::Stopping => self.workers.is_empty() && self.early.is_empty(),
-            Phase::HandingOver => true,
+            Phase::HandingOver { finishing } => !finishing || self.in_flight(true).is_empty(),
             Phase::Serving | Phase::Drained { .. } => false,
         };
         if over && answered {

@@ -528,6 +528,10 @@ impl World {
             }
             // They come too late to begin anything.
             self.step(&Step::Claim { fine: exits > 0 });
+            if !self.drained {
+                // Requests whose connections end with fnd had their time.
+                self.handle(Event::HandOver);
+            }
             assert!(std::mem::take(&mut self.drained), "the hand-over does not end");
             assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
         }
