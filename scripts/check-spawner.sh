@@ -18,8 +18,9 @@ code_lines() {
 lines=$(code_lines)
 # A ceiling that comes down, and rises only for what needs root: 47 lines for handlers (their socket as descriptor 3, what is handed over of them, and
 # looking whether functions can read the shim; reading on where answers meet a closed connection). Two for HTTP: the umask of a program
-# that shares a socket with fnd, and the variables it is told. ARCHITECTURE.md says why it is not 3,000.
-ceiling=3727
+# that shares a socket with fnd, and the variables it is told. Four for
+# the identity of an interpreter, so that a replaced one makes a new version. ARCHITECTURE.md says why it is not 3,000.
+ceiling=3731
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -124,8 +124,24 @@ pub struct FunctionMore {
     pub interpreter: String,
     /// Uid it runs as; null where no version was ever installed.
     pub uid: Option<u32>,
+    /// Newer content that does not serve (yet), where a version before it does: all above is about that one.
+    #[serde(default)]
+    pub newer: Option<NewerVersion>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<serde_json::Value>,
+}
+
+/// Newer content of a function than what serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewerVersion {
+    /// Its version; null where it was refused and so has none.
+    pub version: Option<Version>,
+    /// Why it does not serve; null while it is tried for the first time.
+    pub error: Option<String>,
+    /// How often it could not be loaded or started, since it came or a reload asked for it.
+    pub failed_trials: u32,
+    /// When it is tried again; null while it is tried, and where it is not any more.
+    pub next_trial_at: Option<String>,
 }
 
 /// An invocation.

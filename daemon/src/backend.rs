@@ -127,7 +127,7 @@ impl Backend for Control {
 
     fn bounds(&self, name: &FunctionName) -> Option<Bounds> {
         let state = self.daemon.state.borrow();
-        let manifest = &state.functions.get(name)?.serving.as_ref()?.manifest;
+        let manifest = &state.serving(name)?.manifest;
         let limits = &manifest.limits;
         Some(Bounds {
             body: limits.body,
@@ -390,7 +390,7 @@ fn filter_of(filter: InvocationFilter, dead: bool) -> ledger::Filter {
 type Versions = Vec<(FunctionName, Option<fnd_core::ids::Version>)>;
 
 fn versions(functions: &crate::functions::Functions) -> Versions {
-    let version = |function: &crate::functions::Function| function.serving.as_ref().map(|serving| serving.version);
+    let version = |function: &crate::functions::Function| function.newest.as_ref().map(|newest| newest.version);
     functions
         .iter()
         .map(|(name, function)| (name.clone(), version(function)))

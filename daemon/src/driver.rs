@@ -6,6 +6,7 @@ use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::installer::Installer;
+use crate::interpreters::Interpreters;
 use crate::ledger::{self, Acknowledged};
 use crate::metrics::Exposed;
 use crate::observe::Observer;
@@ -93,6 +94,7 @@ pub(crate) struct State {
     pub(crate) ids: Ids,
     pub(crate) supervisor: Supervisor,
     pub(crate) functions: Functions,
+    pub(crate) interpreters: Interpreters,
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
     /// Functions whose scripts may run by being there, once the directories are quiet.

@@ -6,10 +6,10 @@ use fnd_core::frame::{Installed, Problem, Refused};
 use fnd_core::ids::{FunctionId, FunctionName, Version};
 use fnd_core::judge::Verdict;
 use fnd_core::manifest::Manifest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The version that serves.
+/// An installed version.
 #[derive(Debug, Clone)]
 pub struct Serving {
     /// Its number at the spawner.
@@ -35,12 +35,27 @@ pub struct Serving {
 pub struct Function {
     /// Where it lies.
     pub candidate: Candidate,
-    /// What serves, if anything does.
-    pub serving: Option<Serving>,
+    /// The newest version that was installed, if one was. It serves, unless it is tried first.
+    pub newest: Option<Serving>,
+    /// What served when that came: it still does while the newest is tried.
+    pub before: Option<Serving>,
+    /// The interpreters that the newest content can be run by, in order of choice.
+    pub interpreters: Vec<String>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the newest content does not serve, in one line.
     pub error: Option<String>,
+}
+
+impl Function {
+    /// Returns the version that serves, as the supervisor names it.
+    #[must_use]
+    pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
+        let before = self.before.as_ref();
+        before
+            .filter(|before| Some(before.version) == version)
+            .or(self.newest.as_ref())
+    }
 }
 
 /// Every function by name.
@@ -63,6 +78,13 @@ impl Functions {
         self.all.iter()
     }
 
+    /// Returns the interpreters that any function can be run by.
+    #[must_use]
+    pub fn interpreters(&self) -> BTreeSet<&str> {
+        let all = self.all.values().flat_map(|function| &function.interpreters);
+        all.map(String::as_str).collect()
+    }
+
     /// Says whether something changed since this was asked last.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
@@ -74,8 +96,14 @@ impl Functions {
         self.all.remove(name);
     }
 
-    /// Takes over an installed version.
-    pub fn installed(&mut self, candidate: Candidate, installed: Installed, verdict: Verdict) -> Option<&Serving> {
+    /// Takes over an installed version; `serves` is the one that served until now.
+    pub fn installed(
+        &mut self,
+        candidate: Candidate,
+        installed: Installed,
+        verdict: Verdict,
+        serves: Option<Version>,
+    ) -> Option<&Serving> {
         let mut diagnostics = verdict.diagnostics;
         diagnostics.extend(
             installed
@@ -100,34 +128,50 @@ impl Functions {
             uid: installed.uid,
         };
         let name = candidate.function.clone();
+        let known = self
+            .all
+            .remove(&name)
+            .map(|function| [function.newest, function.before]);
+        let mut known = known.into_iter().flatten().flatten();
+        let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
         self.changed = true;
         self.all.insert(
             name.clone(),
             Function {
                 candidate,
-                serving: Some(serving),
+                newest: Some(serving),
+                before,
+                interpreters: verdict.interpreters,
                 diagnostics,
                 error: None,
             },
         );
-        self.all.get(&name).and_then(|function| function.serving.as_ref())
+        self.all.get(&name).and_then(|function| function.newest.as_ref())
     }
 
     /// Takes over a refusal; what served goes on. Returns the error in one line.
     pub fn refused(&mut self, candidate: Candidate, refused: Refused, verdict: Option<Verdict>) -> String {
-        let judged = verdict.map(|verdict| verdict.diagnostics).unwrap_or_default();
+        let (judged, interpreters) = verdict
+            .map(|verdict| (verdict.diagnostics, verdict.interpreters))
+            .unwrap_or_default();
         let found = refused
             .problems
             .into_iter()
             .map(|problem| diagnostic(problem, Severity::Error));
-        self.unusable(candidate, found.chain(judged).collect())
+        self.unusable(candidate, interpreters, found.chain(judged).collect())
     }
 
     /// Takes over why a function's newest content cannot serve; what served goes on. Returns the error in one line.
-    pub fn unusable(&mut self, candidate: Candidate, diagnostics: Vec<Diagnostic>) -> String {
+    pub fn unusable(
+        &mut self,
+        candidate: Candidate,
+        interpreters: Vec<String>,
+        diagnostics: Vec<Diagnostic>,
+    ) -> String {
         let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
-        let serving = self.all.remove(&candidate.function).and_then(|before| before.serving);
+        let known = self.all.remove(&candidate.function);
+        let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
         let name = candidate.function.clone();
         let error_line = Some(error.clone());
         self.changed = true;
@@ -135,7 +179,9 @@ impl Functions {
             name,
             Function {
                 candidate,
-                serving,
+                newest,
+                before,
+                interpreters,
                 diagnostics,
                 error: error_line,
             },

@@ -75,7 +75,8 @@ impl State {
         for problem in &installed.warnings {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
-        let Some(serving) = self.functions.installed(candidate, installed, verdict) else {
+        let serves = self.supervisor.standing(&name).and_then(|(version, _)| version);
+        let Some(serving) = self.functions.installed(candidate, installed, verdict, serves) else {
             return;
         };
         let mut event = installed_event(&name, serving, &self.settings.host);
@@ -106,7 +107,7 @@ impl State {
         let serving = self
             .functions
             .get(&name)
-            .is_some_and(|function| function.serving.is_some());
+            .is_some_and(|function| function.newest.is_some());
         events::refused(&name, &error, serving);
         self.prune(&name);
         self.step(Event::Refused { function: name, error });
@@ -167,11 +168,7 @@ impl State {
             tmp,
             address,
         } = *starting;
-        let serving = self
-            .functions
-            .get(&meta.function)
-            .and_then(|function| function.serving.as_ref());
-        let user = serving.map(|serving| serving.uid);
+        let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
             let piped = Piped {
@@ -282,7 +279,7 @@ impl State {
                     let name = candidate.function.clone();
                     let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
                         .with_help("remove or rename one of them; until then the version that served goes on");
-                    let error = self.functions.unusable(candidate, vec![problem]);
+                    let error = self.functions.unusable(candidate, Vec::new(), vec![problem]);
                     self.step(Event::Refused { function: name, error });
                 }
                 self.found = (problems, unclaimed);
@@ -308,8 +305,8 @@ impl State {
     /// The directories are quiet and all of it is installed: what runs by being there may run.
     fn load(&mut self) {
         for name in std::mem::take(&mut self.loading) {
-            let serving = self.functions.get(&name).and_then(|function| function.serving.as_ref());
-            if let Some(serving) = serving {
+            let newest = self.functions.get(&name).and_then(|function| function.newest.as_ref());
+            if let Some(serving) = newest {
                 let event = installed_event(&name, serving, &self.settings.host);
                 self.deliver(event);
             }
@@ -337,6 +334,7 @@ impl State {
         if self.installer.is_idle() && self.functions.take_changed() {
             self.announce();
             self.retain();
+            self.interpreters.follow(&self.functions.interpreters());
         }
         if self.settling.is_empty() {
             return;

@@ -16,6 +16,7 @@ pub mod functions;
 pub mod greeting;
 mod incoming;
 pub mod installer;
+mod interpreters;
 pub mod judge;
 pub mod ledger;
 pub mod logs;
@@ -140,6 +141,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
         ids: clock::Ids::after(opened.last_id),
         functions: functions::Functions::default(),
+        interpreters: interpreters::Interpreters::new(),
         installer: installer::Installer::default(),
         versions: catalog::Versions::new(opened.versions),
         loading: HashSet::new(),
@@ -185,6 +187,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     });
     let mut tasks = JoinSet::new();
     tasks.spawn_local(Rc::clone(&daemon).catch_up());
+    tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
     daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
     let mut restored = opened.restored;

@@ -42,7 +42,7 @@ impl State {
         }
         let manifests = || {
             let functions = self.functions.iter();
-            functions.filter_map(|(name, function)| Some((name.clone(), &function.serving.as_ref()?.manifest)))
+            functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
         };
         let of_logs = manifests().map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)));
         self.log_keeper.keep(logs::Keep {

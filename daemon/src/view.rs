@@ -1,9 +1,12 @@
 //! What the API and status files show: the supervisor's state and the registry's knowledge put together.
 
 use crate::driver::State;
+use crate::functions::Serving;
 use crate::ledger::Free;
 use crate::workers::usage;
-use fnd_core::api::{DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NodePlaces, NodeStatus, milliseconds};
+use fnd_core::api::{
+    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NewerVersion, NodePlaces, NodeStatus, milliseconds,
+};
 use fnd_core::frame::Containment;
 use fnd_core::ids::FunctionName;
 use fnd_core::instant;
@@ -14,11 +17,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 impl State {
+    /// Returns the version of a function that serves.
+    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
+        let function = self.functions.get(name)?;
+        // Only while a newer one is tried there is another to ask for.
+        let before = function.before.as_ref().and_then(|_| self.supervisor.standing(name)?.0);
+        function.serving(before)
+    }
+
     /// Returns a function's status; nothing where there is none of that name.
     pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
         let view = self.supervisor.function(name)?;
         let known = self.functions.get(name);
-        let serving = known.and_then(|function| function.serving.as_ref());
+        let serving = known.and_then(|function| function.serving(view.version));
         let last = view.last.map(|last| &last.attempt);
         let result = view.last.and_then(|last| last.result.as_ref());
         let status = match last.map(|attempt| attempt.reason.class()) {
@@ -78,7 +89,7 @@ impl State {
     pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let status = self.function_now(name)?;
         let function = self.functions.get(name)?;
-        let serving = function.serving.as_ref();
+        let serving = function.serving(status.version);
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
         let root = self.welcome.functions_dirs.get(usize::from(candidate.directory));
@@ -91,6 +102,7 @@ impl State {
             manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
             interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
             uid: serving.map(|serving| serving.uid),
+            newer: self.newer(name),
             diagnostics: function
                 .diagnostics
                 .iter()
@@ -98,6 +110,24 @@ impl State {
                 .collect(),
         };
         Some(FunctionDetail { status, more })
+    }
+
+    /// Returns what is newer than the version that serves.
+    fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
+        let view = self.supervisor.function(name)?;
+        view.version?;
+        let refused = self.functions.get(name)?.error.clone();
+        if refused.is_none() && view.trial.is_none() {
+            return None;
+        }
+        // What was refused is newer than what is tried.
+        let trial = view.trial.filter(|_| refused.is_none());
+        Some(NewerVersion {
+            version: trial.map(|trial| trial.version),
+            failed_trials: trial.map_or(0, |trial| trial.failures),
+            next_trial_at: trial.and_then(|trial| trial.again_ms).map(instant::text),
+            error: refused.or_else(|| view.error.as_deref().map(str::to_owned)),
+        })
     }
 
     /// Returns every function's status, by name.

@@ -7,7 +7,7 @@
 //! staging directory and read from there.
 
 use crate::places::{self, Places};
-use crate::policy::problem;
+use crate::policy::{Interpreter, problem};
 use crate::source::{Kind, Opened, Sources};
 use fnd_core::frame::{Install, Problem};
 use fnd_core::ids::Version;
@@ -219,8 +219,9 @@ impl Snapshot {
         self.files.iter().any(|file| file.relative == relative)
     }
 
-    /// Returns what the version goes by, and what "runs once per content" goes by: code and own manifest only.
-    pub fn versions(&self, runtime: &str, interpreter: &str) -> (Version, Version) {
+    /// Returns what the version goes by, the interpreter among it, and what "runs once per content" goes by: code and own
+    /// manifest only.
+    pub fn versions(&self, runtime: &str, interpreter: &Interpreter) -> (Version, Version) {
         // Each with its length, so that no two lists of parts read the same.
         let add = |digest: &mut Sha256, bytes: &[u8]| {
             digest.update((bytes.len() as u64).to_le_bytes());
@@ -238,7 +239,8 @@ impl Snapshot {
         }
         let load_key = Version(digest.clone().finalize().into());
         add(&mut digest, runtime.as_bytes());
-        add(&mut digest, interpreter.as_bytes());
+        add(&mut digest, interpreter.real.as_bytes());
+        interpreter.seal.iter().for_each(|part| add(&mut digest, &part.to_le_bytes()));
         (Version(digest.finalize().into()), load_key)
     }
 

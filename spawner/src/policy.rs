@@ -107,6 +107,8 @@ pub struct Interpreter {
     pub given: String,
     /// Resolved.
     pub real: String,
+    /// What tells this file from another one that is put in its place.
+    pub seal: [i64; 3],
 }
 
 /// Chooses the first interpreter that is there and safe. `owner` is the owner of the file whose `#!` asked for some.
@@ -125,7 +127,7 @@ pub fn interpreter(
         let asked = u32::try_from(index).is_ok_and(|index| index < plan.asked_interpreters);
         let owners = [0, if asked { owner } else { myself.uid }];
         match usable(candidate, &owners) {
-            Ok(real) => return Ok((Interpreter { given: candidate.clone(), real }, passed)),
+            Ok((real, seal)) => return Ok((Interpreter { given: candidate.clone(), real, seal }, passed)),
             Err(why) => {
                 why_not.push(format!("`{candidate}` {why}"));
                 let message = format!("the interpreter `{candidate}` of the `#!` line is passed over: {why}");
@@ -185,7 +187,7 @@ fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
     }
 }
 
-fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
+fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String> {
     let path = Path::new(candidate);
     let real = real(path)?;
     // A version manager's shim picks another program by the working directory, and takes 100 ms for it.
@@ -197,7 +199,9 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<String, String> {
         return Err("is not an executable file".to_owned());
     }
     safe(path, &real, owners)?;
-    real.into_os_string().into_string().map_err(|_| "has a path that is not UTF-8".to_owned())
+    let seal = [meta.ino().cast_signed(), meta.size().cast_signed(), meta.mtime()];
+    let real = real.into_os_string().into_string();
+    real.map(|real| (real, seal)).map_err(|_| "has a path that is not UTF-8".to_owned())
 }
 
 /// Says why a plan is not sane in itself.

@@ -81,6 +81,7 @@ impl Judge {
             ),
             None => (String::new(), None, None, None),
         };
+        let interpreters = plan.as_ref().map(|plan| plan.interpreters.clone());
         Judged {
             plan: plan.filter(|_| !refused),
             verdict: Verdict {
@@ -88,6 +89,7 @@ impl Judge {
                 manifest: manifest.filter(|_| !refused),
                 mode_reason,
                 runtime_version,
+                interpreters: interpreters.unwrap_or_default(),
                 diagnostics: report.problems,
             },
         }

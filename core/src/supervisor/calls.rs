@@ -313,17 +313,14 @@ impl Supervisor {
     ) {
         let key = worker.function;
         let function = &mut self.functions[key];
-        if let Some(candidate) = function
+        if function
             .candidate
-            .as_mut()
-            .filter(|candidate| candidate.worker == Some(id))
+            .as_ref()
+            .is_some_and(|candidate| candidate.worker == Some(id))
         {
-            candidate.worker = None;
-            let what = if reason == Reason::Load { "loaded" } else { "started" };
-            let error = format!("the new version could not be {what}, the one before it serves: {message}");
-            candidate.error = Some(error.into());
-            function.error.clone_from(&candidate.error);
             out.push(Action::Status(function.name.clone()));
+            let what = if reason == Reason::Load { "loaded" } else { "started" };
+            self.trial_failed(now, key, (what, &message));
             return;
         }
         if worker

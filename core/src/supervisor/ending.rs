@@ -35,6 +35,10 @@ impl Supervisor {
             Timer::Begin(id) => self.make_ready(now, id),
             Timer::Hold(key) => self.hold_over(now, key, out),
             Timer::Claims => self.claim_again(now),
+            Timer::Trial(key) => {
+                self.try_again(key, false);
+                self.line_up(now, key);
+            }
         }
     }
 

@@ -20,6 +20,19 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
+impl Now {
+    /// Returns the instant that is so much later.
+    #[must_use]
+    pub fn after(self, pause: Duration) -> Self {
+        Self {
+            mono: self.mono.saturating_add(pause),
+            unix_ms: self
+                .unix_ms
+                .saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
 /// Where an answer goes: a number the driver gave out, used at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(pub u64);

@@ -41,7 +41,7 @@ pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, Rep
 pub use handover::{AdoptedMember, CallNote, MemberNote};
 pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
 pub use takeover::{Adopted, Note};
-pub use view::FunctionView;
+pub use view::{FunctionView, Trial};
 
 use crate::ids::{InvocationId, WorkerId};
 use admission::Node;

@@ -9,6 +9,7 @@ use super::action::{Action, SpawnOrder};
 use super::event::Now;
 use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
 use super::rules::Pool;
+use super::timers::Timer;
 use super::worker::{Phase, Worker};
 use crate::ids::WorkerId;
 use std::sync::Arc;
@@ -39,9 +40,35 @@ pub(super) struct Member {
 pub(super) struct Candidate {
     pub(super) serving: Arc<Serving>,
     pub(super) worker: Option<WorkerId>,
-    /// Why it could not be loaded or started: it is not tried again.
+    /// Whether it is to be tried as soon as there is room.
+    pub(super) wanted: bool,
+    /// Why it could not be loaded or started, last.
     pub(super) error: Option<Box<str>>,
+    /// How often it was tried in vain since somebody asked for it.
+    pub(super) failures: u32,
+    /// When it is tried again: what was wrong (a package that is missing, a file that is not there yet) may be over.
+    pub(super) again: Option<Now>,
 }
+
+impl Candidate {
+    /// Returns one that is tried as soon as there is room.
+    pub(super) fn new(serving: Arc<Serving>) -> Self {
+        Self {
+            serving,
+            worker: None,
+            wanted: true,
+            error: None,
+            failures: 0,
+            again: None,
+        }
+    }
+}
+
+/// A version that cannot be loaded is tried so often, an hour long with the pauses of the defaults, and then no more: an
+/// interpreter that starts for nothing every few minutes is not nothing.
+const TRIALS_MAX: u32 = 20;
+/// It waits at least this long between two, whatever its back-off says.
+const TRIAL_PAUSE_MIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Why one more worker is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +157,7 @@ impl Supervisor {
             return function.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate
-            && candidate.worker.is_none()
-            && candidate.error.is_none()
+            && candidate.wanted
         {
             return Some(Want::Trial);
         }
@@ -161,6 +187,7 @@ impl Supervisor {
         let serving = match candidate {
             Some(candidate) => {
                 candidate.worker = Some(id);
+                candidate.wanted = false;
                 Some(Arc::clone(&candidate.serving))
             }
             None => function.serving().cloned(),
@@ -381,6 +408,59 @@ impl Supervisor {
         });
         if let Some((_, _, id)) = idle.min() {
             self.leave(now, id, out);
+        }
+    }
+
+    /// A version could not be loaded or started: it is tried again, with growing pauses, but not for ever.
+    pub(super) fn trial_failed(&mut self, now: Now, key: FunctionKey, (what, why): (&str, &str)) {
+        let random = self.random.f64();
+        let function = &mut self.functions[key];
+        let Some(candidate) = &mut function.candidate else {
+            return;
+        };
+        candidate.worker = None;
+        candidate.failures = candidate.failures.saturating_add(1);
+        let backoff = &candidate.serving.rules.retry.backoff;
+        let pause = backoff.delay(candidate.failures, random).max(TRIAL_PAUSE_MIN);
+        candidate.again = (candidate.failures < TRIALS_MAX).then(|| now.after(pause));
+        let given_up = match candidate.again {
+            Some(again) => {
+                self.timers.arm(again.mono, Timer::Trial(key));
+                ""
+            }
+            None => " and is not tried again before it changes or `fndctl reload` asks for it",
+        };
+        let error = format!("the new version could not be {what}{given_up}, the one before it serves: {why}");
+        candidate.error = Some(error.into());
+        function.error.clone_from(&candidate.error);
+    }
+
+    /// Tries a version again that could not be loaded; where somebody asks for it, from the beginning.
+    pub(super) fn try_again(&mut self, key: FunctionKey, asked: bool) {
+        let Some(candidate) = &mut self.functions[key].candidate else {
+            return;
+        };
+        if let Some(again) = candidate.again.take() {
+            self.timers.disarm(again.mono, Timer::Trial(key));
+        }
+        if candidate.worker.is_none() {
+            candidate.wanted = true;
+        }
+        if asked {
+            candidate.failures = 0;
+        }
+    }
+
+    /// Gives up a version that was tried, and the worker that is being tried.
+    pub(super) fn give_up_candidate(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+        let Some(candidate) = self.functions[key].candidate.take() else {
+            return;
+        };
+        if let Some(again) = candidate.again {
+            self.timers.disarm(again.mono, Timer::Trial(key));
+        }
+        if let Some(worker) = candidate.worker {
+            self.retire(now, worker, out);
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) enum Timer {
     Hold(FunctionKey),
     /// The ledger may be asked again.
     Claims,
+    /// A version that could not be loaded is tried again.
+    Trial(FunctionKey),
 }
 
 /// All timers, by instant.

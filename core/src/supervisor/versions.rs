@@ -45,14 +45,14 @@ impl Supervisor {
         let known_candidate = self.drop_candidate(now, key, serving.version, out);
         let function = &mut self.functions[key];
         if known_candidate || (!known && function.is_worth_a_trial(&serving)) {
-            if !known_candidate {
-                function.candidate = Some(Candidate {
-                    serving,
-                    worker: None,
-                    error: None,
-                });
+            if known_candidate {
+                // The same again: somebody touched it, or asked for a reload.
+                self.try_again(key, true);
+            } else {
+                function.candidate = Some(Candidate::new(serving));
             }
-            // One that was tried is not tried again: what was wrong with it still is.
+            let function = &mut self.functions[key];
+            // Until it can be loaded, what was wrong with it still is.
             function.error = function
                 .candidate
                 .as_ref()
@@ -62,8 +62,11 @@ impl Supervisor {
             return;
         }
         function.presence = Presence::Serving(Arc::clone(&serving));
-        if !known {
+        if !known || had_error {
+            // Its interpreter is there again, for example.
             self.forget_trouble(key);
+        }
+        if !known {
             self.retire_all(now, key, Some(&serving), out);
         }
         if was_service.is_some_and(|was| was != is_service(&serving)) {
@@ -111,7 +114,7 @@ impl Supervisor {
         if !matches!(self.functions[key].presence, Presence::Absent) {
             self.forget_trouble(key);
             self.functions[key].presence = Presence::Absent;
-            self.functions[key].candidate = None;
+            self.give_up_candidate(now, key, out);
             self.retire_all(now, key, None, out);
             self.end_service(now, key, (None, "the function was deleted"), out);
             self.flush(
@@ -178,16 +181,11 @@ impl Supervisor {
 
     /// Gives up the version that is on trial, unless it is this one; says whether it is.
     fn drop_candidate(&mut self, now: Now, key: FunctionKey, newest: Version, out: &mut Vec<Action>) -> bool {
-        let function = &mut self.functions[key];
-        let Some(candidate) = function
-            .candidate
-            .take_if(|candidate| candidate.serving.version != newest)
-        else {
-            return function.candidate.is_some();
-        };
-        if let Some(worker) = candidate.worker {
-            self.retire(now, worker, out);
+        let candidate = self.functions[key].candidate.as_ref();
+        if candidate.is_some_and(|candidate| candidate.serving.version == newest) {
+            return true;
         }
+        self.give_up_candidate(now, key, out);
         false
     }
 

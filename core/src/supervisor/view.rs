@@ -24,6 +24,8 @@ pub struct FunctionView<'a> {
     pub version: Option<Version>,
     /// Why the newest content does not serve, or why it can't run here.
     pub error: Option<Cow<'a, str>>,
+    /// A newer version that is tried before it serves.
+    pub trial: Option<Trial>,
     /// Ended attempts, ever.
     pub runs: u64,
     /// Those that did not succeed.
@@ -39,6 +41,17 @@ pub struct FunctionView<'a> {
     /// The last attempt.
     pub last: Option<&'a LastAttempt>,
     durations_us: &'a [u64],
+}
+
+/// A newer version that is tried before it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trial {
+    /// The version.
+    pub version: Version,
+    /// How often it could not be loaded, since it came or somebody asked for it.
+    pub failures: u32,
+    /// When it is tried again, Unix milliseconds; absent while it is tried, and where it is not any more.
+    pub again_ms: Option<u64>,
 }
 
 impl FunctionView<'_> {
@@ -173,6 +186,11 @@ impl Supervisor {
             state: function.state(),
             enabled: function.is_enabled(),
             version: serving.map(|serving| serving.version),
+            trial: function.candidate.as_ref().map(|candidate| Trial {
+                version: candidate.serving.version,
+                failures: candidate.failures,
+                again_ms: candidate.again.map(|again| again.unix_ms),
+            }),
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
             runs: function.runs,
             failures: function.failures,

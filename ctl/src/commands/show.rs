@@ -59,6 +59,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
             "version",
             or_dash(status.version.map(|version| version.to_string()).unwrap_or_default()),
         ),
+        ("newer", or_dash(newer(detail, now))),
         (
             "uid",
             or_dash(detail.more.uid.map(|uid| uid.to_string()).unwrap_or_default()),
@@ -91,6 +92,25 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
         .iter()
         .filter_map(|value| serde_json::from_value::<Diagnostic>(value.clone()).ok());
     out.diagnostics(&problems.collect::<Vec<_>>())
+}
+
+/// Returns why newer content does not serve, and what comes of it.
+fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
+    let Some(newer) = &detail.more.newer else {
+        return String::new();
+    };
+    let what = newer
+        .version
+        .map_or("the newest content".to_owned(), |version| version.to_string());
+    let trials = match (newer.failed_trials, &newer.next_trial_at) {
+        (0, _) => String::new(),
+        (failed, None) => format!(", tried {failed} times"),
+        (failed, at) => format!(", tried {failed} times, again {}", distance(at.as_deref(), now)),
+    };
+    match &newer.error {
+        None => format!("{what} is tried before it serves"),
+        Some(_) => format!("{what} does not serve{trials}: see the error"),
+    }
 }
 
 /// Returns what it uses now, where it runs, and the peak of its last attempt.

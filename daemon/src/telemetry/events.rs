@@ -8,6 +8,7 @@ use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
+use std::path::Path;
 use std::time::Duration;
 
 /// Says one of the supervisor's notices.
@@ -166,6 +167,22 @@ pub fn refused(function: &FunctionName, error: &str, serving: bool) {
         fnd_event = "refused",
         fnd_function = function.as_str(),
         "{function}  was refused, {follows}\n{error}"
+    );
+}
+
+/// Says that an interpreter is another one now, and what follows from it.
+pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
+    let Some(real) = real else {
+        tracing::warn!(
+            fnd_event = "interpreter-gone",
+            "the interpreter `{path}` is gone: {functions} functions may need it; workers that run go on"
+        );
+        return;
+    };
+    tracing::info!(
+        fnd_event = "interpreter-changed",
+        "the interpreter `{path}` was replaced, it is `{}` now: {functions} functions are prepared again",
+        real.display()
     );
 }
 

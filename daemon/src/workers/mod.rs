@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Watches a descriptor.
-fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
     // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.
     let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };

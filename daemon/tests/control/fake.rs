@@ -269,6 +269,7 @@ impl Backend for Fake {
             more: fnd_core::api::FunctionMore {
                 mode: "script".to_owned(),
                 mode_reason: "no handler found".to_owned(),
+                newer: None,
                 source: format!("/etc/fnd/functions/{function}.py"),
                 manifest: serde_json::json!({"limits": {"memory": "256M"}}),
                 interpreter: "/usr/bin/python3.11".to_owned(),

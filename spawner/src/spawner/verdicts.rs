@@ -200,7 +200,7 @@ impl Spawner {
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
-        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter.real);
+        let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter);
         // What is stored is what was decided: the interpreter chosen, as it is to be executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;

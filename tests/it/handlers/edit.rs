@@ -98,3 +98,52 @@ fn a_version_that_cannot_be_loaded_replaces_nothing() {
     assert_eq!(ask(&fnd, "busy", ""), 1);
     fnd.finish();
 }
+
+/// The reason may go without a change of the file: a package is installed, a data file is there.
+#[test]
+fn a_version_that_could_not_be_loaded_is_tried_again_by_itself() {
+    let fnd = Fnd::start();
+    let gate = super::gate(&fnd);
+    fnd.drop_file("busy.py", &version(1));
+    let good = fnd.wait_ready("busy");
+    assert_eq!(ask(&fnd, "busy", ""), 1);
+    let code = format!(
+        "# /// fnd\n# [limits]\n# timeout = \"7s\"\n# ///\nopen({:?}).close()\n{}",
+        gate.join("there").display().to_string(),
+        version(2)
+    );
+    fnd.drop_file("busy.py", &code);
+    let _ = fnd.wait_function("busy", "to be refused", |function| {
+        function
+            .error
+            .as_deref()
+            .is_some_and(|error| error.contains("No such file"))
+    });
+    // What is shown is what serves; the rest is said of the newer one.
+    let shown = fnd.ctl(&["show", "busy", "-o", "json"]).expect_code(0).json();
+    assert_eq!(shown["version"], good.version.unwrap().to_string());
+    assert_eq!(
+        shown["manifest"]["limits"]["timeout"], "180s",
+        "{}",
+        shown["manifest"]["limits"]
+    );
+    let newer = &shown["newer"];
+    assert!(
+        newer["version"].is_string() && newer["version"] != shown["version"],
+        "{newer}"
+    );
+    assert!(newer["failed_trials"].as_u64() >= Some(1), "{newer}");
+    assert!(newer["error"].as_str().unwrap().contains("No such file"), "{newer}");
+    let text = fnd.ctl(&["show", "busy"]).expect_code(0);
+    assert!(text.out().contains("does not serve, tried"), "{text}");
+    assert_eq!(ask(&fnd, "busy", ""), 1);
+    std::fs::write(gate.join("there"), "").unwrap();
+    let now = wait_switch(&fnd, &good);
+    assert_eq!(ask(&fnd, "busy", ""), 2);
+    let shown = fnd.ctl(&["show", "busy", "-o", "json"]).expect_code(0).json();
+    assert_eq!(
+        (&shown["newer"], &shown["version"]),
+        (&serde_json::Value::Null, &now.version.unwrap().to_string().into())
+    );
+    fnd.finish();
+}

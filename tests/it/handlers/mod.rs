@@ -4,6 +4,7 @@ mod answers;
 mod broken;
 mod edit;
 mod foreign;
+mod interpreter;
 mod load;
 mod pool;
 mod restart;

@@ -258,3 +258,89 @@ fn what_only_one_worker_can_have_is_not_tried_beside_the_one_that_has_it() {
     assert_eq!(b.code(1, 0), "forget w1; spawn w2");
     assert_eq!(b.ready(2), "call w2 #1 a1 1");
 }
+
+/// A function whose version 1 serves with worker 1, and whose version 2 was tried with worker 2 and could not be loaded.
+fn with_a_failed_trial() -> Bench {
+    let mut b = Bench::with(kept());
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    assert_eq!(b.event(installed("f", 2, kept())), "spawn w2");
+    b.spawned(2);
+    assert_eq!(b.code(2, 1), "forget w2");
+    b
+}
+
+/// Of one whose workers stay however long nobody calls it.
+fn kept() -> Rules {
+    handler(Pool { idle: None, ..pool() })
+}
+
+fn trial(b: &Bench) -> Option<(u32, bool)> {
+    let trial = b.s.function(&name("f")).unwrap().trial?;
+    Some((trial.failures, trial.again_ms.is_some()))
+}
+
+#[test]
+fn a_version_that_could_not_be_loaded_is_tried_again() {
+    let mut b = with_a_failed_trial();
+    assert_eq!(trial(&b), Some((1, true)));
+    assert_eq!(b.wait(secs(3)), "spawn w3");
+    b.spawned(3);
+    assert_eq!(b.code(3, 1), "forget w3");
+    assert_eq!(trial(&b), Some((2, true)));
+    assert_eq!(b.wait(secs(5)), "spawn w4");
+    assert_eq!(b.ready(4), "stop w1");
+    assert_eq!(trial(&b), None);
+    assert!(b.s.function(&name("f")).unwrap().error.is_none());
+    assert_eq!(b.submit(2), "note 2; call w4 #2 a1 2");
+}
+
+#[test]
+fn a_version_that_never_can_be_loaded_is_given_up_until_somebody_asks() {
+    let mut b = with_a_failed_trial();
+    for worker in 3..=21 {
+        assert_eq!(b.wait(secs(600)), format!("spawn w{worker}"));
+        b.spawned(worker);
+        b.code(worker, 1);
+    }
+    assert_eq!(trial(&b), Some((20, false)));
+    let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
+    assert!(error.contains("fndctl reload"), "{error}");
+    b.wait(secs(86_400));
+    // The same content again: a reload, or a touched file.
+    assert_eq!(b.event(installed("f", 2, kept())), "spawn w22");
+    assert_eq!(trial(&b), Some((0, false)));
+}
+
+#[test]
+fn a_reload_does_not_wait_for_the_pause() {
+    let mut b = with_a_failed_trial();
+    assert_eq!(b.event(installed("f", 2, kept())), "spawn w3");
+    // Nor does it try beside the one that is being tried.
+    assert_eq!(b.event(installed("f", 2, kept())), "");
+    b.spawned(3);
+    b.code(3, 1);
+    assert_eq!(trial(&b), Some((1, true)));
+    // What is tried no more is not started either.
+    b.event(installed("f", 1, kept()));
+    assert_eq!(trial(&b), None);
+    assert!(!b.wait(secs(600)).contains("spawn"));
+}
+
+#[test]
+fn a_hand_over_waits_for_requests_whose_connections_end_with_it() {
+    let mut b = Bench::with(server(Pool {
+        concurrency: 2,
+        most: 1,
+        ..pool()
+    }));
+    b.submit(1);
+    b.ready(1);
+    b.submit(2);
+    assert_eq!(b.event(Event::HandOver), "");
+    let end = b.answer(1, 1, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok");
+    // Their time is over.
+    assert_eq!(b.event(Event::HandOver), "reply 2: unavailable; drained");
+}

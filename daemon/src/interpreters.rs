@@ -1,0 +1,348 @@
+//! Whether the interpreters of functions are still the files they were: a package upgrade replaces them, a link is set to
+//! another version, somebody removes one and puts it back.
+//!
+//! The kernel tells of changes in every directory that the path of an interpreter leads through, links included, so that
+//! `/opt/python/current/bin/python3` is seen to change wherever it does. This has an inotify instance of its own: notify asks
+//! for every opening of a file too, which in `/usr/bin` is every start of a program.
+
+use crate::driver::{Daemon, State};
+use crate::telemetry::events;
+use crate::workers;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A package manager replaces many files; one look serves all that comes within this long.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How long changes that the kernel does not tell of (network file systems) stay unseen.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// Links followed on the way to an interpreter (the kernel's own limit, `path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+
+/// What tells one program from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    real: PathBuf,
+    inode: u64,
+    mode: u32,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    /// Looks at a path; nothing where no file is there.
+    fn of(path: &Path) -> Option<Self> {
+        let real = std::fs::canonicalize(path).ok()?;
+        let meta = std::fs::metadata(&real).ok()?;
+        Some(Self {
+            real,
+            inode: meta.ino(),
+            mode: meta.mode(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        })
+    }
+}
+
+/// The interpreters that functions can be run by.
+pub(crate) struct Interpreters {
+    /// Absent where the kernel gives no inotify instance: then they are only looked at from time to time.
+    watch: Option<Rc<AsyncFd<OwnedFd>>>,
+    seen: BTreeMap<String, Option<Stamp>>,
+    /// What counts of each directory that is watched.
+    names: HashMap<i32, HashSet<OsString>>,
+}
+
+/// An interpreter that is not what it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Its path as functions name it.
+    pub(crate) path: String,
+    /// Where it leads to now, if anywhere.
+    pub(crate) real: Option<PathBuf>,
+}
+
+impl Interpreters {
+    /// Returns what follows none yet.
+    pub(crate) fn new() -> Self {
+        let made = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(io::Error::from);
+        let watch = made.and_then(|inotify| workers::watch(inotify, Interest::READABLE)).inspect_err(|error| {
+            tracing::warn!("failed to watch interpreters: {error}; a replaced one is found within ten minutes, or by `fndctl reload`");
+        });
+        Self {
+            watch: watch.ok().map(Rc::new),
+            seen: BTreeMap::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// Follows these and no others.
+    pub(crate) fn follow(&mut self, paths: &BTreeSet<&str>) {
+        if self.seen.keys().map(String::as_str).eq(paths.iter().copied()) {
+            return;
+        }
+        self.seen.retain(|path, _| paths.contains(path.as_str()));
+        for path in paths {
+            self.seen
+                .entry((*path).to_owned())
+                .or_insert_with(|| Stamp::of(Path::new(path)));
+        }
+        self.watch_ways();
+    }
+
+    /// Looks at all of them and returns what changed since the last look.
+    pub(crate) fn look(&mut self) -> Vec<Changed> {
+        // Before: what changes after the look is then told.
+        self.watch_ways();
+        let mut changed = Vec::new();
+        for (path, seen) in &mut self.seen {
+            let now = Stamp::of(Path::new(path));
+            if *seen != now {
+                seen.clone_from(&now);
+                changed.push(Changed {
+                    path: path.clone(),
+                    real: now.map(|now| now.real),
+                });
+            }
+        }
+        changed
+    }
+
+    /// Watches every directory on the way to them, as it leads now.
+    fn watch_ways(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        let events = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::ONLYDIR;
+        let mut names: HashMap<i32, HashSet<OsString>> = HashMap::new();
+        for (directory, name) in self.seen.keys().flat_map(|path| way(Path::new(path))) {
+            // One that is not there, or closed to fnd: the nearest one above tells when it comes.
+            if let Ok(number) = inotify::add_watch(watch, &directory, events) {
+                names.entry(number).or_default().insert(name);
+            }
+        }
+        for old in self.names.keys().filter(|old| !names.contains_key(old)) {
+            let _ = inotify::remove_watch(watch, *old); // gone with its directory
+        }
+        self.names = names;
+    }
+
+    /// Takes what the kernel told; says whether it is about one of them.
+    fn told(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(watch, &mut buffer);
+        let mut ours = false;
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                    let known = |names: &HashSet<OsString>| name.is_some_and(|name| names.contains(name));
+                    let lost = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+                    ours |= lost || self.names.get(&event.wd()).is_some_and(known);
+                }
+                Err(rustix::io::Errno::AGAIN) => return Ok(ours),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Returns each directory that a path leads through and the name it goes by there, links followed; of what is not there the
+/// part that is, and the name that is missing.
+fn way(path: &Path) -> Vec<(PathBuf, OsString)> {
+    let mut way = Vec::new();
+    let mut at = PathBuf::from("/");
+    let mut left: Vec<OsString> = parts(path);
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        way.push((at.clone(), name.clone()));
+        let next = at.join(&name);
+        match std::fs::read_link(&next) {
+            Ok(target) if links < LINKS_MAX => {
+                links += 1;
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                left.extend(parts(&target));
+            }
+            _ => at = next,
+        }
+    }
+    way
+}
+
+/// Returns the names in a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    names.rev().collect()
+}
+
+impl Daemon {
+    /// Prepares functions again whose interpreter changed, for as long as fnd runs.
+    pub(crate) async fn follow_interpreters(self: Rc<Self>) {
+        let watch = self.state.borrow().interpreters.watch.clone();
+        loop {
+            let told = async {
+                match &watch {
+                    Some(watch) => self.told_of_interpreters(watch).await,
+                    None => std::future::pending().await,
+                }
+            };
+            if tokio::time::timeout(LOOK_AGAIN, told).await.is_ok() {
+                // A package manager does not say when it has replaced its last file.
+                tokio::time::sleep(SETTLE).await;
+            }
+            self.state.borrow_mut().look_at_interpreters();
+            self.changed.notify_one();
+        }
+    }
+
+    async fn told_of_interpreters(&self, watch: &AsyncFd<OwnedFd>) {
+        loop {
+            let told = match watch.readable().await {
+                Ok(mut ready) => {
+                    let told = self.state.borrow().interpreters.told(watch);
+                    ready.clear_ready();
+                    told
+                }
+                Err(error) => Err(error),
+            };
+            match told {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::error!("failed to hear of changed interpreters: {error}; `fndctl reload` looks at them");
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Has functions prepared again whose interpreter is another one now.
+    fn look_at_interpreters(&mut self) {
+        let changed = self.interpreters.look();
+        if changed.is_empty() {
+            return;
+        }
+        let mut again = BTreeMap::new();
+        for Changed { path, real } in &changed {
+            let users = self
+                .functions
+                .iter()
+                .filter(|(_, function)| function.interpreters.contains(path));
+            let users: Vec<_> = users
+                .map(|(name, function)| (name.clone(), function.candidate.clone()))
+                .collect();
+            events::interpreter_changed(path, real.as_deref(), users.len());
+            again.extend(users);
+        }
+        self.installer.want(again.into_values().collect());
+        self.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_way_leads_through_every_link() {
+        let root = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(root.path()).unwrap();
+        fs::create_dir_all(root.join("3.12/bin")).unwrap();
+        fs::write(root.join("3.12/bin/python3.12"), "").unwrap();
+        symlink("python3.12", root.join("3.12/bin/python3")).unwrap();
+        symlink("./3.12", root.join("current")).unwrap();
+        let below = |path: &Path| path.strip_prefix(&root).ok().map(Path::to_owned);
+        let found: Vec<_> = way(&root.join("current/bin/python3"))
+            .into_iter()
+            .filter_map(|(directory, name)| Some((below(&directory)?, name.into_string().unwrap())))
+            .collect();
+        let expected = [
+            ("", "current"),
+            ("", "3.12"),
+            ("3.12", "bin"),
+            ("3.12/bin", "python3"),
+            ("3.12/bin", "python3.12"),
+        ];
+        assert_eq!(found, expected.map(|(at, name)| (PathBuf::from(at), name.to_owned())));
+        // One that leads in circles ends.
+        symlink("round", root.join("round")).unwrap();
+        assert!(way(&root.join("round")).len() < 100);
+        assert_eq!(Stamp::of(&root.join("round")), None);
+    }
+
+    #[tokio::test]
+    async fn every_way_of_replacing_one_is_told_and_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("one/bin")).unwrap();
+        fs::create_dir_all(at("two/bin")).unwrap();
+        for version in ["one", "two"] {
+            fs::write(at(version).join("bin/lang"), version).unwrap();
+        }
+        symlink("one", at("current")).unwrap();
+        let path = at("current/bin/lang").display().to_string();
+        let mut interpreters = Interpreters::new();
+        interpreters.follow(&BTreeSet::from([path.as_str()]));
+        let watch = interpreters.watch.clone().unwrap();
+        assert!(interpreters.look().is_empty());
+        let replace_link = || {
+            symlink("two", at("next")).unwrap();
+            fs::rename(at("next"), at("current")).unwrap();
+        };
+        let replace_file = || {
+            fs::write(at("two/bin/new"), "other").unwrap();
+            fs::rename(at("two/bin/new"), at("two/bin/lang")).unwrap();
+        };
+        let remove_directory = || fs::remove_dir_all(at("two")).unwrap();
+        let come_back = || {
+            fs::create_dir_all(at("two/bin")).unwrap();
+            fs::write(at("two/bin/lang"), "again").unwrap();
+        };
+        let steps: [(&dyn Fn(), bool); 4] = [
+            (&replace_link, true),
+            (&replace_file, true),
+            (&remove_directory, false),
+            (&come_back, true),
+        ];
+        for (number, (step, there)) in steps.into_iter().enumerate() {
+            step();
+            assert!(interpreters.told(&watch).unwrap(), "step {number} is told");
+            let changed = interpreters.look();
+            assert_eq!(changed.len(), 1, "step {number}");
+            assert_eq!(changed[0].real.is_some(), there, "step {number}");
+            assert!(interpreters.look().is_empty(), "step {number}");
+            let _ = interpreters.told(&watch).unwrap();
+        }
+        // What else happens beside it is nobody's news.
+        fs::write(at("two/bin/other"), "").unwrap();
+        assert!(!interpreters.told(&watch).unwrap());
+    }
+}
