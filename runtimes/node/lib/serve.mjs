@@ -14,7 +14,7 @@ const ours = new URL("..", import.meta.url).pathname;
 /** Serves the file `entry` until fnd says stop, or is gone. */
 export async function serve(entry) {
   globalThis.fnd = fnd;
-  let handler, name, stopping = false, running = 0;
+  let handler, name, writes, stopping = false, running = 0;
   const stopped = () => wire.end(() => process.exit(0));
   const wire = new Wire((kind, call, content) => {
     if (kind === STOP) {
@@ -46,15 +46,17 @@ export async function serve(entry) {
       if (status !== undefined) response.status(Number(status));
       response.set(headers ?? {}).send(body);
     };
-    let value = handler(event, context, sendResponse);
+    let value = writes ? handler(requestOf(event), response) : handler(event, context, sendResponse);
     if (typeof value?.then === "function") value = await value;
-    // Kyma's third argument, taken: the answer is what it is called with.
-    if (value === undefined && (handler.length > 2 || response.headersSent)) value = (await written).value;
+    // Kyma's third argument or its `res`, taken: the answer is what is sent with it.
+    const waits = writes || handler.length > 2 || response.headersSent;
+    if (waits && (value === undefined || value === response)) value = (await written).value;
     return result(value, response);
   }
 
   try {
     [handler, name] = find(await import(pathToFileURL(entry).href));
+    writes = isExpress(handler);
   } catch (error) {
     wire.json(0, ERROR, { ...failure(error, ours), kind: "error" });
     wire.end(() => process.exit(1));
@@ -73,6 +75,16 @@ async function rehearse() {
   const { response } = eventOf(call.head, call.payload, () => {});
   contextOf(call.head, call.previous, 0, "", undefined);
   await result("", response);
+}
+
+/** Says whether a handler is one for express, which Kyma's newest functions are: by the names of its parameters. */
+function isExpress(handler) {
+  return /^[^(]*\(\s*_?(req|request)\s*,\s*(res|response)\s*[,)]/.test(Function.prototype.toString.call(handler));
+}
+
+/** Returns the request as express has it: its body is the data. */
+function requestOf(event) {
+  return Object.create(event.extensions.request, { body: { value: event.data, enumerable: true } });
 }
 
 /** Returns the handler of a module and its name. `module.exports` of CommonJS is its default export. */

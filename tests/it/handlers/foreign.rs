@@ -178,3 +178,62 @@ fn the_first_five_minutes() {
     assert_eq!(ask(&fnd, "hello", "{\"name\": \"Bob\"}"), json!({"hello": "Bob"}));
     fnd.finish();
 }
+
+/// Kyma's newest form for node: `main(req, res)`, as express has it.
+#[test]
+fn a_kyma_function_for_express() {
+    let fnd = Fnd::start();
+    let code = "module.exports = {
+  main: function (req, res) {
+    if (req.method === 'GET') return res.type('text/plain').send(`hello ${req.query.name}`);
+    setTimeout(() => res.status(201).set('x-shop', 'north').json({ order: req.body.id, type: req.get('content-type') }), 5);
+  },
+};
+";
+    fnd.drop_file("shop.cjs", code);
+    fnd.wait_ready("shop");
+    let answer = fnd.client().get("/v1/functions/shop/http/?name=Ada");
+    assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "hello Ada"));
+    let answer = fnd.invoke("shop", "{\"id\": 7}");
+    assert_eq!((answer.status.as_u16(), answer.header("x-shop")), (201, Some("north")));
+    assert_eq!(
+        answer.json::<serde_json::Value>(),
+        json!({"order": 7, "type": "application/json"})
+    );
+    fnd.finish();
+}
+
+/// What fnd does not have says so when it is loaded, and what to do.
+#[test]
+fn what_is_not_supported_says_so() {
+    let fnd = Fnd::start();
+    let cases = [
+        (
+            "store",
+            "from python_sdk_rafay_workflow.state_client import StateClientBuilder\ndef handle(logger, request): return 1\n",
+            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no state store of that form: keep state in files below $STATE_DIRECTORY",
+        ),
+        (
+            "details",
+            "from python_sdk_rafay_workflow import EventDetails\ndef handle(logger, request): return 1\n",
+            "the same is in `request[\"metadata\"]`",
+        ),
+        (
+            "flasked",
+            "# /// fnd\n# handler = \"flasked.main\"\n# ///\nimport sys, types\nsys.modules['flask'] = flask = types.ModuleType('flask')\nflask.request = object()\nfrom flask import request\ndef main(): return request.json\n",
+            "take `main(event, context)`, or serve HTTP yourself with `[http_server]`",
+        ),
+    ];
+    for (name, code, expected) in cases {
+        fnd.drop_file(&format!("{name}.py"), code);
+        fnd.wait_ready(name);
+        let (answer, view) = fnd.run(name, "{}");
+        assert_eq!(
+            (answer.status.as_u16(), reason(&view).as_str()),
+            (500, "load"),
+            "{name}"
+        );
+        assert!(view.message.contains(expected), "{name}: {}", view.message);
+    }
+    fnd.finish();
+}

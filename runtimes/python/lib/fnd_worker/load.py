@@ -43,14 +43,25 @@ def load(entry):
         function = getattr(module, wanted, None)
         if not callable(function):
             raise LookupError("no function `%s` in it, which `handler` of its manifest names" % wanted)
-        return Handler(function, wanted)
+        return served(Handler(function, wanted), module)
     for name in ("handler", "main", "handle"):
         function = getattr(module, name, None)
         if callable(function):
             handler = Handler(function, name)
             if name == "handler" or handler.parameters == 2:
-                return handler
+                return served(handler, module)
     raise LookupError("no `handler(event, context)`, `main(event, context)` or `handle(logger, request)` in it")
+
+
+def served(handler, module):
+    """Refuses a form that would run and find nothing: Kyma's `main()` gets its request from flask."""
+    flask = sys.modules.get("flask")
+    if handler.parameters == 0 and flask and getattr(module, "request", None) is flask.request:
+        raise LookupError(
+            "`%s()` reads flask's `request`, which is not supported: take `%s(event, context)`, "
+            "or serve HTTP yourself with `[http_server]`" % (handler.name, handler.name)
+        )
+    return handler
 
 
 def run(entry):
