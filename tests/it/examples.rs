@@ -1,6 +1,7 @@
 //! Every shipped example runs, with local stand-ins for what it would reach.
 
 use fnd_core::outcome::State;
+use fnd_tests::client::Answer;
 use fnd_tests::http_stub::HttpStub;
 use fnd_tests::programs::repository;
 use fnd_tests::wait::PATIENCE;
@@ -412,5 +413,110 @@ fn inventory_group_and_exec() {
     assert!(beat["up_seconds"].is_number() && beat["run"].is_string(), "{beat}");
     let top = result_of(&fnd, "ops/top-memory", &json!({"count": 2}));
     assert!(top.as_array().is_some_and(|list| list.len() <= 2), "{top}");
+    fnd.finish();
+}
+
+fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
+    let name = name.replace('/', "%2F");
+    fnd.client().get(&format!("/v1/functions/{name}/http{path}"))
+}
+
+/// Reads query and method, and is loaded once: the second call finds what the first left.
+#[test]
+fn handlers_that_read_the_request() {
+    require!(deno);
+    let names = ["web/hello.py", "web/hello-deno.ts", "web/hello-node.cjs"];
+    let fnd = with_examples(&names);
+    for file in names {
+        let (name, _) = file.rsplit_once('.').unwrap();
+        fnd.wait_ready(name);
+        for (query, who, calls) in [("?name=Ada", "Ada", 1), ("", "you", 2)] {
+            let answer = get(&fnd, name, &format!("/{query}"));
+            assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+            let expected = json!({"hello": who, "method": "GET", "calls": calls});
+            assert_eq!(answer.json::<Value>(), expected, "{name}");
+        }
+    }
+    fnd.finish();
+}
+
+#[test]
+fn handlers_that_take_json() {
+    require!(deno);
+    let names = ["web/order.py", "web/order-deno.ts", "web/order-node.cjs"];
+    let fnd = with_examples(&names);
+    for file in names {
+        let (name, _) = file.rsplit_once('.').unwrap();
+        let order = json!({"items": [{"price": 2.5, "count": 2}, {"price": 0.1}]});
+        assert_eq!(result_of(&fnd, name, &order), json!({"total": 5.1}), "{name}");
+        let answer = fnd.invoke(name, "{}");
+        assert_eq!(answer.status, 422, "{name}: {}", answer.text());
+        assert_eq!(answer.json::<Value>(), json!({"error": "an order has `items`"}));
+    }
+    fnd.finish();
+}
+
+#[test]
+fn handlers_with_dependencies() {
+    require!(deno);
+    let fnd = with_examples(&["web/yaml-to-json", "web/load", "checksum", "slug"]);
+    let post = |name: &str, kind: &str, body: &[u8]| {
+        fnd.wait_ready(name);
+        let path = format!("/v1/functions/{}/invoke", name.replace('/', "%2F"));
+        fnd.client().call("POST", &path, &[("content-type", kind)], body)
+    };
+    let answer = post("web/yaml-to-json", "text/yaml", b"a: [1, two]\n");
+    assert_eq!(answer.json::<Value>(), json!({"a": [1, "two"]}));
+    assert_eq!(post("web/yaml-to-json", "text/yaml", b"a: [").status, 422);
+    let answer = post("checksum", "application/octet-stream", b"abc");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        answer.json::<Value>(),
+        json!({
+            "bytes": 3,
+            "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            "md5": "900150983cd24fb0d6963f7d28e17f72",
+        })
+    );
+    let answer = post("slug", "text/plain", "Größere Füße, größere Schuhe!".as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        answer.json::<Value>(),
+        json!({"slug": "grossere-fusse-grossere-schuhe"})
+    );
+    fnd.wait_ready("web/load");
+    let answer = fnd.invoke("web/load", "");
+    assert!(answer.json::<Value>()["load"].is_number(), "{}", answer.text());
+    assert_eq!(reason_of(&fnd, "web/load", &json!({"limit": -1})), "transient");
+    fnd.finish();
+}
+
+#[test]
+fn a_program_that_serves_http() {
+    let fnd = with_examples(&["web/files"]);
+    fnd.wait_ready("web/files");
+    let url = "/v1/functions/web%2Ffiles/http/notes.txt";
+    let answer = fnd
+        .client()
+        .call("PUT", url, &[("content-type", "text/plain")], b"kept\n");
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(get(&fnd, "web/files", "/notes.txt").text(), "kept\n");
+    assert!(get(&fnd, "web/files", "/").text().contains("notes.txt"));
+    assert_eq!(get(&fnd, "web/files", "/other.txt").status, 404);
+    assert_eq!(
+        fnd.client().call("PUT", &url.replace("notes", ".."), &[], b"x").status,
+        400
+    );
+    fnd.finish();
+}
+
+#[test]
+fn a_service() {
+    let fnd = with_examples(&["ops/watch-root"]);
+    let _ = fnd.wait_function("ops/watch-root", "to run", |function| function.running == 1);
+    wait_until("it to say how the disk is", PATIENCE, || {
+        let logs = fnd.ctl(&["logs", "ops/watch-root"]);
+        logs.out().contains("the disk is").then_some(())
+    });
     fnd.finish();
 }

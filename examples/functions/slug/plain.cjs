@@ -1,0 +1,2 @@
+/** Takes the marks off letters. */
+exports.plain = (text) => text.normalize("NFD").replaceAll(/\p{Diacritic}/gu, "").replaceAll("ß", "ss");
