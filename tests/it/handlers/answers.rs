@@ -1,7 +1,9 @@
 //! What a handler returns reaches the caller as it is: status, headers, bytes; from every runtime.
 
-use super::{ask, install};
-use fnd_tests::{Fnd, require};
+use super::{ask, install, lines};
+use fnd_core::outcome::State;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
 use serde_json::json;
 
 #[test]
@@ -119,5 +121,38 @@ fn typescript_with_a_named_export() {
     let code = "interface Event { data: { name: string } }\nexport async function handler(event: Event, context: unknown): Promise<object> {\n  return { hello: event.data.name };\n}\n";
     install(&fnd, "typed.ts", "", code);
     assert_eq!(ask(&fnd, "typed", "{\"name\":\"Ada\"}"), json!({"hello": "Ada"}));
+    fnd.finish();
+}
+
+/// Of calls that run beside each other in one worker: a record is its call's, what is printed is nobody's.
+#[test]
+fn who_said_what_in_a_worker_of_several_calls() {
+    const CALLS: usize = 6;
+    let fnd = Fnd::start();
+    let code = "import asyncio
+async def handler(event, context):
+    for step in range(5):
+        print('printed', event['data'], step, flush=True)
+        context.log.info('logged', who=event['data'])
+        await asyncio.sleep(0.01)
+    return event['data']
+";
+    install(&fnd, "choir.py", "[pool]\nmax = 1\nconcurrency = 6\n", code);
+    let ids: Vec<_> = (0..CALLS).map(|call| fnd.queue("choir", &call.to_string())).collect();
+    for (call, id) in ids.iter().enumerate() {
+        let view = fnd.wait_end(*id);
+        assert_eq!(view.state, State::Succeeded, "{}", view.message);
+        let said = lines(&fnd, *id);
+        let own = |line: &&String| line.contains("logged") && line.contains(&format!("{{\"who\":{call}}}"));
+        assert_eq!(said.iter().filter(own).count(), 5, "{said:?}");
+        assert_eq!(said.len(), 5, "nobody else's, and nothing that was printed: {said:?}");
+    }
+    // All of it is kept with the function.
+    wait_until("everything that was printed", PATIENCE, || {
+        let all = fnd.ctl(&["logs", "choir"]).expect_code(0);
+        let printed = all.out().lines().filter(|line| line.contains("printed")).count();
+        assert!(printed <= CALLS * 5, "{all}");
+        (printed == CALLS * 5).then_some(())
+    });
     fnd.finish();
 }

@@ -137,3 +137,24 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
     assert!(warm >= 4, "only {warm} of 6 calls found a fresh worker ready");
     fnd.finish();
 }
+
+/// An old worker leaves, with or without calls; one that is busy finishes what it has.
+#[test]
+fn a_worker_is_replaced_when_it_is_old() {
+    let fnd = Fnd::start();
+    install(&fnd, "aged.py", "[pool]\nmin = 1\nmax = 1\nmax_age = \"700ms\"\n", PID);
+    let first = ask(&fnd, "aged", "");
+    wait_until("the old worker to be gone", PATIENCE, || {
+        (!is_alive(first.as_i64().unwrap())).then_some(())
+    });
+    let (answer, _) = fnd.run("aged", "");
+    assert_ne!(answer.json::<Value>(), first);
+    let code = "import time\ndef handler(event, context):\n    time.sleep(0.6)\n    return 1\n";
+    install(&fnd, "long.py", "[pool]\nmax = 1\nmax_age = \"200ms\"\n", code);
+    for _ in 0..2 {
+        let (answer, view) = fnd.run("long", "");
+        assert_eq!((answer.json::<Value>(), view.attempts), (Value::from(1), 1));
+        assert!(view.attempt_records[0].cold, "each has a worker of its own");
+    }
+    fnd.finish();
+}

@@ -6,6 +6,7 @@ mod first_minutes;
 mod install;
 mod killing;
 mod limits;
+mod modes;
 mod power;
 mod service;
 mod takeover;
@@ -37,6 +38,8 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: handlers", first_minutes::handlers),
     then("first minutes: once by being there", first_minutes::once_by_being_there),
     then("first minutes: who may", first_minutes::who_may),
+    then("modes: http", modes::http),
+    then("modes: services", modes::services),
     then("limits: read back", limits::read_back),
     then("limits: memory", limits::memory),
     then("limits: swap", limits::swap),

@@ -1,0 +1,64 @@
+//! Programs that serve HTTP and services, under the units' restrictions, over a restart of fnd.
+
+use crate::guest::PATIENCE;
+use crate::machine::VirtualMachine;
+
+/// Answers with its process id, at a port or on a socket.
+const SERVER: &str = r#"import http.server, os, socketserver
+class Handler(http.server.BaseHTTPRequestHandler):
+    def address_string(self): return "fnd"
+    def do_GET(self):
+        body = b"%d\n" % os.getpid()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+path = os.environ.get("FND_SOCKET_PATH")
+server = socketserver.UnixStreamServer(path, Handler) if path else http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+server.serve_forever()
+"#;
+
+/// Asks a program through the control socket; the answer is its process id.
+fn pid(machine: &VirtualMachine, name: &str) -> String {
+    let url = format!("http://fnd/v1/functions/{name}/http/");
+    machine.ok(&format!(
+        "curl -fsS --max-time 60 --unix-socket /run/fnd/control.sock {url}"
+    ))
+}
+
+/// Both are reached and kept over a restart of fnd; nothing of them is left when their files are gone.
+pub(crate) fn http(machine: &mut VirtualMachine) {
+    for (name, listen) in [("port", ""), ("socket", "# listen = \"unix\"\n")] {
+        let code = format!("# /// fnd\n# [http_server]\n{listen}# ///\n{SERVER}");
+        machine.drop_file(&format!("{name}.py"), &code);
+        machine.wait_ready(name);
+    }
+    let before = ["port", "socket"].map(|name| pid(machine, name));
+    machine.ok("systemctl restart fnd.service");
+    assert_eq!(["port", "socket"].map(|name| pid(machine, name)), before);
+    machine.ok("rm /etc/fnd/functions/port.py /etc/fnd/functions/socket.py");
+    for pid in before {
+        let gone = format!("! kill -0 {}", pid.trim());
+        machine.wait_until("the programs to end", PATIENCE, &gone);
+    }
+    machine.nothing_left();
+}
+
+/// A service starts by being there, goes on over a restart of fnd, comes back when it is killed, and ends with its file.
+pub(crate) fn services(machine: &mut VirtualMachine) {
+    const PID: &str = "cat /var/lib/fnd/home/beat/pid";
+    let code = "#!/usr/bin/env bash\n# /// fnd\n# [service]\n# [retry]\n# interval = \"100ms\"\n# ///\necho $$ >\"$STATE_DIRECTORY/pid\"\necho up\nwhile sleep 1; do :; done\n";
+    machine.drop_file("beat.sh", code);
+    let first = machine.wait_until("the service to run", PATIENCE, PID);
+    machine.ok("systemctl restart fnd.service");
+    machine.ok("fndctl status beat");
+    assert_eq!(machine.ok(PID), first, "the restart did not touch it");
+    machine.ok(&format!("kill -KILL {}", first.trim()));
+    let changed = format!("test \"$({PID})\" != {} && {PID}", first.trim());
+    let second = machine.wait_until("the service to come back", PATIENCE, &changed);
+    let logs = machine.ok("fndctl logs beat");
+    assert!(logs.matches("up").count() >= 2, "{logs}");
+    machine.ok("rm /etc/fnd/functions/beat.sh");
+    machine.wait_until("the service to end", PATIENCE, &format!("! kill -0 {}", second.trim()));
+    machine.nothing_left();
+}
