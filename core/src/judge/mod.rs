@@ -33,6 +33,8 @@ pub struct Verdict {
     /// The version of the runtime that was asked for by the manifest, such as `3.11`; absent: whichever is there.
     pub runtime_version: Option<String>,
     /// The interpreters that are tried for it, in order: where one of them changes, the choice may be another one.
+    /// A judge that was started by an older fnd does not say.
+    #[serde(default)]
     pub interpreters: Vec<String>,
     /// What is wrong, in the order of the file; it is refused where one of them is an error.
     pub diagnostics: Vec<Diagnostic>,

@@ -358,3 +358,15 @@ fn the_configuration_merges_in_order() {
         (vec!["c".to_owned()], true, (70000, 99999))
     );
 }
+
+/// After an upgrade the judge may still be the older one, until it is started again.
+#[test]
+fn a_verdict_without_interpreters_is_read() {
+    let judged = judge("").function(&single(file("/f/x.sh", b"echo\n"), None));
+    assert!(!judged.verdict.interpreters.is_empty());
+    let mut document = serde_json::to_value(&judged.verdict).unwrap();
+    document.as_object_mut().unwrap().remove("interpreters");
+    let read: Verdict = serde_json::from_value(document).unwrap();
+    assert_eq!(read.interpreters, Vec::<String>::new());
+    assert_eq!(read.manifest, judged.verdict.manifest);
+}
