@@ -343,9 +343,8 @@ impl Daemon {
             Message::Spoken(key, captured) => state.spoken(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
-                // Its caller is answered before its status file is written.
-                state.answer_first(Event::Exited(Box::new(exited(&frame, captured))));
-                self.put_off.notify_one();
+                // Who asked for a script reads its status file next: that is written before the answer.
+                state.step(Event::Exited(Box::new(exited(&frame, captured))));
             }
         }
         state.settle();

@@ -4,7 +4,6 @@ mod again;
 pub mod backend;
 pub mod catalog;
 pub mod check;
-mod checksum;
 pub mod child;
 pub mod cli;
 pub mod clock;

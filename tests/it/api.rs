@@ -249,6 +249,8 @@ fn drain_finishes_and_accepts_nothing_new() {
     );
     fnd.wait_ready("short");
     let id = fnd.queue("short", "");
+    // What has not begun stays for the next start.
+    wait_until("it to run", PATIENCE, || (fnd.status().running == 1).then_some(()));
     let _ = fnd.ctl(&["drain"]).expect_code(0);
     assert_eq!(fnd.invocation(id).state.as_str(), "succeeded");
     let answer = fnd.invoke("short", "");

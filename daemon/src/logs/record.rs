@@ -3,7 +3,6 @@
 //!
 //! Whatever a crash or a full disk leaves at the end is no valid record, and reading stops there.
 
-use crate::checksum::crc32;
 use fnd_core::ids::{Attempt, InvocationId};
 use std::io::{self, BufReader, Read, Seek};
 

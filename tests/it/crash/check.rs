@@ -137,8 +137,6 @@ impl Check<'_> {
                     .lost
                     .push(format!("the caller of {id} was answered, and it is not in the history")),
                 Some(view) if view.state == State::Succeeded => {}
-                // It was answered before it was recorded, and fnd killed in between.
-                Some(view) if view.state == State::Interrupted => found.forgotten_answers += 1,
                 Some(view) => found
                     .wrong
                     .push(format!("its caller was told it went well: {}", short(view))),

@@ -12,8 +12,6 @@ pub(super) struct Findings {
     pub(super) lost: Vec<String>,
     pub(super) doubled: Vec<String>,
     pub(super) wrong: Vec<String>,
-    /// Callers were answered, and then fnd was killed before it knew that for good.
-    pub(super) forgotten_answers: u64,
 }
 
 impl fmt::Display for Findings {

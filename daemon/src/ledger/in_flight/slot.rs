@@ -1,6 +1,5 @@
 //! A slot of the table: `crc32 u32, length u16`, then the wire form of what it says. Length 0 is empty.
 
-use crate::checksum::crc32;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
@@ -229,7 +228,7 @@ pub(super) fn encode<T: Says>(says: &T) -> Vec<u8> {
     }
     let length = u16::try_from(bytes.len() - HEAD).unwrap_or(0);
     bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
-    let checksum = crc32(&bytes[4..]);
+    let checksum = crc32fast::hash(&bytes[4..]);
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
     bytes
 }
@@ -247,7 +246,7 @@ pub(super) fn decode<T: Says>(slot: &[u8]) -> Result<Option<T>, String> {
     let [a, b, c, d, e, f] = *head;
     let length = usize::from(u16::from_le_bytes([e, f]));
     let says = rest.get(..length).ok_or_else(torn)?;
-    if crc32(&slot[4..HEAD + length]) != u32::from_le_bytes([a, b, c, d]) {
+    if crc32fast::hash(&slot[4..HEAD + length]) != u32::from_le_bytes([a, b, c, d]) {
         return Err("its checksum is wrong".to_owned());
     }
     T::from_wire(says).map(Some).map_err(|error| error.to_string())

@@ -54,6 +54,17 @@ impl Ledger {
         }
     }
 
+    /// The attempt that runs by this record begins.
+    fn begins(&self, record: &InvocationRecord) {
+        self.opened.writer.begins(&Begun {
+            invocation: record.id,
+            attempt: Attempt(record.attempts),
+            function: record.function.clone(),
+            trigger: record.trigger.as_str().to_owned(),
+            started_ms: 0,
+        });
+    }
+
     /// Claims the next attempt of a durable invocation and waits for its acknowledgement.
     fn claim(&self, record: InvocationRecord) -> Result<(), Arc<str>> {
         let id = record.id;

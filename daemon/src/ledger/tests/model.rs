@@ -226,13 +226,7 @@ proptest! {
                         && record.state == State::Running
                     {
                         // What runs has begun.
-                        ledger.opened.writer.begins(&Begun {
-                            invocation: record.id,
-                            attempt: Attempt(record.attempts),
-                            function: record.function.clone(),
-                            trigger: record.trigger.as_str().to_owned(),
-                            started_ms: 0,
-                        });
+                        ledger.begins(record);
                     }
                     ledger.submit(command);
                 }

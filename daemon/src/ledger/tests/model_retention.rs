@@ -11,7 +11,11 @@ enum Step {
         function: usize,
         durable: bool,
     },
-    Claim(usize),
+    /// That its next attempt begins; where the attempt then does not, the next ledger knows.
+    Claim {
+        which: usize,
+        begins: bool,
+    },
     Finish {
         which: usize,
         reason: Reason,
@@ -32,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     let reason = prop_oneof![Just(Reason::Ok), Just(Reason::Exit(3)), Just(Reason::Interrupted)];
     prop_oneof![
         6 => (0..NAMES.len(), any::<bool>()).prop_map(|(function, durable)| Step::Enqueue { function, durable }),
-        3 => any::<usize>().prop_map(Step::Claim),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(which, begins)| Step::Claim { which, begins }),
         6 => (any::<usize>(), reason).prop_map(|(which, reason)| Step::Finish { which, reason }),
         2 => any::<usize>().prop_map(Step::Retry),
         1 => any::<usize>().prop_map(Step::Cancel),
@@ -53,6 +57,8 @@ struct Known {
     accepted: Accepted,
     record: InvocationRecord,
     attempts: Vec<AttemptRecord>,
+    /// What it is again in the next ledger: it was claimed and has not begun.
+    unclaimed: Option<InvocationRecord>,
     is_dead: bool,
     /// It was beyond the bound once, so it may be gone whatever the bound is now.
     may_go: bool,
@@ -107,6 +113,7 @@ impl Model {
             accepted: accepted.clone(),
             record,
             attempts: Vec::new(),
+            unclaimed: None,
             is_dead: false,
             may_go: false,
         };
@@ -124,10 +131,24 @@ impl Model {
                 };
                 Some(self.enqueue(accepted))
             }
-            Step::Claim(which) => {
+            Step::Claim { which, begins } => {
                 let known = self.open(*which)?;
+                if known.record.state == State::Running {
+                    return None;
+                }
+                if known.accepted.durable {
+                    known.record.next_attempt_ms = None; // it is now
+                }
+                // Others are recorded as running when they do.
+                known.unclaimed = (known.accepted.durable && !begins).then(|| known.record.clone());
                 known.record.state = State::Running;
-                Some(Command::Update(Box::new(known.record.clone())))
+                known.record.attempts += 1;
+                let record = Box::new(known.record.clone());
+                Some(if known.accepted.durable {
+                    Command::Claim(record)
+                } else {
+                    Command::Update(record)
+                })
             }
             Step::Finish { which, reason } => {
                 let known = self.open(*which)?;
@@ -145,6 +166,7 @@ impl Model {
             }
             Step::Cancel(which) => {
                 let known = self.open(*which)?;
+                known.unclaimed = None;
                 known.record.state = State::Cancelled;
                 known.record.ended_ms = Some(8);
                 Some(Command::Update(Box::new(known.record.clone())))
@@ -172,7 +194,8 @@ impl Model {
     /// An attempt has ended, and its invocation stands so now.
     fn record(&mut self, which: usize, reason: Reason, record: InvocationRecord) -> Command {
         let known = self.open(which).expect("it was found before");
-        let attempts = known.record.attempts + 1;
+        let attempts = known.record.attempts + u32::from(known.record.state != State::Running);
+        known.unclaimed = None;
         known.record = InvocationRecord { attempts, ..record };
         let attempt = attempt(&known.accepted, attempts, reason);
         known.attempts.push(attempt.clone());
@@ -261,6 +284,15 @@ impl Model {
         );
     }
 
+    /// Another ledger is opened.
+    fn reopened(&mut self) {
+        for known in self.all.values_mut() {
+            if let Some(before) = known.unclaimed.take() {
+                known.record = before;
+            }
+        }
+    }
+
     fn check_restored(&self, restored: &Restored) {
         let open = self.all.values().filter(|known| !known.record.state.is_final());
         let open: Vec<_> = open.map(|known| known.record.clone()).collect();
@@ -308,11 +340,18 @@ proptest! {
                         std::mem::forget(ledger);
                     }
                     ledger = Ledger::open_with(state.path(), model.retention());
+                    model.reopened();
                     model.check_restored(&ledger.opened.restored);
                     model.check(&ledger);
                 }
                 step => {
                     if let Some(command) = model.apply(step, number as u64) {
+                        if let Command::Claim(record) | Command::Update(record) = &command
+                            && record.state == State::Running
+                            && model.all[&record.id].unclaimed.is_none()
+                        {
+                            ledger.begins(record);
+                        }
                         ledger.submit(command);
                     }
                     model.follow();
@@ -322,6 +361,7 @@ proptest! {
         model.check(&ledger);
         ledger.stop();
         let ledger = Ledger::open_with(state.path(), model.retention());
+        model.reopened();
         model.check_restored(&ledger.opened.restored);
         model.check(&ledger);
         model.retain(&ledger, KEEP_MAX);
