@@ -25,7 +25,13 @@ stage=$(mktemp -d)
 trap 'rm -rf -- "$stage"' EXIT
 cp "$package" "$stage/fnd.deb"
 if [[ -n ${FND_VM_OLDER:-} ]]; then
-    cp "$FND_VM_OLDER" "$stage/older.deb"
+    cp "$FND_VM_OLDER" "$stage/other.deb"
+else
+    # Here, and not compressed, since the CPUs of the machine are emulated.
+    dpkg-deb -R "$package" "$stage/other"
+    sed -i 's/^Version: .*/&+next/' "$stage/other/DEBIAN/control"
+    dpkg-deb -Znone -b "$stage/other" "$stage/other.deb" >&2
+    rm -r "$stage/other"
 fi
 cp tests/vm/guest/agent.py "$stage/"
 install -m 0755 "$(find_deno)" "$stage/deno"

@@ -28,15 +28,16 @@ fn pid(machine: &VirtualMachine, name: &str) -> String {
 
 /// Both are reached and kept over a restart of fnd; nothing of them is left when their files are gone.
 pub(crate) fn http(machine: &mut VirtualMachine) {
-    for (name, listen) in [("port", ""), ("socket", "# listen = \"unix\"\n")] {
+    // Not `socket`: a program's own directory comes first where python looks for modules.
+    for (name, listen) in [("at-port", ""), ("at-socket", "# listen = \"unix\"\n")] {
         let code = format!("# /// fnd\n# [http_server]\n{listen}# ///\n{SERVER}");
         machine.drop_file(&format!("{name}.py"), &code);
         machine.wait_ready(name);
     }
-    let before = ["port", "socket"].map(|name| pid(machine, name));
+    let before = ["at-port", "at-socket"].map(|name| pid(machine, name));
     machine.ok("systemctl restart fnd.service");
-    assert_eq!(["port", "socket"].map(|name| pid(machine, name)), before);
-    machine.ok("rm /etc/fnd/functions/port.py /etc/fnd/functions/socket.py");
+    assert_eq!(["at-port", "at-socket"].map(|name| pid(machine, name)), before);
+    machine.ok("rm /etc/fnd/functions/at-port.py /etc/fnd/functions/at-socket.py");
     for pid in before {
         let gone = format!("! kill -0 {}", pid.trim());
         machine.wait_until("the programs to end", PATIENCE, &gone);

@@ -72,13 +72,9 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
 /// An upgrade, and the way back, restart fnd and touch neither the spawner nor what runs. The other version is the older
 /// package that was brought (`FND_VM_OLDER`), else the same one packed anew.
 pub(crate) fn upgrade(machine: &mut VirtualMachine) {
-    const OTHER: &str = "/var/other.deb";
+    const OTHER: &str = "/payload/other.deb";
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
     machine.ok("rm -f /var/lib/fnd/home/staying/go");
-    if machine.run(&format!("cp /payload/older.deb {OTHER}")).code != 0 {
-        // Not compressed, since the CPUs are emulated.
-        machine.ok(&format!("rm -rf /var/next && dpkg-deb -R /payload/fnd.deb /var/next && sed -i 's/^Version: .*/&+next/' /var/next/DEBIAN/control && dpkg-deb -Znone -b /var/next {OTHER} >/dev/null && rm -rf /var/next"));
-    }
     machine.ok(&format!("dpkg --install {OTHER}"));
     // There and back, whichever is the newer one: each time with a function that began under the version before.
     for (from, to) in [(OTHER, "/payload/fnd.deb"), ("/payload/fnd.deb", OTHER)] {
@@ -107,9 +103,7 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
         machine.ok("rm /var/lib/fnd/home/staying/go");
         machine.nothing_left();
     }
-    machine.ok(&format!(
-        "systemctl stop fnd.service && dpkg --install /payload/fnd.deb && rm {OTHER}"
-    ));
+    machine.ok("systemctl stop fnd.service && dpkg --install /payload/fnd.deb");
 }
 
 /// State of a newer fnd is refused and not touched; what runs is not either.
