@@ -11,7 +11,8 @@ tool=$target/tools/bin/cargo-deb
 if [[ $("$tool" --version 2>/dev/null) != "cargo-deb $tool_version" ]]; then
     say "installing cargo-deb $tool_version below $target/tools"
     # A debug build: it runs for seconds, so building it fast is what counts.
-    cargo install cargo-deb --locked --version "$tool_version" --debug --root "$target/tools" >&2
+    CARGO_PROFILE_DEV_DEBUG=false CARGO_TARGET_DIR=$target/tools/build \
+        cargo install cargo-deb --locked --version "$tool_version" --debug --root "$target/tools" >&2
 fi
 
 # Prints which libraries are linked into the programs, each with its licence and what that asks to be passed on. The
