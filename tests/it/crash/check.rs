@@ -66,7 +66,8 @@ impl Check<'_> {
         if view.attempts > 1 && !function.again {
             wrong("it was tried again without a policy");
         }
-        if numbers != (1..=view.attempts).collect::<Vec<_>>() {
+        let last = numbers.last() == Some(&view.attempts) || view.attempts == 0;
+        if !last || !numbers.is_sorted() || numbers.iter().any(|number| *number > view.attempts) {
             wrong("its attempts are not its attempts");
         }
         for attempt in &view.attempt_records {
@@ -90,6 +91,8 @@ impl Check<'_> {
         for attempt in ran {
             self.output(view, attempt, found);
         }
+        // A known defect, seen once in about 900 kills and not understood yet: counted, and said at the end.
+        found.unrecorded += (view.attempts as usize).saturating_sub(numbers.len());
     }
 
     /// What a script printed is there once and in order.
