@@ -112,7 +112,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
 
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
-    let noted: Vec<_> = held.iter().flat_map(takeover::Worker::invocations).collect();
+    let noted: Vec<_> = held.iter().flat_map(takeover::Worker::attempts).collect();
     let opened = ledger::open(
         &own,
         retaining::at_first(&current.settings),

@@ -92,13 +92,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Returns its invocations.
-    pub(crate) fn invocations(&self) -> Vec<InvocationId> {
+    /// Returns its attempts.
+    pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.left {
-            Some(Left::Attempt { note, .. }) => vec![note.invocation],
+            Some(Left::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
             Some(Left::Member { handed_over, .. }) => {
                 let calls = handed_over.iter().flat_map(|note| &note.calls);
-                calls.map(|call| call.invocation).collect()
+                calls.map(|call| (call.invocation, call.attempt)).collect()
             }
             None => Vec::new(),
         }

@@ -153,8 +153,8 @@ pub struct Restored {
     pub adopted: Vec<Adopted>,
     /// Workers of handlers that it handed over.
     pub members: Vec<AdoptedMember>,
-    /// Those of their invocations that have an end.
-    pub ended: Vec<InvocationId>,
+    /// Those of their attempts whose end is stored, or that of their invocation.
+    pub ended: Vec<(InvocationId, u32)>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
 }

@@ -22,11 +22,11 @@ use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker};
 use crate::frame::TermCause;
 use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use crate::outcome::{State, Trigger};
-use crate::record::{Payload, Unfinished};
+use crate::outcome::Trigger;
+use crate::record::Payload;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,12 +129,8 @@ impl Supervisor {
 
     /// Returns the workers that still have something to tell; what is left of the others is killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
-        let unfinished = restored.unfinished.iter().map(|left| (left.accepted.id, left));
-        let unfinished: BTreeMap<InvocationId, &Unfinished> = unfinished.collect();
-        let is_over = |adopted: &mut Adopted| {
-            let (id, attempt) = (adopted.note.invocation, adopted.note.attempt);
-            restored.ended.contains(&id) || unfinished.get(&id).is_some_and(|left| is_recorded(left, attempt))
-        };
+        let ended: BTreeSet<_> = restored.ended.iter().copied().collect();
+        let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.note.invocation, adopted.note.attempt));
         let mut adopted = std::mem::take(&mut restored.adopted);
         let over = adopted.extract_if(.., is_over);
         out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
@@ -143,15 +139,8 @@ impl Supervisor {
 
     /// Returns the workers of handlers that can go on: of none of their calls the end is known.
     pub(super) fn worth_employing(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
-        let unfinished = restored.unfinished.iter().map(|left| (left.accepted.id, left));
-        let unfinished: BTreeMap<InvocationId, &Unfinished> = unfinished.collect();
-        let ended = &restored.ended;
-        let is_over = |call: &CallNote| {
-            let recorded = unfinished
-                .get(&call.invocation)
-                .is_some_and(|left| is_recorded(left, call.attempt));
-            recorded || ended.contains(&call.invocation)
-        };
+        let ended: BTreeSet<_> = restored.ended.iter().copied().collect();
+        let is_over = |call: &CallNote| ended.contains(&(call.invocation, call.attempt));
         let mut members = std::mem::take(&mut restored.members);
         let over = members.extract_if(.., |member| member.note.calls.iter().any(is_over));
         out.extend(over.map(|member| Action::Kill(member.worker)));
@@ -325,10 +314,4 @@ fn told_to_end(cause: TermCause, at: Duration, (timeout, deadline): (Option<Dura
         TermCause::Asked if !due(deadline) => Ending::Cancelled("cancelled before fnd was restarted"),
         TermCause::Asked | TermCause::TimeUp => Ending::Deadline,
     }
-}
-
-/// Says whether the ledger knows how an attempt ended.
-fn is_recorded(left: &Unfinished, attempt: u32) -> bool {
-    let record = &left.record;
-    record.attempts > attempt || (record.attempts == attempt && record.state != State::Running)
 }

@@ -152,8 +152,6 @@ pub(super) struct Batch {
     pub(super) last: bool,
 }
 
-impl Inner {}
-
 impl Queue {
     /// Begins empty.
     pub(super) fn new() -> Self {

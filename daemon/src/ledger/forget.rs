@@ -3,7 +3,7 @@
 //! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
 
 use fnd_core::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 
 /// Most invocations one step forgets.
 pub(super) const STEP: usize = 50;
@@ -78,7 +78,7 @@ impl Round {
     /// Forgets a little.
     pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<Done> {
         let found = self.look(db)?;
-        let transaction = db.unchecked_transaction()?;
+        let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
         let (mut forgotten, mut bytes, mut looked) = (0, 0, 0_usize);
         for candidate in &found {
             if forgotten >= STEP || bytes > STEP_BYTES {

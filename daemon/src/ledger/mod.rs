@@ -135,13 +135,18 @@ impl OpenError {
 
 /// Opens the ledger of a state directory, made if it is not there, and starts its threads.
 ///
-/// `noted` are invocations that may be unknown here or over: [`Restored::ended`] says which of them have an end.
+/// `noted` are attempts that may be unknown here or over: [`Restored::ended`] says which of them have an end.
 /// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
 /// once each for all claims and all ends; it must not wait.
 ///
 /// # Errors
 /// [`OpenError`]; the first two variants leave the database untouched.
-pub fn open<F>(state: &Path, retention: Retention, noted: &[InvocationId], acknowledge: F) -> Result<Opened, OpenError>
+pub fn open<F>(
+    state: &Path,
+    retention: Retention,
+    noted: &[(InvocationId, u32)],
+    acknowledge: F,
+) -> Result<Opened, OpenError>
 where
     F: Fn(Acknowledged) + Send + 'static,
 {

@@ -4,7 +4,7 @@ use super::rows::{self, ATTEMPT, PAYLOAD, RECORD};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
-use rusqlite::{Connection, OptionalExtension as _, Result, Row};
+use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -71,15 +71,17 @@ fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     Ok(Unfinished { accepted, record })
 }
 
-/// Returns those of these invocations that have an end.
-pub(super) fn ended(db: &Connection, ids: &[InvocationId]) -> Result<Vec<InvocationId>> {
+/// Returns those of these attempts that have an end, or whose invocation has one. The number of attempts does not tell: the
+/// table of what has begun counts one before the end of the one before it is stored.
+pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result<Vec<(InvocationId, u32)>> {
     let mut statement = db.prepare(&format!(
-        "SELECT 1 FROM invocation WHERE id = ?1 AND NOT ({UNFINISHED})"
+        "SELECT 1 FROM attempt WHERE invocation = ?1 AND n = ?2
+        UNION ALL SELECT 1 FROM invocation WHERE id = ?1 AND NOT ({UNFINISHED})"
     ))?;
     let mut ended = Vec::new();
-    for id in ids {
-        if statement.exists([rows::blob(*id)])? {
-            ended.push(*id);
+    for (id, attempt) in attempts {
+        if statement.exists(params![rows::blob(*id), attempt])? {
+            ended.push((*id, *attempt));
         }
     }
     Ok(ended)

@@ -6,7 +6,7 @@ use super::command::Figures;
 use super::forget::{Bounds, Round, Scope, Walk};
 use super::room::Pages;
 use fnd_core::ids::FunctionName;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -64,6 +64,14 @@ impl Retention {
 /// Ended invocations of a function before its history is counted again, at least; a tenth of what is kept where that is more,
 /// since counting steps over all of those.
 const EVERY: u32 = 100;
+/// Functions found in one step.
+const NAMES_AT_ONCE: usize = 500;
+/// The functions in the history, also those that never ran: one seek in the index for each.
+const NAMES: &str = "WITH RECURSIVE found (name) AS (
+        SELECT min(function) FROM invocation WHERE function > ?1
+        UNION ALL SELECT (SELECT min(function) FROM invocation WHERE function > name) FROM found WHERE name IS NOT NULL
+        LIMIT ?2
+    ) SELECT name FROM found WHERE name IS NOT NULL";
 /// Bytes inside the database that stay free for new records on a disk that is nearly full.
 const RESERVE: u64 = 4 << 20;
 /// Free pages given back to the disk in one step.
@@ -76,6 +84,8 @@ const SPARE: u64 = 16 << 20;
 enum Job {
     /// What is older than is kept of anybody.
     Age,
+    /// Every function with a history, from behind this one on.
+    Everybody(String),
     /// One function: by count and age.
     Function(FunctionName),
     /// Going on.
@@ -175,7 +185,7 @@ impl Sweeper {
 
     fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
         if std::mem::take(&mut self.all) {
-            self.enlist_all(db)?;
+            self.enlist_all();
         }
         if let Some(job) = self.jobs.pop_front() {
             if let Some(next) = self.work(db, job)? {
@@ -195,16 +205,22 @@ impl Sweeper {
         Ok(false)
     }
 
-    fn enlist_all(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        self.jobs.clear();
+    fn enlist_all(&mut self) {
         self.waiting.clear();
-        self.jobs.push_back(Job::Age);
-        let mut names = db.prepare_cached("SELECT name FROM function")?;
-        let names = names.query_map([], |row| super::rows::function(row, 0))?;
+        self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
+    }
+
+    /// Looks at the next functions; returns the last of them where there may be more.
+    fn enlist(&mut self, db: &Connection, after: &str) -> rusqlite::Result<Option<String>> {
+        let mut names = db.prepare_cached(NAMES)?;
+        let names = names.query_map(params![after, NAMES_AT_ONCE], |row| super::rows::function(row, 0))?;
+        let names: Vec<_> = names.collect::<rusqlite::Result<_>>()?;
+        let last = names.last().filter(|_| names.len() == NAMES_AT_ONCE);
+        let last = last.map(|name| name.as_str().to_owned());
         for name in names {
-            self.look_at(name?);
+            self.look_at(name);
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Does a job, or a part of it; returns what is left of it.
@@ -214,6 +230,7 @@ impl Sweeper {
                 Scope::All,
                 Bounds::before(oldest_kept(self.retention.keep_for)),
             ))),
+            Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
             Job::Function(function) => {
                 self.waiting.remove(&function);
                 let walk = Walk::new(self.retention.of(&function).keep, false);

@@ -4,7 +4,7 @@
 //! and every attempt has a row in `attempt`: one shape to read, at the price of one more insert on the ledger's thread.
 
 use super::OpenError;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
 /// The schema this program writes; a database of an older one is brought to it, one of a newer one refused untouched.
@@ -194,7 +194,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn create(db: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = db.transaction()?;
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // What is no number was refused before.
     let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
     for step in STEPS.iter().skip(found.unwrap_or(0)) {

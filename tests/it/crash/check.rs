@@ -66,8 +66,7 @@ impl Check<'_> {
         if view.attempts > 1 && !function.again {
             wrong("it was tried again without a policy");
         }
-        let last = numbers.last() == Some(&view.attempts) || view.attempts == 0;
-        if !last || !numbers.is_sorted() || numbers.iter().any(|number| *number > view.attempts) {
+        if numbers != (1..=view.attempts).collect::<Vec<_>>() {
             wrong("its attempts are not its attempts");
         }
         for attempt in &view.attempt_records {
@@ -91,8 +90,6 @@ impl Check<'_> {
         for attempt in ran {
             self.output(view, attempt, found);
         }
-        // A known defect, seen once in about 900 kills and not understood yet: counted, and said at the end.
-        found.unrecorded += (view.attempts as usize).saturating_sub(numbers.len());
     }
 
     /// What a script printed is there once and in order.

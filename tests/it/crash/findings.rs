@@ -12,8 +12,6 @@ pub(super) struct Findings {
     pub(super) lost: Vec<String>,
     pub(super) doubled: Vec<String>,
     pub(super) wrong: Vec<String>,
-    /// Attempts that were tried again and have no record.
-    pub(super) unrecorded: usize,
 }
 
 impl fmt::Display for Findings {

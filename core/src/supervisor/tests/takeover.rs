@@ -130,16 +130,35 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     let mut b = Bench::new();
     let said = b.restore(Restored {
         adopted: vec![adopted(note(false))],
-        ended: vec![id(1)],
+        ended: vec![(id(1), 1)],
         ..Restored::default()
     });
     assert_eq!(said, "kill w1");
     assert_eq!(b.code(1, 0), "forget w1");
-    let (mut b, said) = next(vec![left(State::Waiting, 1, true)], vec![adopted(note(true))]);
+    let mut b = Bench::new();
+    b.now.unix_ms += 10_000;
+    let said = b.restore(Restored {
+        unfinished: vec![left(State::Waiting, 1, true)],
+        adopted: vec![adopted(note(true))],
+        ended: vec![(id(1), 1)],
+        ..Restored::default()
+    });
     assert_eq!(said, "kill w1");
     assert_eq!(b.code(1, 0), "forget w1");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
+}
+
+/// The table of what has begun tells of the second attempt before the end of the first is stored.
+#[test]
+fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
+    let (first, mut second) = (adopted(note(false)), adopted(note(false)));
+    (second.worker, second.note.attempt) = (WorkerId(2), 2);
+    let (mut b, said) = next(vec![left(State::Running, 2, false)], vec![first, second]);
+    assert_eq!(said, "");
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(b.code(1, 1), "record exit-1: running");
+    assert_eq!(b.code(2, 0), "record ok: succeeded ok");
 }
 
 #[test]

@@ -571,11 +571,21 @@ impl World {
                 termed: process.term.map(|at| (self.now.mono - at, TermCause::Asked)),
             }
         });
-        let adopted = adopted.collect();
+        let adopted: Vec<Adopted> = adopted.collect();
+        let calls = members.iter().flat_map(|member| &member.note.calls);
+        let noted = calls.map(|call| (call.invocation, call.attempt));
+        let noted = noted.chain(
+            adopted
+                .iter()
+                .map(|adopted| (adopted.note.invocation, adopted.note.attempt)),
+        );
+        let ended = noted.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
+        let ended = ended.collect();
         self.handle(Event::Restored(Restored {
             unfinished,
             adopted,
             members,
+            ended,
             loaded: self.loaded.iter().cloned().collect(),
             disabled: self.disabled.iter().cloned().collect(),
             ..Restored::default()

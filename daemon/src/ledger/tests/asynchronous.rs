@@ -395,6 +395,29 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
 }
 
 #[test]
+fn what_was_cancelled_before_its_function_ever_ran_goes_as_well() {
+    let state = directory();
+    let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    fill(&db, 1200);
+    let never_ran = "UPDATE invocation SET function = printf('f%d', accepted_ms / 1000); DELETE FROM function";
+    db.execute_batch(never_ran).unwrap();
+    let keep = |keep| Retention {
+        others: KeepOf {
+            keep,
+            ..forever().others
+        },
+        ..forever()
+    };
+    let left = |retention| {
+        sweep(&db, retention, false);
+        let sql = "SELECT count(*) FROM invocation";
+        db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(left(keep(1)), 1200);
+    assert_eq!(left(keep(0)), 0);
+}
+
+#[test]
 fn on_a_disk_that_is_nearly_full_old_history_makes_room_inside_the_database() {
     let state = directory();
     let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();

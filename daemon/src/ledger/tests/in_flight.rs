@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// Opens a second ledger on what a killed fnd would leave now: the first goes on, so its last words must not count.
-fn killed(state: &Path) -> (tempfile::TempDir, Ledger) {
-    let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(state).unwrap().map(Result::unwrap) {
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
-    let ledger = Ledger::open(copy.path());
-    (copy, ledger)
-}
-
 fn begun(second: u64) -> Begun {
     Begun {
         invocation: id(second),

@@ -97,6 +97,20 @@ impl Ledger {
     }
 }
 
+/// Opens a second ledger on what a killed fnd would leave now: the first goes on, so its last words must not count.
+fn killed(state: &Path) -> (tempfile::TempDir, Ledger) {
+    killed_with(state, forever())
+}
+
+fn killed_with(state: &Path, retention: Retention) -> (tempfile::TempDir, Ledger) {
+    let copy = directory();
+    for entry in std::fs::read_dir(state).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let ledger = Ledger::open_with(copy.path(), retention);
+    (copy, ledger)
+}
+
 fn forever() -> Retention {
     Retention {
         others: KeepOf {
@@ -661,9 +675,18 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
         Acknowledged::Recorded(workers) => assert_eq!(workers, [worker]),
         other => panic!("{other:?}"),
     }
+    // Its second attempt has begun, and the end of the first is not stored.
+    opened.writer.begins(&Begun {
+        invocation: running.id,
+        attempt: Attempt(2),
+        function: running.function.clone(),
+        trigger: running.trigger.as_str().to_owned(),
+        started_ms: 0,
+    });
     opened.writer.stop();
-    let noted = [running.id, over.id, never.id];
+    let noted = [(running.id, 1), (over.id, 1), (never.id, 1)];
     let opened = open(state.path(), forever(), &noted, |_| {}).unwrap();
-    assert_eq!(opened.restored.ended, [over.id]);
+    assert_eq!(opened.restored.ended, [(over.id, 1)]);
+    assert_eq!(opened.restored.unfinished[0].record.attempts, 2);
     opened.writer.stop();
 }

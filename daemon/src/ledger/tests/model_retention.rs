@@ -323,7 +323,7 @@ proptest! {
 
     #[test]
     fn what_must_be_kept_is_kept_and_the_rest_goes_whole(steps in proptest::collection::vec(step(), 1..80)) {
-        let state = directory();
+        let mut state = directory();
         let mut model = Model::default();
         let mut ledger = Ledger::open_with(state.path(), model.retention());
         for (number, step) in steps.iter().enumerate() {
@@ -335,11 +335,12 @@ proptest! {
                     ledger.opened.writer.flush(LIMIT);
                     if *stopped {
                         ledger.stop();
+                        ledger = Ledger::open_with(state.path(), model.retention());
                     } else {
-                        // Its threads wait for what nobody sends any more.
-                        std::mem::forget(ledger);
+                        let (copy, next) = killed_with(state.path(), model.retention());
+                        std::mem::replace(&mut ledger, next).stop();
+                        state = copy;
                     }
-                    ledger = Ledger::open_with(state.path(), model.retention());
                     model.reopened();
                     model.check_restored(&ledger.opened.restored);
                     model.check(&ledger);

@@ -303,6 +303,11 @@ impl Entry {
         self.record.as_ref().is_some_and(|record| record.state.is_final())
     }
 
+    /// Says whether it tells how an attempt ended, or the invocation.
+    pub(super) fn has_end(&self, attempt: u32) -> bool {
+        self.is_final() || attempt <= self.ended
+    }
+
     /// A claim is on disk, or is not. One that something else was written after says nothing more.
     pub(super) fn claim_over(&mut self, fine: bool) {
         if let Some(claim) = self.claim.take().filter(|_| fine) {
