@@ -33,6 +33,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
 /// Lines a follower may be behind; more are dropped for it and counted.
@@ -144,6 +145,8 @@ pub struct Output {
 struct Shared {
     commands: Mutex<Vec<Command>>,
     wake: OwnedFd,
+    /// Until it is stopped.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Output {
@@ -157,11 +160,12 @@ impl Output {
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             wake,
+            thread: Mutex::default(),
         });
-        let thread = poll::Thread::new(Arc::clone(&shared), Store::new(logs, SEGMENT, bell), spool, sink)?;
-        std::thread::Builder::new()
-            .name("output".into())
-            .spawn(move || thread.run())?;
+        let poll = poll::Thread::new(Arc::clone(&shared), Store::new(logs, SEGMENT, bell), spool, sink)?;
+        let thread = std::thread::Builder::new().name("output".into());
+        let thread = thread.spawn(move || poll.run())?;
+        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(Self { shared })
     }
 
@@ -251,8 +255,14 @@ impl Output {
     }
 
     /// Writes what is held and ends the thread; later commands do nothing. Workers that run may be adopted by another fnd.
+    /// A disk that does not answer keeps this waiting. Not for the output thread.
     pub fn stop(&self) {
         self.shared.send(Command::Stop);
+        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic in it has been reported by the panic hook.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -148,6 +148,7 @@ impl Thread {
             if woken {
                 for command in self.shared.take() {
                     if matches!(command, Command::Stop) {
+                        self.leave_pools();
                         self.write_heads();
                         return;
                     }

@@ -163,6 +163,16 @@ impl Thread {
         self.conclude(pool.own, None);
     }
 
+    /// Ends what has been read of warm workers' calls, unfinished lines and what is beyond the bounds as well: it is not spooled,
+    /// and another fnd reads on behind it.
+    pub(super) fn leave_pools(&mut self) {
+        for pool in std::mem::take(&mut self.pools).into_values() {
+            for capture in pool.calls.into_iter().chain([pool.own]) {
+                self.conclude(capture, None);
+            }
+        }
+    }
+
     /// Writes what warm workers have printed.
     pub(super) fn write_pools(&mut self) {
         let mut pools = std::mem::take(&mut self.pools);

@@ -64,6 +64,21 @@ fn kept(id: u128, stream: &str, text: &str) -> (u128, String, String) {
 }
 
 #[test]
+fn what_was_read_of_a_call_is_on_disk_when_it_has_stopped() {
+    let mut warm = warm(true);
+    warm.tie.begin(meta(1));
+    warm.pipes[0].write_all(b"whole\nhalf").unwrap();
+    let begun = crate::clock::monotonic();
+    while rustix::io::ioctl_fionread(&warm.pipes[0]).unwrap() > 0 {
+        assert!(begun.elapsed() < LIMIT, "it is not read");
+        std::thread::yield_now();
+    }
+    warm.running.output.stop();
+    let kept = texts(warm.running.logs.path());
+    assert_eq!(kept, [pair("stdout", "whole"), pair("stdout", "half")]);
+}
+
+#[test]
 fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
     let mut warm = warm(true);
     warm.pipes[0].write_all(b"loading\n").unwrap();

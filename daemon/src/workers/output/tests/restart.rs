@@ -97,22 +97,12 @@ impl World {
             copy(&self.older.path().join("logs"), &state.path().join("logs"));
             copy(&self.state.path().join("spool"), &state.path().join("spool"));
             let killed = std::mem::replace(&mut self.state, state);
-            self.stop();
+            self.output.stop();
             drop(killed);
         } else {
-            self.stop();
+            self.output.stop();
         }
         self.output = start(self.state.path());
-    }
-
-    /// Stops the thread and waits for its end.
-    fn stop(&self) {
-        let until = crate::clock::monotonic() + LIMIT;
-        self.output.stop();
-        while Arc::strong_count(&self.output.shared) > 1 {
-            assert!(crate::clock::monotonic() < until, "the output thread does not end");
-            std::thread::yield_now();
-        }
     }
 
     fn adopt(&self) {
@@ -271,7 +261,7 @@ fn a_spool_that_was_only_made_does_not_hide_what_is_kept() {
     let spool = world.state.path().join("spool");
     std::fs::write(spool.join(format!("{}.1", world.meta.invocation)), []).unwrap();
     for _ in 0..3 {
-        world.stop();
+        world.output.stop();
         world.output = start(world.state.path());
         world.adopt();
         world.print_unread(b"once\n");
@@ -338,7 +328,7 @@ fn lost_output_is_said_to_be_missing() {
         .join("spool")
         .join(format!("{}.1", world.meta.invocation));
     std::fs::write(file, [0]).unwrap();
-    world.stop();
+    world.output.stop();
     world.output = start(world.state.path());
     world.adopt();
     world.print(Stream::Stdout, b"after\n");
