@@ -179,7 +179,7 @@ impl State {
             };
             if rules.pool.is_some() {
                 let server = rules.http.as_ref().map(|_| Server::new(user, address.clone()));
-                member = self.take_on(worker, (channel, server), &rules, piped);
+                member = self.take_on(worker, (channel, server), &rules, (piped, Vec::new()));
             } else {
                 self.output.attach(piped);
             }

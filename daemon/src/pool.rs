@@ -14,7 +14,7 @@ use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, Said};
 use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
-use fnd_core::supervisor::{Answered, CallNote, CallOrder, Event, MemberNote, Rules};
+use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
@@ -53,21 +53,6 @@ impl Drop for Talk {
     }
 }
 
-impl Member {
-    /// Goes on with a call that an earlier fnd handed over.
-    pub(crate) fn go_on(&mut self, note: &MemberNote<'_>, call: &CallNote) {
-        let attempt = Attempt(call.attempt);
-        self.calls.insert(call.call, (call.invocation, attempt));
-        self.tie.begin(Meta {
-            function: note.function.clone().into_owned(),
-            invocation: call.invocation,
-            attempt,
-            output_max: note.rules.output_max,
-            result_max: note.rules.result_max,
-        });
-    }
-}
-
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Member")
@@ -80,14 +65,14 @@ impl std::fmt::Debug for Member {
 pub(crate) type Speaking = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
 
 impl State {
-    /// Takes on a worker that was started: its conversation, where it speaks, and its output. Nothing where it can be
-    /// reached in no way.
+    /// Takes on a worker that was started: its conversation, where it speaks, and its output. `under_way` are the calls that an
+    /// earlier fnd handed over with it. Nothing where it can be reached in no way.
     pub(crate) fn take_on(
         &mut self,
         worker: WorkerId,
         (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
         rules: &Rules,
-        piped: crate::workers::output::Piped,
+        (piped, under_way): (crate::workers::output::Piped, Vec<(u64, Meta)>),
     ) -> Option<Member> {
         let calls = rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
         let talk = match channel {
@@ -98,8 +83,10 @@ impl State {
         reachable.then(|| Member {
             talk,
             server,
-            tie: self.output.attach_pool(piped, calls <= 1),
-            calls: HashMap::new(),
+            calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
+            tie: self
+                .output
+                .attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
         })
     }
 

@@ -190,10 +190,10 @@ impl State {
             tmp: Some((FunctionId(function), tmp)),
         };
         if let (Some(note), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
-            let meta = Meta {
+            let meta = |invocation, attempt| Meta {
                 function: note.function.clone().into_owned(),
-                invocation: tmp,
-                attempt: Attempt(0),
+                invocation,
+                attempt: Attempt(attempt),
                 output_max: note.rules.output_max,
                 result_max: note.rules.result_max,
             };
@@ -201,16 +201,17 @@ impl State {
                 worker,
                 stdout,
                 stderr,
-                meta,
+                meta: meta(tmp, 0),
             };
             if note.concurrency.is_none() {
                 // The functions are not looked at yet: as whom it runs is not known.
                 attached.looking = self.look_whether_ready(worker, (None, &note.rules), address.clone());
             }
             let server = note.rules.http.as_ref().map(|_| Server::new(None, address));
-            attached.member = self.take_on(worker, (channel, server), &note.rules, piped);
-            if let Some(member) = &mut attached.member {
-                note.calls.iter().for_each(|call| member.go_on(note, call));
+            let under_way = note.calls.iter();
+            let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
+            attached.member = self.take_on(worker, (channel, server), &note.rules, (piped, under_way.collect()));
+            if let Some(member) = &attached.member {
                 let lost = note.calls.iter().filter(|_| member.server.is_some());
                 self.lost.extend(lost.map(|call| (worker, call.call)));
             }

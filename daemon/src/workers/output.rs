@@ -56,7 +56,7 @@ wire_structs! {
 }
 
 impl Meta {
-    fn key(&self) -> (InvocationId, Attempt) {
+    pub(crate) fn key(&self) -> (InvocationId, Attempt) {
         (self.invocation, self.attempt)
     }
 }
@@ -176,16 +176,16 @@ impl Output {
 
     /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is not
     /// `exclusive`. What it prints outside of calls is kept as of no invocation (id and attempt 0), with the bounds of
-    /// `piped.meta`. It is not spooled: a crash of fnd ends its calls.
+    /// `piped.meta`. It is not spooled: a crash of fnd ends its calls. What is in the pipes already is of the calls `under_way`.
     #[must_use]
-    pub fn attach_pool(&self, piped: Piped, exclusive: bool) -> Tie {
+    pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> Tie {
         let Piped {
             worker,
             stdout,
             stderr,
             meta,
         } = piped;
-        let ends = Arc::new(tie::Ends::new(worker, [stdout, stderr], exclusive));
+        let ends = Arc::new(tie::Ends::new(worker, [stdout, stderr], exclusive, under_way));
         let nobody = Meta {
             invocation: InvocationId(0),
             attempt: Attempt(0),

@@ -95,10 +95,7 @@ impl Tie {
     pub fn begin(&self, meta: Meta) {
         let mut state = self.ends.lock();
         let at = self.ends.printed(&state);
-        let key = meta.key();
-        state.calls.push(Call { key, at, logged: false });
-        let what = What::Begin(Box::new(meta));
-        state.marks.push_back(Mark { at, what });
+        state.begin(meta, at);
     }
 
     /// Ends a call that has answered. If it spoke, `done` gets what it printed, on the output thread; a result never is.
@@ -165,13 +162,30 @@ impl Tie {
     }
 }
 
+impl State {
+    fn begin(&mut self, meta: Meta, at: [u64; 2]) {
+        let key = meta.key();
+        self.calls.push(Call { key, at, logged: false });
+        let what = What::Begin(Box::new(meta));
+        self.marks.push_back(Mark { at, what });
+    }
+}
+
 impl Ends {
-    pub(super) fn new(worker: WorkerId, pipes: [OwnedFd; 2], exclusive: bool) -> Self {
+    /// With the calls `under_way`, whose output may be in the pipes already.
+    pub(super) fn new(
+        worker: WorkerId,
+        pipes: [OwnedFd; 2],
+        exclusive: bool,
+        under_way: impl IntoIterator<Item = Meta>,
+    ) -> Self {
+        let mut state = State::default();
+        under_way.into_iter().for_each(|meta| state.begin(meta, [0; 2]));
         Self {
             worker,
             pipes,
             exclusive,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 

@@ -12,16 +12,23 @@ struct Warm {
 }
 
 fn warm(exclusive: bool) -> Warm {
+    taken_over(exclusive, b"", None)
+}
+
+/// One that has printed something, maybe in a call, while no fnd was there.
+fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<Meta>) -> Warm {
     let running = Running::new();
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let ((out, out_write), (err, err_write)) = (pipe(), pipe());
+    let mut out_write = File::from(out_write);
+    out_write.write_all(printed).unwrap();
     let tie = running
         .output
-        .attach_pool(piped(WorkerId(1), out, err, meta(99)), exclusive);
+        .attach_pool(piped(WorkerId(1), out, err, meta(99)), exclusive, under_way);
     Warm {
         running,
         tie,
-        pipes: [out_write.into(), err_write.into()],
+        pipes: [out_write, err_write.into()],
     }
 }
 
@@ -61,6 +68,17 @@ fn record(level: Level, message: &str) -> LogRecord {
 
 fn kept(id: u128, stream: &str, text: &str) -> (u128, String, String) {
     (id, stream.to_owned(), text.to_owned())
+}
+
+#[test]
+fn what_a_call_printed_while_no_fnd_was_there_is_its_output() {
+    let mut warm = taken_over(true, b"before\n", Some(meta(1)));
+    warm.pipes[0].write_all(b"after\n").unwrap();
+    let (ended, told) = warm.end(1);
+    assert_eq!(ended, Ended::Spoke);
+    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
+    let line = |text: &str| (1, "stdout".to_owned(), text.to_owned());
+    assert_eq!(warm.lines(), [line("before"), line("after")]);
 }
 
 #[test]
