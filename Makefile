@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-vm bench deb lint fmt fuzz properties clean
+.PHONY: help setup run test test-vm test-crash bench deb lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list

@@ -109,9 +109,6 @@ impl fmt::Display for WorkerId {
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// The first try.
-    pub const FIRST: Self = Self(1);
-
     /// Returns the number of the try after this one.
     #[must_use]
     pub fn next(self) -> Self {

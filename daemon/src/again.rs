@@ -86,6 +86,11 @@ impl Control {
         } else {
             match self.answer_of(&named, submit.wait).await {
                 Ok(Some(answer)) => Found::Answer(Box::new(answer)),
+                // Runs that ended since may be in memory only.
+                Ok(None) if self.settled().ledger.health().failing.is_some() => {
+                    let reason = "the disk takes no records, so it is not known whether this key ran before".to_owned();
+                    Found::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                }
                 Ok(None) => Found::Asked(self.submit_now(submit)),
                 Err(Failure(error)) => {
                     tracing::error!("failed to look up an idempotency key: {error}");

@@ -94,7 +94,11 @@ struct Caller(Rc<Daemon>, InvocationId);
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        if let Some(upload) = self.0.state.borrow_mut().uploads.get_mut(&self.1) {
+        let mut state = self.0.state.borrow_mut();
+        if state.supervisor.invocation(self.1).is_none() {
+            // It was refused, or is over.
+            state.uploads.remove(&self.1);
+        } else if let Some(upload) = state.uploads.get_mut(&self.1) {
             *upload = None;
         }
     }

@@ -399,7 +399,11 @@ async fn look(daemon: Weak<Daemon>, (worker, user): (WorkerId, Option<u32>), add
     loop {
         let found = exchange::probe(&address, ready.as_deref()).await;
         let Some(daemon) = daemon.upgrade() else { return };
-        let found = match (&address, user.and_then(|user| address.stranger(user))) {
+        // It reads all of the machine's sockets: not for one that does not serve yet.
+        let found = match (
+            &address,
+            user.filter(|_| found.is_ok()).and_then(|user| address.stranger(user)),
+        ) {
             (Address::Port(port), Some(other)) => Err(strange(*port, other)),
             _ => found,
         };

@@ -15,6 +15,7 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
             keep: u32::MAX,
             keep_failed: u32::MAX,
             keep_for: settings.history.keep_for,
+            keep_bytes: u64::MAX,
         },
         keep_for: settings.history.keep_for,
         keep_bytes: settings.history.keep_bytes,
@@ -64,6 +65,7 @@ fn keep_of(history: &History) -> KeepOf {
         keep: history.keep,
         keep_failed: history.keep_failed.unwrap_or(0),
         keep_for: history.keep_for,
+        keep_bytes: history.keep_bytes.unwrap_or(u64::MAX),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
 use fnd_core::ids::{InvocationId, Version};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -165,13 +165,13 @@ impl FunctionPlaces {
     /// Removes an invocation's directory where nothing is left in its `tmp`, or keeps it for the next; says whether it did.
     #[must_use]
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
-        let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound);
+        let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        if fs::read_dir(&tmp).is_ok_and(|mut left| left.next().is_some()) {
-            return false;
+        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |left| left.count() == 0) {
+            return false; // also where nobody can tell
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path()); // what can't go keeps the directory, reported below
+            let _ = fs::remove_file(entry.path()); // what can't go is made anew by the next, or keeps that from starting
         }
         // The mode was the function's to change. Another one may be kept already.
         let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));

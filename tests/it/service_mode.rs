@@ -139,13 +139,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()'"
         )
     };
-    let manifest = "[service]\nready = \"path:/up\"\nstart_timeout = \"1500ms\"\n[limits]\ngrace = \"100ms\"";
+    let manifest = "[service]\nready = \"path:/up\"\nstart_timeout = \"5s\"\n[limits]\ngrace = \"100ms\"";
     fnd.drop_file("unwell.sh", &code(&marks, manifest, &server(500)));
     let function = fnd.wait_function("unwell", "to have failed", |function| function.failures > 0);
     assert_eq!(function.reason.unwrap().to_string(), "load");
     assert_eq!(
         function.message,
-        "it was not ready within 1500ms: `/up` answered 500 Internal Server Error"
+        "it was not ready within 5s: `/up` answered 500 Internal Server Error"
     );
     fnd.drop_file("well.sh", &code(&marks, manifest, &server(200)));
     let _ = fnd.wait_function("well", "to run", |function| function.running == 1);

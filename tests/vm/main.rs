@@ -1,8 +1,9 @@
 //! fnd on a real Debian with systemd and cgroup v2: `make test-vm`.
 //!
-//! One machine is booted and serves all scenarios, in order; each has a line. A scenario that fails leaves the journal and the
-//! cgroup tree of its time beside its name in `target/vm/results`, and the next one begins with a clean fnd. Arguments are
-//! parts of names: only those scenarios run (`install` always, since it brings fnd).
+//! Two machines are booted, since a scenario waits about half of its time; each serves one scenario after the other, the next
+//! one that nobody has begun. Each scenario has a line. One that fails leaves the journal and the cgroup tree of its time beside
+//! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only those
+//! scenarios run (`install` always and on each machine, since it brings fnd).
 #![expect(clippy::print_stderr, reason = "a line for each scenario is what a person watches")]
 
 mod channel;
@@ -14,7 +15,13 @@ mod scenarios;
 use fnd_tests::wait::now;
 use machine::{Image, VirtualMachine};
 use report::Report;
+use scenarios::Scenario;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Machines at once.
+const MACHINES: usize = 2;
 
 fn main() -> ExitCode {
     let place = |name: &str| {
@@ -28,30 +35,45 @@ fn main() -> ExitCode {
         payload: place("FND_VM_PAYLOAD"),
         work: place("FND_VM_WORK"),
     };
-    let mut report = Report::new(&image.work);
-    let chosen: Vec<_> = scenarios::ALL
-        .iter()
-        .filter(|scenario| {
-            scenario.always || filters.is_empty() || filters.iter().any(|part| scenario.name.contains(part.as_str()))
-        })
-        .collect();
+    let report = Report::new(&image.work);
+    let chosen =
+        |scenario: &&Scenario| filters.is_empty() || filters.iter().any(|part| scenario.name.contains(part.as_str()));
+    let (always, others): (Vec<_>, Vec<_>) = scenarios::ALL.iter().partition(|scenario| scenario.always);
+    let others: Vec<_> = others.into_iter().filter(chosen).collect();
+    let next = AtomicUsize::new(0);
+    let todo = || others.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+    let (always, todo, report) = (&always[..], &todo, &report);
     let start = now();
-    let mut machine = VirtualMachine::boot(&image, "");
-    eprintln!("booted in {:.1} s", start.elapsed().as_secs_f64());
-    for scenario in chosen {
-        if !report.run(scenario, &mut machine) {
-            if scenario.always {
-                break;
-            }
-            // Whatever it left: the next one shall not fail for it.
-            machine.power_cut("");
+    thread::scope(|scope| {
+        for number in 1..=MACHINES.min(others.len().max(1)) {
+            let image = image.of_machine(number);
+            // A panic in it, as where a machine does not boot, is one here.
+            thread::Builder::new()
+                .name(format!("machine {number}"))
+                .spawn_scoped(scope, move || serve(&image, always, todo, report))
+                .expect("a thread");
         }
-    }
-    drop(machine);
+    });
     eprintln!("{} in {:.0} s", report.summary(), start.elapsed().as_secs_f64());
     if report.failed() {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Boots a machine and runs scenarios on it.
+fn serve<'a>(image: &Image, always: &[&Scenario], todo: impl Fn() -> Option<&'a Scenario>, report: &Report) {
+    let start = now();
+    let mut machine = VirtualMachine::boot(image, "");
+    eprintln!("booted in {:.1} s", start.elapsed().as_secs_f64());
+    if !always.iter().all(|scenario| report.run(scenario, &mut machine)) {
+        return;
+    }
+    while let Some(scenario) = todo() {
+        if !report.run(scenario, &mut machine) {
+            // Whatever it left: the next one shall not fail for it.
+            machine.power_cut("");
+        }
     }
 }

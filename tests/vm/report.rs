@@ -3,9 +3,11 @@
 use crate::machine::VirtualMachine;
 use crate::scenarios::Scenario;
 use fnd_tests::wait::now;
+use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is asked of the machine after a failure, in the words of a shell.
 const EVIDENCE: [(&str, &str); 4] = [
@@ -30,8 +32,14 @@ const JOURNAL_LINES: usize = 60;
 #[derive(Debug)]
 pub(crate) struct Report {
     results: PathBuf,
-    fine: usize,
-    failed: Vec<&'static str>,
+    went: Mutex<Went>,
+}
+
+/// Names; one that ran on several machines is there once.
+#[derive(Debug, Default)]
+struct Went {
+    fine: BTreeSet<&'static str>,
+    failed: BTreeSet<&'static str>,
 }
 
 impl Report {
@@ -42,13 +50,16 @@ impl Report {
         fs::create_dir_all(&results).expect("a directory for the results");
         Self {
             results,
-            fine: 0,
-            failed: Vec::new(),
+            went: Mutex::default(),
         }
     }
 
+    fn went(&self) -> MutexGuard<'_, Went> {
+        self.went.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a scenario and says how it went; returns whether it went well.
-    pub(crate) fn run(&mut self, scenario: &Scenario, machine: &mut VirtualMachine) -> bool {
+    pub(crate) fn run(&self, scenario: &Scenario, machine: &mut VirtualMachine) -> bool {
         let start = now();
         let went = catch_unwind(AssertUnwindSafe(|| {
             machine.ok("date +%s >/var/fnd-vm-scenario");
@@ -59,11 +70,11 @@ impl Report {
         }));
         let seconds = start.elapsed().as_secs_f64();
         if went.is_ok() {
-            self.fine += 1;
+            self.went().fine.insert(scenario.name);
             eprintln!("{:<42} fine   {seconds:6.1} s", scenario.name);
             return true;
         }
-        self.failed.push(scenario.name);
+        self.went().failed.insert(scenario.name);
         eprintln!("{:<42} FAILED {seconds:6.1} s", scenario.name);
         if catch_unwind(AssertUnwindSafe(|| self.collect(scenario.name, machine))).is_err() {
             eprintln!(
@@ -90,16 +101,20 @@ impl Report {
 
     /// Returns the result in a line.
     pub(crate) fn summary(&self) -> String {
-        let failed = if self.failed.is_empty() {
+        let Went { fine, failed } = &*self.went();
+        let names: Vec<_> = failed.iter().copied().collect();
+        let which = if names.is_empty() {
             String::new()
         } else {
-            format!(": {}", self.failed.join(", "))
+            format!(": {}", names.join(", "))
         };
-        format!("{} scenarios fine, {} failed{failed}", self.fine, self.failed.len())
+        let fine = fine.difference(failed).count();
+        format!("{fine} scenarios fine, {} failed{which}", names.len())
     }
 
-    /// Says whether any scenario failed.
+    /// Says whether any scenario failed, or none ran.
     pub(crate) fn failed(&self) -> bool {
-        !self.failed.is_empty()
+        let went = self.went();
+        !went.failed.is_empty() || went.fine.is_empty()
     }
 }

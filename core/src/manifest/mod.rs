@@ -160,6 +160,9 @@ pub struct History {
     pub keep_for: Duration,
     /// The newest of those that failed, beside those; absent: none.
     pub keep_failed: Option<u32>,
+    /// By bytes; absent: only with those of all functions.
+    #[serde(default, with = "units::text::size_or_none")]
+    pub keep_bytes: Option<u64>,
 }
 
 /// `[logs]`: what is kept of its output.

@@ -128,6 +128,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
             keep_failed: pick
                 .written("history.keep_failed")
                 .map(|_| pick.small("history.keep_failed")),
+            keep_bytes: pick.size_if("history.keep_bytes"),
         },
         logs: Logs {
             keep_for: pick.duration("logs.keep_for"),

@@ -48,7 +48,7 @@ impl Command {
     }
 
     /// Roughly the memory it holds.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let headers = |headers: &[(String, String)]| headers.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
         let result = |record: &InvocationRecord| {
             let result = record.result.as_ref();
@@ -115,7 +115,7 @@ pub struct Figures {
 const COMMANDS_MAX: usize = 65_536;
 /// Most bytes waiting. New work is refused at half of both, so that ends of accepted work still have room; what does
 /// not even fit then is lost from the history, counted and said: the daemon's memory matters more.
-const BYTES_MAX: usize = 128 << 20;
+pub(super) const BYTES_MAX: usize = 128 << 20;
 /// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
 const BATCH_MAX: usize = 1024;
 /// How long what nobody waits for may gather, so that a busy node commits 20 times a second and an idle one never.

@@ -81,13 +81,27 @@ fn text(mut bytes: Vec<u8>) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// How names of copies begin.
+const COPY: &str = "backup-";
+
+/// Removes the copies of a program that was killed while it made them.
+pub(super) fn remove_copies(state: &Path) {
+    for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(COPY.as_bytes())
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::warn!("failed to remove `{}`: {error}", entry.path().display());
+        }
+    }
+}
+
 /// Copies the ledger of a state directory as it is now, while it is written to. Returns the copy, which has no name.
 ///
 /// # Errors
 /// [`OpenError`].
 pub fn copy(state: &Path) -> Result<File, OpenError> {
     let path = state.join(FILE);
-    let to = state.join(format!("backup-{}.db", fastrand::u64(..)));
+    let to = state.join(format!("{COPY}{}.db", fastrand::u64(..)));
     let failed = |source| OpenError::of(&path, source);
     let db = schema::open_read_only(&path)?;
     let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);

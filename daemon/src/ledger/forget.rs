@@ -213,3 +213,61 @@ impl Walk {
         Ok(Some(found))
     }
 }
+
+/// Adds up a function's history from the newest on, to the first invocation that is beyond its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Weigh {
+    /// The last one added.
+    at: u128,
+    /// Bytes still to be kept.
+    left: u64,
+}
+
+impl Weigh {
+    /// Begins behind the newest; with the largest number all are kept.
+    pub(super) fn new(keep_bytes: u64) -> Self {
+        Self {
+            at: u128::MAX,
+            left: keep_bytes,
+        }
+    }
+
+    /// Adds some up. Returns the newest one that goes, or 0 where none does; nothing while it has not got there.
+    pub(super) fn step(&mut self, db: &Connection, function: &FunctionName) -> rusqlite::Result<Option<u128>> {
+        if self.left == u64::MAX {
+            return Ok(Some(0));
+        }
+        let mut statement = db.prepare_cached(&weigh_sql())?;
+        let mut rows = statement.query(params![function.as_str(), self.at.to_be_bytes()])?;
+        let mut looked = 0;
+        while let Some(row) = rows.next()? {
+            let id = u128::from_be_bytes(row.get(0)?);
+            let bytes: u64 = row.get(1)?;
+            if bytes > self.left {
+                return Ok(Some(id));
+            }
+            self.left -= bytes;
+            self.at = id;
+            looked += 1;
+        }
+        Ok((looked < LOOK).then_some(0))
+    }
+}
+
+/// Returns the statement that weighs: fixed columns and indexes by what they take on average, the rest by its size.
+fn weigh_sql() -> String {
+    let text = |name| format!("ifnull(octet_length({name}), 0)");
+    let texts = ["message", "context", "request", "response", "result"]
+        .map(text)
+        .join(" + ");
+    format!(
+        "SELECT id, {RECORD} + {ATTEMPT} * attempts + {texts}
+            + (SELECT ifnull(sum(length(data)), 0) FROM body WHERE body.invocation = invocation.id)
+        FROM invocation INDEXED BY by_function WHERE function = ?1 AND id < ?2 ORDER BY id DESC LIMIT {LOOK}"
+    )
+}
+
+/// Bytes of an invocation in the database without its texts and bodies.
+const RECORD: u64 = 300;
+/// Bytes of one attempt.
+const ATTEMPT: u64 = 150;

@@ -152,6 +152,7 @@ where
 {
     let path = state.join(FILE);
     let mut db = schema::open(&path)?;
+    dead::remove_copies(state);
     let failed = |source| OpenError::of(&path, source);
     let in_flight = InFlight::open(state, &mut db)
         .map_err(failed)?

@@ -3,7 +3,7 @@
 //! The writer's thread calls [`Sweeper::step`] while nobody waits for it. A step is short: see `forget`.
 
 use super::command::Figures;
-use super::forget::{Bounds, Round, Scope, Walk};
+use super::forget::{Bounds, Round, Scope, Walk, Weigh};
 use super::room::Pages;
 use fnd_core::ids::FunctionName;
 use rusqlite::{Connection, params};
@@ -19,6 +19,8 @@ pub struct KeepOf {
     pub keep_failed: u32,
     /// Age since acceptance.
     pub keep_for: Duration,
+    /// Bytes of its records, payloads and results; the largest number: no bound.
+    pub keep_bytes: u64,
 }
 
 impl Default for KeepOf {
@@ -27,6 +29,7 @@ impl Default for KeepOf {
             keep: 1000,
             keep_failed: 0,
             keep_for: Duration::from_secs(30 * 86_400),
+            keep_bytes: u64::MAX,
         }
     }
 }
@@ -90,6 +93,8 @@ enum Job {
     Function(FunctionName),
     /// Going on.
     Walking(FunctionName, Walk, Option<u128>),
+    /// The same, for what the counts leave.
+    Weighing(FunctionName, Weigh, Bounds),
     Going(Round),
 }
 
@@ -134,8 +139,8 @@ impl Sweeper {
         }
     }
 
-    /// Looks at everything again: time has passed.
-    pub(super) fn hour(&mut self) {
+    /// Looks at everything again, which has become older.
+    pub(super) fn look_again(&mut self) {
         self.all = true;
         self.stuck = false;
     }
@@ -183,7 +188,11 @@ impl Sweeper {
         })
     }
 
-    fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
+    /// Does that; whether there is nothing to forget is looked at each time.
+    ///
+    /// # Errors
+    /// From the database.
+    pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
         if std::mem::take(&mut self.all) {
             self.enlist_all();
         }
@@ -243,16 +252,26 @@ impl Sweeper {
                     Some(Job::Walking(function, walk, Some(rest)))
                 }
                 (Some(failed), Some(rest)) => {
-                    let keep_for = self.retention.of(&function).keep_for;
+                    let keep = self.retention.of(&function);
                     let bounds = Bounds {
                         rest,
                         // Those among the newest are kept whatever became of them.
                         failed: failed.min(rest),
-                        ..Bounds::before(oldest_kept(keep_for))
+                        ..Bounds::before(oldest_kept(keep.keep_for))
                     };
-                    Some(Job::Going(Round::new(Scope::Of(function), bounds)))
+                    Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
                 }
             },
+            Job::Weighing(function, mut weigh, bounds) => Some(match weigh.step(db, &function)? {
+                None => Job::Weighing(function, weigh, bounds),
+                Some(beyond) => {
+                    let bounds = Bounds {
+                        all: bounds.all.max(beyond),
+                        ..bounds
+                    };
+                    Job::Going(Round::new(Scope::Of(function), bounds))
+                }
+            }),
             Job::Going(mut round) => {
                 let done = round.step(db)?;
                 (!done.over).then_some(Job::Going(round))

@@ -93,11 +93,7 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         Command::Update(record) => update(db, record, false),
-        Command::Bury(id) => {
-            let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
-            db.prepare_cached(sql)?.execute([blob(*id)])?;
-            Ok(())
-        }
+        Command::Bury(id) => bury(db, *id),
         Command::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
@@ -141,8 +137,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
         // In the same transaction: it is in the list or it runs again, never both and never neither.
-        let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
-        db.prepare_cached(sql)?.execute([blob(origin)])?;
+        bury(db, origin)?;
     }
     if let Some(data) = &accepted.payload.data {
         put_body(db, accepted.id, "payload", data)?;
@@ -222,6 +217,13 @@ fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u
 /// Returns a record of texts and numbers as JSON, which can say each of them.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Takes an invocation from the dead letters, if it is one.
+fn bury(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+    let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
+    db.prepare_cached(sql)?.execute([blob(id)])?;
+    Ok(())
 }
 
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {

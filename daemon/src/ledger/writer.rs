@@ -25,6 +25,8 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_secs(1);
 /// How often what gets old is looked for where nothing else happens.
 const IDLE: Duration = Duration::from_secs(3600);
+/// Steps of forgetting in each pause, while the disk fails.
+const STEPS_IN_RETRY: usize = 20;
 /// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
 const BACKLOG_MAX: usize = 65_536;
 
@@ -160,16 +162,24 @@ struct Thread {
 impl Thread {
     fn run(&mut self, queue: &Queue) {
         let mut failing = false;
+        let mut looked = crate::clock::monotonic();
         loop {
+            let pause = if failing {
+                RETRY
+            } else {
+                IDLE.saturating_sub(looked.elapsed())
+            };
             let Batch {
                 commands,
                 retention,
                 last,
-            } = queue.take(failing, if failing { RETRY } else { IDLE });
+            } = queue.take(failing, pause);
             if let Some(retention) = retention {
                 self.sweeper.retain(*retention);
-            } else if commands.is_empty() {
-                self.sweeper.hour();
+            }
+            if looked.elapsed() >= IDLE {
+                looked = crate::clock::monotonic();
+                self.sweeper.look_again();
             }
             let count = commands.len();
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
@@ -204,7 +214,8 @@ impl Thread {
                     self.settle(&all, &Err(reason));
                     queue.lose(self.keep(all));
                     // Forgetting makes room inside the database, which a full disk cannot give.
-                    self.sweeper.step(&self.db, true);
+                    let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, true), Ok(true));
+                    let _ = (0..STEPS_IN_RETRY).take_while(step).count();
                 }
             }
             if last {
@@ -352,7 +363,14 @@ impl Thread {
                 _ => true,
             })
             .collect();
-        let excess = self.backlog.len().saturating_sub(BACKLOG_MAX);
+        // From the newest on, as many as there is room for.
+        let mut bytes = 0;
+        let fits = |command: &&Command| {
+            bytes += command.size();
+            bytes <= super::command::BYTES_MAX
+        };
+        let kept = self.backlog.iter().rev().take(BACKLOG_MAX).take_while(fits).count();
+        let excess = self.backlog.len() - kept;
         let lost = self.backlog.drain(..excess).filter_map(|command| match command {
             Command::Record(attempt, _) => attempt.worker,
             Command::Store(_)

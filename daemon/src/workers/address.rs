@@ -8,7 +8,7 @@
 use rustix::fs::{Mode, XattrFlags, chmod, mkdir, setxattr};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -106,8 +106,12 @@ impl Address {
     #[must_use]
     pub fn stranger(&self, uid: u32) -> Option<u32> {
         let Self::Port(port) = self else { return None };
+        // One on another address of the machine is not in the way of the worker's.
+        let is_here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
         let listens = |entry: &procfs::net::TcpNetEntry| {
-            entry.local_address.port() == *port && entry.state == procfs::net::TcpState::Listen
+            let local = entry.local_address;
+            let is_it = local.port() == *port && is_here(local.ip().to_canonical());
+            is_it && entry.state == procfs::net::TcpState::Listen
         };
         let all = [procfs::net::tcp(), procfs::net::tcp6()];
         let mut users = all

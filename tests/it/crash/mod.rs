@@ -17,7 +17,7 @@ use fnd_tests::{Fnd, Setup, require, wait_until};
 use functions::{FUNCTIONS, Journal};
 use load::Load;
 use nix::sys::signal::Signal;
-use points::Kill;
+use points::{Kill, POINTS};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -60,6 +60,13 @@ fn many_kills_at_named_points_and_any_moment() {
         seed += 1;
     }
     say(&format!("where it was killed: {:?}", sum.kills));
+    let reached = POINTS.iter().filter(|point| sum.kills.contains_key(point.name)).count();
+    assert!(
+        kills < KILLS || reached > POINTS.len() / 2,
+        "{reached} of {} points were reached: {:?}",
+        POINTS.len(),
+        sum.kills
+    );
     say(&format!(
         "{kills} kills, {} invocations, lost 0, doubled 0",
         sum.invocations

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A named failpoint: fnd is killed as it makes one of these calls, before it has any effect.
 #[derive(Debug)]
 pub(super) struct Point {
-    name: &'static str,
+    pub(super) name: &'static str,
     calls: &'static str,
     /// The file below the private root; all where there is none. `*` stands for each function.
     file: Option<&'static str>,
@@ -35,7 +35,7 @@ const STATUS: Option<&str> = Some("run/status/.new.json");
 const LOGS: Option<&str> = Some("state/logs/*/00000000.log");
 
 /// Every call of fnd by which something becomes known: to the disk, to the spawner, to a worker, to a caller.
-const POINTS: [Point; 19] = [
+pub(super) const POINTS: [Point; 19] = [
     point("ledger-wal-write", "pwrite64", WAL, 150),
     point("ledger-wal-sync", "fsync,fdatasync", WAL, 15),
     point("ledger-open", "openat", WAL, 2),

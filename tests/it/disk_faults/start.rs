@@ -22,6 +22,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     require!(root, cgroup, strace);
     let mut fnd = talking();
     let mut accepted = Vec::new();
+    let mut refused = 0;
     for (n, (calls, file)) in CASES.iter().enumerate() {
         let words = n.to_string();
         accepted.push((queue(&fnd, &words).expect("it is accepted"), words));
@@ -35,6 +36,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
         let said_before = fnd.log().len();
         fnd.start_behind(tampering.words());
         if let Some(status) = fnd.try_launch(PATIENCE) {
+            refused += 1;
             let said = fnd.log()[said_before..].to_owned();
             let name = file.rsplit('/').next().unwrap().trim_end_matches("-wal");
             assert_eq!(status.code(), Some(1), "{calls} {file}: {said}");
@@ -48,5 +50,6 @@ fn a_start_on_a_failing_disk_loses_nothing() {
         fnd.launch();
         check(&fnd, &accepted);
     }
+    assert!(refused > 0, "no fault was met");
     fnd.finish();
 }

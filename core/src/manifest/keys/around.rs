@@ -91,6 +91,12 @@ pub(super) const HISTORY: &[Key] = &[
         "100",
         "Failed ones kept beside those.",
     ),
+    optional(
+        "keep_bytes",
+        Size((64 << 10)..=(1 << 50)),
+        "\"64M\"",
+        "By bytes: payloads, results and records.",
+    ),
 ];
 
 pub(super) const LOGS: &[Key] = &[

@@ -340,7 +340,7 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
             KeepOf {
                 keep,
                 keep_failed,
-                keep_for: Duration::MAX,
+                ..forever().others
             },
         )]
         .into(),
@@ -356,7 +356,7 @@ fn what_exceeds_count_age_or_bytes_goes_also_when_less_is_kept_than_before() {
             KeepOf {
                 keep: 10,
                 keep_failed: 20,
-                keep_for: Duration::MAX,
+                ..forever().others
             },
         )]
         .into(),
@@ -415,6 +415,39 @@ fn what_was_cancelled_before_its_function_ever_ran_goes_as_well() {
     };
     assert_eq!(left(keep(1)), 1200);
     assert_eq!(left(keep(0)), 0);
+}
+
+#[test]
+fn a_function_keeps_its_newest_within_its_bytes() {
+    let state = directory();
+    let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    fill(&db, 100_000);
+    let newest =
+        "SELECT id, 'payload', zeroblob(1048576) FROM invocation WHERE function = 'f1' ORDER BY id DESC LIMIT 4";
+    db.execute(&format!("INSERT INTO body (invocation, kind, data) {newest}"), [])
+        .unwrap();
+    let keep = |keep_bytes| Retention {
+        functions: [(
+            name("f1"),
+            KeepOf {
+                keep_bytes,
+                ..forever().others
+            },
+        )]
+        .into(),
+        ..forever()
+    };
+    assert_eq!(sweep(&db, keep(8 << 20), false), 1000);
+    let left = sweep(&db, keep((4 << 20) + (100 << 10)), false);
+    assert!((100..1000).contains(&left), "records count as well: {left}");
+    assert_eq!(sweep(&db, keep((2 << 20) + (64 << 10)), false), 2);
+    assert_eq!(
+        sweep(&db, keep(64 << 10), false),
+        0,
+        "it is the newest that is too large"
+    );
+    let others = "SELECT count(*) FROM invocation WHERE function = 'f2'";
+    assert_eq!(db.query_row(others, [], |row| row.get::<_, i64>(0)).unwrap(), 1000);
 }
 
 #[test]
@@ -559,7 +592,7 @@ fn ten_million() {
                 others: KeepOf {
                     keep: 1000,
                     keep_failed: 0,
-                    keep_for: Duration::MAX,
+                    ..forever().others
                 },
                 ..forever()
             },

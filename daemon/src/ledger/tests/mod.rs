@@ -566,6 +566,23 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
 }
 
 #[test]
+fn a_copy_that_a_kill_left_behind_is_removed() {
+    let state = directory();
+    Ledger::open(state.path()).stop();
+    for name in ["backup-17.db", "backup-17.db-journal"] {
+        std::fs::write(state.path().join(name), "half a copy").unwrap();
+    }
+    Ledger::open(state.path()).stop();
+    let left = std::fs::read_dir(state.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        left.into_iter()
+            .all(|name| !name.to_string_lossy().starts_with("backup"))
+    );
+}
+
+#[test]
 fn the_request_is_kept_where_the_payload_is() {
     let state = directory();
     let ledger = Ledger::open(state.path());

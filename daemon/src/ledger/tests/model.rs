@@ -125,15 +125,9 @@ impl Model {
                 });
                 let attempt = attempt(accepted, record.attempts, *reason);
                 attempts.push(attempt.clone());
-                if accepted.durable && record.state == State::Failed {
-                    let id = record.id;
-                    let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
-                    self.dead.insert(id);
-                    self.runs += 1;
-                    self.failures += u64::from(*reason != Reason::Ok);
-                    return Some(command);
-                }
+                let dead = (accepted.durable && record.state == State::Failed).then_some(record.id);
                 let command = Command::Record(Box::new(attempt), Box::new(record.clone()));
+                self.dead.extend(dead);
                 self.runs += 1;
                 self.failures += u64::from(*reason != Reason::Ok);
                 Some(command)
