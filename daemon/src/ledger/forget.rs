@@ -2,6 +2,7 @@
 //!
 //! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
 
+use super::rows::{FAILED, UNFINISHED};
 use fnd_core::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 
@@ -120,7 +121,7 @@ pub(super) fn sql(scope: &Scope) -> String {
         Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND"),
     };
     format!(
-        "SELECT id, state IN ('failed', 'interrupted'), state NOT IN ('queued', 'running', 'waiting', 'polling')
+        "SELECT id, {FAILED}, NOT ({UNFINISHED})
             AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id)
         FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {LOOK}"
     )
@@ -185,9 +186,9 @@ impl Walk {
         }
         let skip = self.left.min(WALK);
         let only = if self.index == "failed_of" {
-            "AND state IN ('failed', 'interrupted')"
+            format!("AND {FAILED}")
         } else {
-            ""
+            String::new()
         };
         let sql = format!(
             "SELECT id FROM invocation INDEXED BY {} WHERE function = ?1 {only} AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3",
@@ -261,13 +262,13 @@ fn weigh_sql() -> String {
         .map(text)
         .join(" + ");
     format!(
-        "SELECT id, {RECORD} + {ATTEMPT} * attempts + {texts}
+        "SELECT id, {RECORD_BYTES} + {ATTEMPT_BYTES} * attempts + {texts}
             + (SELECT ifnull(sum(length(data)), 0) FROM body WHERE body.invocation = invocation.id)
         FROM invocation INDEXED BY by_function WHERE function = ?1 AND id < ?2 ORDER BY id DESC LIMIT {LOOK}"
     )
 }
 
 /// Bytes of an invocation in the database without its texts and bodies.
-const RECORD: u64 = 300;
+const RECORD_BYTES: u64 = 300;
 /// Bytes of one attempt.
-const ATTEMPT: u64 = 150;
+const ATTEMPT_BYTES: u64 = 150;

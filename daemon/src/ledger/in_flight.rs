@@ -18,7 +18,7 @@ use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use rusqlite::Connection;
 use slot::{Header, Over, Slot};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -40,7 +40,8 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 struct Slots {
     header: Header,
-    taken: HashMap<InvocationId, Taken>,
+    /// An attempt has its own, until its end is stored: the next one may begin before that.
+    taken: BTreeMap<(InvocationId, Attempt), Taken>,
     empty: Vec<u64>,
     /// Slots there are, the first included.
     count: u64,
@@ -74,7 +75,7 @@ impl InFlight {
                     nonce,
                     complete: true,
                 },
-                taken: HashMap::new(),
+                taken: BTreeMap::new(),
                 empty: Vec::new(),
                 count: 1,
                 failing: false,
@@ -100,12 +101,13 @@ impl InFlight {
         });
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut *slots;
-        let taken = slots.taken.remove(&begun.invocation).map(|taken| taken.at);
+        let key = (begun.invocation, begun.attempt);
+        let taken = slots.taken.remove(&key).map(|taken| taken.at);
         let at = taken.or_else(|| slots.empty.pop()).unwrap_or_else(|| {
             slots.count += 1;
             slots.count - 1
         });
-        slots.taken.insert(begun.invocation, Taken { at, begun });
+        slots.taken.insert(key, Taken { at, begun });
         slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
     }
 
@@ -115,8 +117,7 @@ impl InFlight {
             return;
         };
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = slots.taken.get(&record.id);
-        let Some(Taken { at, begun }) = taken.filter(|taken| taken.begun.attempt == attempt.attempt) else {
+        let Some(Taken { at, begun }) = slots.taken.get(&(record.id, attempt.attempt)) else {
             return;
         };
         let at = *at;
@@ -128,16 +129,16 @@ impl InFlight {
         slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
     }
 
-    /// Empties the slot of an invocation, if it has one and no later attempt has begun.
+    /// Empties the slots of an invocation's attempts up to this one.
     pub(super) fn stored(&self, invocation: InvocationId, attempts: u32) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = |taken: &&Taken| taken.begun.attempt <= Attempt(attempts);
-        let Some(at) = slots.taken.get(&invocation).filter(over).map(|taken| taken.at) else {
-            return;
-        };
-        slots.taken.remove(&invocation);
-        slots.empty.push(at);
-        slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
+        let slots = &mut *slots;
+        let these = (invocation, Attempt(0))..=(invocation, Attempt(attempts));
+        let emptied: Vec<_> = slots.taken.extract_if(these, |_, _| true).collect();
+        for (_, Taken { at, .. }) in emptied {
+            slots.empty.push(at);
+            slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! is an id, and ids grow with time: what comes meanwhile is in no later page.
 
 use super::query::{Filter, PAGE_MAX, Page};
-use super::rows::{self, RECORD, int};
+use super::rows::{self, FAILED, RECORD, UNFINISHED, int};
 use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_core::record::InvocationRecord;
@@ -16,9 +16,6 @@ use rusqlite::{Connection, params_from_iter};
 pub(super) const LOOK_MAX: usize = 2000;
 /// Ids are made a little before their invocation is accepted; ids of that time may lie before `since` by this much.
 const ID_SLACK_MS: u64 = 60_000;
-
-const FAILED: &str = "state IN ('failed', 'interrupted')";
-const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 
 /// A statement put together.
 #[derive(Debug, Default)]

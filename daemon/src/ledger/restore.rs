@@ -1,6 +1,6 @@
 //! What a starting daemon must know.
 
-use super::rows::{self, ATTEMPT, PAYLOAD, RECORD};
+use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
@@ -16,9 +16,6 @@ pub struct LastRun {
     /// Its invocation.
     pub record: InvocationRecord,
 }
-
-/// Matches the partial index `unfinished`; the words must be the same.
-const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 
 /// Reads what the supervisor goes by, unfinished invocations oldest first.
 pub(super) fn restored(db: &Connection) -> Result<Restored> {

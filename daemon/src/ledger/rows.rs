@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// Largest result kept in the invocation's row; larger ones are in `body`, so that lists need not step over them.
 pub(super) const INLINE_MAX: usize = 64 << 10;
 
+/// Conditions of partial indexes, which are used where a statement has the same words.
+pub(super) const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
+pub(super) const FAILED: &str = "state IN ('failed', 'interrupted')";
+
 /// Columns [`record`] reads, in its order; without the result.
 pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, started_ms, ended_ms, attempts, polls, reason, \
     message, exhausted, next_attempt_ms, version";

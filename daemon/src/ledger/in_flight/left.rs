@@ -1,6 +1,6 @@
 //! What an earlier fnd has left in the table, and what follows from it for the database.
 
-use super::super::rows::{self, blob, int};
+use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, Counts, StoreError};
 use super::FILE;
 use super::slot::{self, Begun, Header, Slot};
@@ -8,7 +8,7 @@ use crate::ledger::Command;
 use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::outcome::{State, Trigger};
 use rusqlite::{Connection, OptionalExtension as _, params};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
@@ -49,7 +49,7 @@ fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
 
 /// Puts what was left into the database, which from now on belongs to the table of this number. Returns what has begun and
 /// has no end.
-pub(super) fn settle(db: &mut Connection, left: Left, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
+pub(super) fn settle(db: &mut Connection, mut left: Left, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
     let transaction = db.transaction()?;
     let known: Option<String> = transaction
         .query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
@@ -59,12 +59,20 @@ pub(super) fn settle(db: &mut Connection, left: Left, boot: &str, nonce: u64) ->
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
     let complete = left.whole && left.header.as_ref().is_some_and(is_ours);
-    let mut begun = HashSet::new();
+    let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
+    let begun: BTreeSet<_> = left.slots.iter().map(key).collect();
+    // An attempt after the one before it: that has ended.
+    left.slots.sort_by_key(key);
     for slot in left.slots {
-        begun.insert((slot.begun.invocation, slot.begun.attempt));
+        let (invocation, attempt) = key(&slot);
+        let is_newest = begun
+            .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
+            .next()
+            .is_none();
         match slot.over.and_then(|over| over.records(&slot.begun)) {
             Some((attempt, record)) => over(&transaction, &slot.begun, attempt, record)?,
-            None => running(&transaction, &slot.begun)?,
+            None if is_newest => running(&transaction, &slot.begun)?,
+            None => {}
         }
     }
     if complete {
@@ -130,7 +138,7 @@ fn over(
 }
 
 /// Lets what was claimed and has not begun wait as before.
-fn give_back(db: &Connection, begun: &HashSet<(InvocationId, Attempt)>) -> rusqlite::Result<()> {
+fn give_back(db: &Connection, begun: &BTreeSet<(InvocationId, Attempt)>) -> rusqlite::Result<()> {
     let sql = "UPDATE invocation SET
             state = CASE WHEN attempts <= 1 THEN 'queued' WHEN reason = 'execute-again' THEN 'polling' ELSE 'waiting' END,
             started_ms = iif(attempts <= 1, NULL, started_ms),
@@ -146,17 +154,20 @@ fn give_back(db: &Connection, begun: &HashSet<(InvocationId, Attempt)>) -> rusql
 }
 
 fn claimed(db: &Connection) -> rusqlite::Result<Vec<(InvocationId, Attempt)>> {
-    let sql = "SELECT id, attempts FROM invocation
-        WHERE state IN ('queued', 'running', 'waiting', 'polling') AND state = 'running' AND durable AND attempts > 0";
-    let mut statement = db.prepare(sql)?;
+    let sql = format!(
+        "SELECT id, attempts FROM invocation WHERE {UNFINISHED} AND state = 'running' AND durable AND attempts > 0"
+    );
+    let mut statement = db.prepare(&sql)?;
     let claimed = statement.query_map([], |row| Ok((rows::id(row, 0)?, Attempt(row.get(1)?))))?;
     claimed.collect()
 }
 
 fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
-    let sql = "SELECT id, attempts, function, trigger, coalesce(started_ms, accepted_ms) FROM invocation
-        WHERE state IN ('queued', 'running', 'waiting', 'polling') AND state = 'running'";
-    let mut statement = db.prepare(sql)?;
+    let sql = format!(
+        "SELECT id, attempts, function, trigger, coalesce(started_ms, accepted_ms) FROM invocation
+        WHERE {UNFINISHED} AND state = 'running'"
+    );
+    let mut statement = db.prepare(&sql)?;
     let running = statement.query_map([], |row| {
         Ok(Begun {
             invocation: rows::id(row, 0)?,

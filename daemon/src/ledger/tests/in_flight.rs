@@ -49,6 +49,14 @@ fn slot(state: &Path, n: usize) -> Vec<u8> {
     bytes.chunks(512).nth(n).unwrap().to_vec()
 }
 
+fn wait_emptied(state: &Path, n: usize) {
+    let until = crate::clock::monotonic() + LIMIT;
+    while slot(state, n)[..6] != [0; 6] {
+        assert!(crate::clock::monotonic() < until, "the slot stays filled");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_stored_end_empties_the_slot() {
     let state = tempfile::tempdir().unwrap();
@@ -57,11 +65,7 @@ fn a_stored_end_empties_the_slot() {
         ledger.opened.writer.begins(&begun(n));
     }
     end(&ledger, &accepted(5, "hello"), Reason::Ok, None);
-    let until = crate::clock::monotonic() + LIMIT;
-    while slot(state.path(), 1)[..6] != [0; 6] {
-        assert!(crate::clock::monotonic() < until, "the slot stays filled");
-        std::thread::yield_now();
-    }
+    wait_emptied(state.path(), 1);
     // It is used again.
     ledger.opened.writer.begins(&begun(7));
     assert_ne!(slot(state.path(), 1)[..6], [0; 6]);
@@ -230,6 +234,40 @@ fn an_end_that_was_told_and_not_stored_is_the_end() {
     let again = Ledger::open(copy.path());
     assert_eq!(again.opened.restored.counts, [(name("hello"), 2, 1)], "counted once");
     again.stop();
+    ledger.stop();
+}
+
+/// The slot of the attempt that follows may stand before that of the one before it.
+#[test]
+fn an_end_is_known_also_where_the_next_attempt_has_begun() {
+    let state = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    writer.begins(&begun(5));
+    writer.begins(&begun(6));
+    let (attempt, record) = call(6, Reason::Error);
+    let waiting = InvocationRecord {
+        state: State::Waiting,
+        ended_ms: None,
+        ..record
+    };
+    writer.ends(&attempt, &waiting, false);
+    let (other, ended) = call(5, Reason::Ok);
+    ledger.submit(Command::Record(Box::new(other), Box::new(ended)));
+    wait_emptied(state.path(), 1);
+    writer.begins(&Begun {
+        attempt: Attempt(2),
+        ..begun(6)
+    });
+    assert_ne!(slot(state.path(), 1)[..6], [0; 6], "it is used again");
+    let (_copy, next) = killed(state.path());
+    let (found, attempts) = next.get(id(6)).unwrap();
+    assert_eq!((found.state, found.attempts), (State::Running, 2));
+    assert_eq!(
+        attempts.iter().map(|attempt| attempt.attempt).collect::<Vec<_>>(),
+        [Attempt(1)]
+    );
+    next.stop();
     ledger.stop();
 }
 
