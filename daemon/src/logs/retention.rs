@@ -10,6 +10,7 @@ use crate::clock::unix_ms;
 use crate::ledger::Free;
 use fnd_core::ids::FunctionName;
 use std::collections::{HashMap, VecDeque};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -186,11 +187,14 @@ struct Kept {
 }
 
 impl Kept {
-    /// Forgets the oldest segment. Returns its bytes.
+    /// Forgets the oldest segment, unless it is written to again. Returns the bytes.
     fn forget(&mut self) -> io::Result<u64> {
         let Some(segment) = self.may_go.pop_front() else {
             return Ok(0);
         };
+        if std::fs::symlink_metadata(&segment.path).is_ok_and(|about| written_ms(&about) != segment.written_ms) {
+            return Ok(0);
+        }
         remove(&segment.path)?;
         self.bytes -= segment.bytes;
         // An inode too, where nothing is left of a function; it is made again for the next output.
@@ -244,6 +248,11 @@ fn find(root: &Path, now_ms: u64) -> io::Result<Vec<Kept>> {
     Ok(found)
 }
 
+fn written_ms(about: &Metadata) -> u64 {
+    let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    u64::try_from(written.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
 fn look(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
     let numbers = segments(&directory)?;
     let newest = numbers.last().copied();
@@ -256,8 +265,7 @@ fn look(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             about => about?,
         };
-        let written = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let written_ms = u64::try_from(written.as_millis()).unwrap_or(u64::MAX);
+        let written_ms = written_ms(&about);
         bytes += about.len();
         let in_use = Some(number) == newest && now_ms.saturating_sub(written_ms) < QUIET_MS;
         if !in_use {
@@ -315,6 +323,16 @@ mod tests {
             keep_bytes,
             ..Keep::default()
         }
+    }
+
+    #[test]
+    fn one_that_is_written_to_since_it_was_looked_at_stays() {
+        let root = made(&[("a", 0, 500), ("a", 1, 300)]);
+        let mut kept = look(root.path().join("a"), NOW).unwrap();
+        let newest = segment_path(&kept.directory, 1);
+        std::io::Write::write_all(&mut File::options().append(true).open(newest).unwrap(), b"again").unwrap();
+        assert_eq!((kept.forget().unwrap(), kept.forget().unwrap()), (1000, 0));
+        assert_eq!(left(root.path()), ["a/1"]);
     }
 
     const ALL: [(&str, u32, u64); 5] = [("a", 0, 500), ("a", 1, 300), ("a", 2, 10), ("b", 0, 400), ("c", 7, 100)];
