@@ -37,10 +37,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// Says whether somebody waits for it to be on disk, synced.
+    /// Says whether it is to be on disk at once, synced: somebody waits for it, or may come again with its key after a crash.
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
-            Self::Store(accepted) => accepted.durable,
+            Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
             Self::Claim(_) | Self::StoreEnabled { .. } | Self::Bury(_) => true,
             // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
             Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,

@@ -418,6 +418,19 @@ fn what_was_cancelled_before_its_function_ever_ran_goes_as_well() {
 }
 
 #[test]
+fn a_key_does_not_wait_for_others_to_gather() {
+    let store = |key: Option<&str>| {
+        Command::Store(Box::new(Accepted {
+            durable: false,
+            key: key.map(Into::into),
+            ..accepted(1, "hello")
+        }))
+    };
+    assert!(!store(None).is_waited_for());
+    assert!(store(Some("order-17")).is_waited_for());
+}
+
+#[test]
 fn a_function_keeps_its_newest_within_its_bytes() {
     let state = directory();
     let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();

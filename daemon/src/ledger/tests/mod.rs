@@ -104,9 +104,19 @@ fn killed(state: &Path) -> (tempfile::TempDir, Ledger) {
 
 fn killed_with(state: &Path, retention: Retention) -> (tempfile::TempDir, Ledger) {
     let copy = directory();
-    for entry in std::fs::read_dir(state).unwrap().map(Result::unwrap) {
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(state)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    // A kill is one moment, and this is several: the writer waits meanwhile.
+    let database = crate::ledger::schema::open(&state.join(FILE)).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // The table last: what is forgotten meanwhile was taken out of it before.
+    names.sort_by_key(|name| name == "in-flight");
+    for name in names {
+        std::fs::copy(state.join(&name), copy.path().join(name)).unwrap();
     }
+    drop(database);
     let ledger = Ledger::open_with(copy.path(), retention);
     (copy, ledger)
 }
