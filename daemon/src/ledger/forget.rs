@@ -5,6 +5,7 @@
 use super::rows::{FAILED, UNFINISHED};
 use fnd_core::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use std::time::Duration;
 
 /// Most invocations one step forgets.
 pub(super) const STEP: usize = 50;
@@ -12,6 +13,8 @@ pub(super) const STEP: usize = 50;
 const LOOK: usize = 500;
 /// Most bytes of payloads and results one step forgets; one that is larger is a step of its own.
 const STEP_BYTES: u64 = 2 << 20;
+/// No other one is forgotten in a step that has taken this long; its commit comes on top.
+const STEP_TIME: Duration = Duration::from_millis(8);
 /// Index entries stepped over at once to find the oldest one that is kept.
 pub(super) const WALK: u32 = 10_000;
 
@@ -81,8 +84,9 @@ impl Round {
         let found = self.look(db)?;
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
         let (mut forgotten, mut bytes, mut looked) = (0, 0, 0_usize);
+        let begun = crate::clock::monotonic();
         for candidate in &found {
-            if forgotten >= STEP || bytes > STEP_BYTES {
+            if forgotten >= STEP || bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
                 break;
             }
             looked += 1;

@@ -1,5 +1,6 @@
 //! The scenarios, in the order they run: what destroys more comes later.
 
+mod beside;
 mod doctor;
 mod faults;
 mod first_minutes;
@@ -40,6 +41,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: who may", first_minutes::who_may),
     then("modes: http", modes::http),
     then("modes: services", modes::services),
+    then("modes: beside systemd-run", beside::systemd_run),
     then("limits: read back", limits::read_back),
     then("limits: memory", limits::memory),
     then("limits: swap", limits::swap),

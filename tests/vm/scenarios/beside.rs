@@ -1,0 +1,36 @@
+//! What else a machine with systemd has for running something in its own cgroup with limits, beside fnd.
+#![expect(
+    clippy::print_stderr,
+    reason = "what was measured is for a person; nothing depends on it"
+)]
+
+use crate::machine::VirtualMachine;
+
+/// Prints the medians of runs one after the other, in milliseconds.
+const COMPARE: &str = r#"python3 - <<'EOF'
+import statistics, subprocess, time
+def median(*command):
+    times = []
+    for _ in range(15):
+        begun = time.monotonic()
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        times.append(1000 * (time.monotonic() - begun))
+    return round(statistics.median(times))
+limits = ["-p", "MemoryMax=64M", "-p", "TasksMax=50", "-p", "RuntimeMaxSec=60"]
+print(median("bash", "-c", ":"), median("systemd-run", "--quiet", "--wait", "--pipe", *limits, "bash", "-c", ":"),
+      median("fndctl", "invoke", "nothing"), median("fndctl", "--version"))
+EOF"#;
+
+/// Both run a shell that does nothing, with limits, and wait for its end.
+pub(crate) fn systemd_run(machine: &mut VirtualMachine) {
+    machine.drop_bash("nothing", "", ":\n");
+    let said = machine.ok(COMPARE);
+    let medians: Vec<_> = said.split_whitespace().collect();
+    let [bash, systemd_run, invoke, version] = medians[..] else {
+        panic!("{said}");
+    };
+    eprintln!(
+        "a shell with limits, median in ms: systemd-run --wait {systemd_run}, fndctl invoke {invoke}; bash alone {bash}, \
+         fndctl --version {version}"
+    );
+}
