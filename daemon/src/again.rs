@@ -140,19 +140,11 @@ impl Control {
         };
         let function = record.function.clone();
         let answering = self.once(Submit {
-            id: self.next_id(),
-            function: record.function,
-            trigger,
             payload,
-            reply: None,
-            wait: false,
-            timeout: None,
-            not_before_ms: None,
-            expires_ms: None,
-            priority: 0,
             // A dead letter runs once more, however often that is asked for. No header can say this key.
             idempotency_key: redrive.then(|| format!("\0redrive {id}").into()),
             origin: Some(id),
+            ..Submit::new(self.next_id(), record.function, trigger)
         });
         Ok(Repeated::Asked(function, answering))
     }

@@ -10,7 +10,7 @@ use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
 use fnd_core::outcome::Trigger;
-use fnd_core::record::{AttemptRecord, InvocationRecord, Payload};
+use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder, Submit};
 use fnd_core::wire::Bytes;
 use std::os::fd::OwnedFd;
@@ -134,20 +134,7 @@ impl State {
 
     /// Submits a run of a service.
     fn run_service(&mut self, function: FunctionName) {
-        let submit = Submit {
-            id: self.ids.next(self.clock.now().unix_ms),
-            function,
-            trigger: Trigger::Load,
-            payload: Payload::default(),
-            reply: None,
-            wait: false,
-            timeout: None,
-            not_before_ms: None,
-            expires_ms: None,
-            priority: 0,
-            idempotency_key: None,
-            origin: None,
-        };
+        let submit = Submit::new(self.ids.next(self.clock.now().unix_ms), function, Trigger::Load);
         self.follow_up.push_back(Event::Submit(Box::new(submit)));
     }
 

@@ -221,6 +221,27 @@ pub struct Submit {
     pub origin: Option<InvocationId>,
 }
 
+impl Submit {
+    /// Returns one that nobody waits for and that asks for nothing special.
+    #[must_use]
+    pub fn new(id: InvocationId, function: FunctionName, trigger: Trigger) -> Self {
+        Self {
+            id,
+            function,
+            trigger,
+            payload: Payload::default(),
+            reply: None,
+            wait: false,
+            timeout: None,
+            not_before_ms: None,
+            expires_ms: None,
+            priority: 0,
+            idempotency_key: None,
+            origin: None,
+        }
+    }
+}
+
 /// A worker's end with everything known about it.
 #[derive(Debug, Clone)]
 pub struct Exited {

@@ -104,6 +104,22 @@ pub(super) enum Stage {
     Lost,
 }
 
+impl Stage {
+    /// Returns when the next attempt begins, Unix milliseconds, where one follows another.
+    pub(super) fn next_attempt_ms(&self) -> Option<u64> {
+        match *self {
+            Self::BackingOff { unix_ms, .. } => Some(unix_ms),
+            Self::Storing { .. }
+            | Self::Delayed { .. }
+            | Self::Ready
+            | Self::Claiming { .. }
+            | Self::Claimed
+            | Self::Running { .. }
+            | Self::Lost => None,
+        }
+    }
+}
+
 /// How an invocation ends.
 #[derive(Debug)]
 pub(super) struct End {
@@ -177,16 +193,7 @@ impl Invocation {
             reason,
             message,
             exhausted: None,
-            next_attempt_ms: match self.stage {
-                Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
-                Stage::Storing { .. }
-                | Stage::Delayed { .. }
-                | Stage::Ready
-                | Stage::Claiming { .. }
-                | Stage::Claimed
-                | Stage::Running { .. }
-                | Stage::Lost => None,
-            },
+            next_attempt_ms: self.stage.next_attempt_ms(),
             version: self.version,
             // Not the last attempt's: a retry after a poll still gets what the poll left.
             result: self.previous.clone(),

@@ -2,7 +2,6 @@
 
 use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
-use super::invocation::Stage;
 use super::worker::Phase;
 use super::{FunctionState, Supervisor};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version};
@@ -170,16 +169,7 @@ impl Supervisor {
         let function: &Function = &self.functions[key];
         let serving = function.serving();
         let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
-        let due = |id: &InvocationId| match self.invocations.get(id)?.stage {
-            Stage::BackingOff { unix_ms, .. } => Some(unix_ms),
-            Stage::Storing { .. }
-            | Stage::Delayed { .. }
-            | Stage::Ready
-            | Stage::Claiming { .. }
-            | Stage::Claimed
-            | Stage::Running { .. }
-            | Stage::Lost => None,
-        };
+        let due = |id: &InvocationId| self.invocations.get(id)?.stage.next_attempt_ms();
         FunctionView {
             name: &function.name,
             id: function.id,

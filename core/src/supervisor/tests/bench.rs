@@ -99,19 +99,10 @@ pub(super) fn text(bytes: &str) -> RunResult {
 
 pub(super) fn submit(function: &str, n: u128) -> Submit {
     Submit {
-        id: id(n),
-        function: name(function),
-        trigger: Trigger::Manual,
-        payload: Payload::default(),
         // Recognizable: the reply has the invocation's number.
         reply: Some(ReplyTo(u64::try_from(n).unwrap())),
         wait: true,
-        timeout: None,
-        not_before_ms: None,
-        expires_ms: None,
-        priority: 0,
-        idempotency_key: None,
-        origin: None,
+        ..Submit::new(id(n), name(function), Trigger::Manual)
     }
 }
 

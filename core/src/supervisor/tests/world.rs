@@ -8,7 +8,7 @@ use crate::frame::{ExitStatus, TermCause};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::manifest::Listen;
 use crate::outcome::{Class, Reason, Trigger};
-use crate::record::{Accepted, InvocationRecord, Payload};
+use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Event, Exited, Http, Installed, NodeBudget, Now, Overlap, Poll, Pool,
     Queue, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
@@ -681,18 +681,8 @@ impl World {
 
 fn submit_of(function: FunctionName, id: InvocationId) -> Submit {
     Submit {
-        id,
-        function,
-        trigger: Trigger::Manual,
-        payload: Payload::default(),
-        reply: None,
         wait: true,
-        timeout: None,
-        not_before_ms: None,
-        expires_ms: None,
-        priority: 0,
-        idempotency_key: None,
-        origin: None,
+        ..Submit::new(id, function, Trigger::Manual)
     }
 }
 
