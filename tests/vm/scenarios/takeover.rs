@@ -34,9 +34,10 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     let staying = machine.queue("staying");
     machine.wait_invocation(&staying, ".state == \"running\"");
     machine.ok("rm -f /run/accepted /run/enough");
-    // What is refused, or has no answer because fnd was killed, is not accepted; all else is written down.
+    // What is refused, or has no answer because fnd was killed, is not accepted; all else is written down. Pauses leave emulated
+    // CPUs to what is tested.
     let load = machine.start(
-        "until [[ -e /run/enough ]]; do fndctl invoke --async -o json counted 2>/dev/null | jq -c . >>/run/accepted; done",
+        "until [[ -e /run/enough ]]; do fndctl invoke --async -o json counted 2>/dev/null | jq -c . >>/run/accepted; sleep 0.1; done",
     );
     machine.wait_until("something to be accepted", PATIENCE, "test -s /run/accepted");
     for _ in 0..20 {
