@@ -8,6 +8,7 @@ use crate::frame::ExitStatus;
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::Trigger;
 use crate::record::{AttemptRecord, Payload, RunResult, Unfinished, Usage};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,7 +155,7 @@ pub struct Restored {
     /// Workers of handlers that it handed over.
     pub members: Vec<AdoptedMember>,
     /// Those of their attempts whose end is stored, or that of their invocation.
-    pub ended: Vec<(InvocationId, u32)>,
+    pub ended: BTreeSet<(InvocationId, u32)>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
 }

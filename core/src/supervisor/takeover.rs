@@ -26,7 +26,6 @@ use crate::outcome::Trigger;
 use crate::record::Payload;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,7 +128,7 @@ impl Supervisor {
 
     /// Returns the workers that still have something to tell; what is left of the others is killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
-        let ended: BTreeSet<_> = restored.ended.iter().copied().collect();
+        let ended = &restored.ended;
         let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.note.invocation, adopted.note.attempt));
         let mut adopted = std::mem::take(&mut restored.adopted);
         let over = adopted.extract_if(.., is_over);
@@ -139,7 +138,7 @@ impl Supervisor {
 
     /// Returns the workers of handlers that can go on: of none of their calls the end is known.
     pub(super) fn worth_employing(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
-        let ended: BTreeSet<_> = restored.ended.iter().copied().collect();
+        let ended = &restored.ended;
         let is_over = |call: &CallNote| ended.contains(&(call.invocation, call.attempt));
         let mut members = std::mem::take(&mut restored.members);
         let over = members.extract_if(.., |member| member.note.calls.iter().any(is_over));

@@ -5,7 +5,7 @@ use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A function's last attempt, with where its invocation stands (and its result).
@@ -70,15 +70,15 @@ fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
 
 /// Returns those of these attempts that have an end, or whose invocation has one. The number of attempts does not tell: the
 /// table of what has begun counts one before the end of the one before it is stored.
-pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result<Vec<(InvocationId, u32)>> {
+pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result<BTreeSet<(InvocationId, u32)>> {
     let mut statement = db.prepare(&format!(
         "SELECT 1 FROM attempt WHERE invocation = ?1 AND n = ?2
         UNION ALL SELECT 1 FROM invocation WHERE id = ?1 AND NOT ({UNFINISHED})"
     ))?;
-    let mut ended = Vec::new();
+    let mut ended = BTreeSet::new();
     for (id, attempt) in attempts {
         if statement.exists(params![rows::blob(*id), attempt])? {
-            ended.push((*id, *attempt));
+            ended.insert((*id, *attempt));
         }
     }
     Ok(ended)

@@ -130,7 +130,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     let mut b = Bench::new();
     let said = b.restore(Restored {
         adopted: vec![adopted(note(false))],
-        ended: vec![(id(1), 1)],
+        ended: [(id(1), 1)].into(),
         ..Restored::default()
     });
     assert_eq!(said, "kill w1");
@@ -140,7 +140,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     let said = b.restore(Restored {
         unfinished: vec![left(State::Waiting, 1, true)],
         adopted: vec![adopted(note(true))],
-        ended: vec![(id(1), 1)],
+        ended: [(id(1), 1)].into(),
         ..Restored::default()
     });
     assert_eq!(said, "kill w1");

@@ -713,7 +713,7 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
     opened.writer.stop();
     let noted = [(running.id, 1), (over.id, 1), (never.id, 1)];
     let opened = open(state.path(), forever(), &noted, |_| {}).unwrap();
-    assert_eq!(opened.restored.ended, [(over.id, 1)]);
+    assert_eq!(opened.restored.ended, [(over.id, 1)].into());
     assert_eq!(opened.restored.unfinished[0].record.attempts, 2);
     opened.writer.stop();
 }
