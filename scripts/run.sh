@@ -16,18 +16,28 @@ trap 'rm -rf -- "$home"' EXIT
 chmod 0755 "$home"
 mkdir "$home/state" "$home/run"
 
+# Where the checkout is in a place that only root may enter, a function's user may not.
+is_open() { # TEST PATH
+    [[ $(id -u) != 0 ]] || setpriv --reuid=65534 --regid=65534 --clear-groups test "$1" "$2"
+}
+
 deno=$(find_deno)
-if [[ $(id -u) == 0 ]] && ! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$deno"; then
-    # The checkout is in a place that only root may enter, a function's user may not.
+if ! is_open -x "$deno"; then
     install -D -m 0755 "$deno" "$home/bin/deno"
     deno=$home/bin/deno
+fi
+runtimes=$root/runtimes
+if ! is_open -r "$runtimes/python/shim.py"; then
+    cp -R "$runtimes" "$home/runtimes"
+    chmod -R u=rwX,go=rX "$home/runtimes"
+    runtimes=$home/runtimes
 fi
 cat >"$home/fnd.toml" <<TOML
 [runtimes]
 deno = { interpreters = { "2" = "$deno" } }
 TOML
 
-arguments=(--config "$home/fnd.toml" --functions "$root/examples/functions" --runtimes "$root/runtimes"
+arguments=(--config "$home/fnd.toml" --functions "$root/examples/functions" --runtimes "$runtimes"
     --state "$home/state" --run-dir "$home/run")
 if ! can_limit; then
     arguments+=(--best-effort-limits)
