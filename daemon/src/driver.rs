@@ -253,7 +253,9 @@ impl Daemon {
     /// remove last would stay.
     pub(crate) async fn last_answers(&self) {
         // A connection that breaks now breaks a moment before it is closed.
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.answers()).await;
+        if tokio::time::timeout(LAST_ANSWERS, self.answers()).await.is_err() {
+            tracing::warn!("fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay");
+        }
     }
 
     async fn answers(&self) -> Result<(), ConnectionError> {

@@ -264,7 +264,10 @@ async fn supervise(
     stop.now();
     if begun.get() && !served {
         // Answers that are on their way arrive.
-        let _ = tokio::time::timeout(control::limits::STOP_TIME, serving).await;
+        let time = control::limits::STOP_TIME;
+        if tokio::time::timeout(time, serving).await.is_err() {
+            tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
+        }
     }
     result
 }
