@@ -10,6 +10,17 @@ die() {
     exit 1
 }
 
+# Runs a command that needs the network, up to three times.
+three_times() { # COMMAND...
+    local try
+    for try in 1 2 3; do
+        "$@" && return
+        say "$1 failed, try $try of 3"
+        ((try == 3)) || sleep 10 # for a mirror or a registry to be back: there is nothing to wait on
+    done
+    return 1
+}
+
 # Prints the real deno binary. `FND_DENO` wins (somebody's own), then the one set-up brought. A wrapper script on PATH is
 # not used: a wrapper would be measured and confined in its place.
 find_deno() {

@@ -57,6 +57,9 @@ fi
 
 command -v cargo >/dev/null || die "cargo is missing: install a Rust toolchain (https://rustup.rs); rust-toolchain.toml names the version"
 
+# A mirror may fail now and then, and a machine that was just started may be installing something itself.
+apt_get() { apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 "$@"; }
+
 if ((${#packages[@]})); then
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
     if [[ $(id -u) != 0 ]]; then
@@ -66,9 +69,9 @@ if ((${#packages[@]})); then
     fi
     say "installing ${packages[*]}"
     export DEBIAN_FRONTEND=noninteractive
-    install_packages() { apt-get install -qq --no-install-recommends -y "${packages[@]}" >/dev/null; }
+    install_packages() { apt_get install --no-install-recommends -y "${packages[@]}" >/dev/null; }
     # The lists may be there and current; if not, fetch them once.
-    install_packages 2>/dev/null || { apt-get update -qq && install_packages; } || die "apt-get could not install ${packages[*]}"
+    install_packages 2>/dev/null || { apt_get update && install_packages; } || die "apt-get could not install ${packages[*]}"
 fi
 
 if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
@@ -77,8 +80,8 @@ if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/p
     mkdir -p "$target/prometheus"
     (
         cd "$target/prometheus"
-        download() { apt-get download -qq prometheus 2>/dev/null; }
-        download || { [[ $(id -u) == 0 ]] && apt-get update -qq && download; } || die "apt-get could not download prometheus"
+        download() { apt_get download prometheus 2>/dev/null; }
+        download || { [[ $(id -u) == 0 ]] && apt_get update && download; } || die "apt-get could not download prometheus"
         dpkg-deb -x prometheus_*.deb .
         rm prometheus_*.deb
     )
@@ -90,6 +93,6 @@ if [[ ! -x $deno ]]; then
     mkdir -p "$target/deno"
     # The package's own start script only finds the platform's package, which holds the binary; it isn't needed, and npm may be
     # told to run none.
-    npm install --prefix "$target/deno" --ignore-scripts --no-audit --no-fund --loglevel=error "deno@$deno_version" >&2
+    three_times npm install --prefix "$target/deno" --ignore-scripts --no-audit --no-fund --loglevel=error "deno@$deno_version" >&2
     chmod 0755 "$deno" || die "npm installed deno, but not $deno"
 fi

@@ -18,8 +18,8 @@ is() { # EXPECTED COMMAND...
     found=$("$@" 2>&1) || true
     [[ $found == "$expected" ]] || fail "$*: expected \"$expected\", found \"$found\""
 }
-# Recommended packages are other people's.
-apt_get() { quietly apt-get --quiet --yes --no-install-recommends "$@"; }
+# Recommended packages are other people's. A mirror may fail now and then.
+apt_get() { quietly apt-get --quiet --yes --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 "$@"; }
 
 apt_get install /fnd.deb
 version=$(dpkg-query -f '${Version}' -W fnd)

@@ -17,7 +17,7 @@ deb=${1:-${debs[-1]}}
 fresh=$target/debian/bookworm.tar
 if [[ ! -f $fresh ]]; then
     say "making a fresh Debian"
-    mmdebstrap --quiet --format=tar --variant=minbase --include=systemd bookworm "$fresh.new"
+    three_times mmdebstrap --quiet --format=tar --variant=minbase --include=systemd bookworm "$fresh.new"
     mv "$fresh.new" "$fresh"
 fi
 

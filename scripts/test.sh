@@ -18,6 +18,9 @@ cargo build --locked -p fnd -p fnd-spawner -p fndctl
 
 code=0
 if command -v cargo-nextest >/dev/null; then
+    # What the compiler has written is on the disk before the first test: else that one waits for gigabytes.
+    cargo nextest run --workspace --locked --no-run
+    sync
     cargo nextest run --workspace --locked --no-fail-fast "$@" || code=$?
 else
     cargo test --workspace --locked --no-fail-fast --lib --bins --tests "$@" || code=$?

@@ -77,12 +77,16 @@ UNIT
 
 # The initrd of a machine whose disks are virtio: small, since emulated CPUs unpack it.
 # shellcheck disable=SC2016 # mmdebstrap's shell expands $1
-mmdebstrap --quiet --variant=minbase --mode=root --format=directory --include="${packages[*]}" \
-    --aptopt='Apt::Install-Recommends "false"' --dpkgopt='path-exclude=/usr/share/doc/*' \
-    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-    --essential-hook='mkdir -p "$1/etc/initramfs-tools/conf.d" && printf "MODULES=list\nCOMPRESS=zstd\nRESUME=none\nFSTYPE=ext4\n" >"$1/etc/initramfs-tools/conf.d/vm"' \
-    --essential-hook='printf "virtio_pci\nvirtio_blk\nvirtio_console\next4\n" >"$1/etc/initramfs-tools/modules"' \
-    "$suite" "$root_fs" >&2
+bootstrap() {
+    rm -rf --one-file-system -- "$root_fs" # of the try before
+    mmdebstrap --quiet --variant=minbase --mode=root --format=directory --include="${packages[*]}" \
+        --aptopt='Apt::Install-Recommends "false"' --dpkgopt='path-exclude=/usr/share/doc/*' \
+        --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+        --essential-hook='mkdir -p "$1/etc/initramfs-tools/conf.d" && printf "MODULES=list\nCOMPRESS=zstd\nRESUME=none\nFSTYPE=ext4\n" >"$1/etc/initramfs-tools/conf.d/vm"' \
+        --essential-hook='printf "virtio_pci\nvirtio_blk\nvirtio_console\next4\n" >"$1/etc/initramfs-tools/modules"' \
+        "$suite" "$root_fs"
+}
+three_times bootstrap >&2
 configure "$root_fs"
 
 cp -L "$root_fs"/boot/vmlinuz-* "$work/vmlinuz"

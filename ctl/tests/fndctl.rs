@@ -160,7 +160,7 @@ fn tables_fit_eighty_columns() {
         binary      python…    ready    -         -     0     0       -     -     -
         cancelled   python…    ready    -         -     0     0       -     -     -
         disabled    python…    ready    -         -     0     0       -     -     -
-        fails       python…    ready    25y ago   -     1234  12      12ms  1.2s  9M",
+        fails       python…    ready    5d ago    -     1234  12      12ms  1.2s  9M",
     );
     check(
         &run(&server, &["status", "hello"]).1,

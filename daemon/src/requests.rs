@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 /// How long a broken connection waits for news that its worker has ended, which says better why: a process closes its
 /// sockets a moment before its end is told.
-const EXIT_WAIT: Duration = Duration::from_millis(250);
+const EXIT_WAIT: Duration = Duration::from_secs(1);
 /// How long what a worker left in its sockets is read after its end. More takes a caller that does not read.
 const READ_OUT_MAX: Duration = Duration::from_millis(500);
 /// Time between two looks whether a worker is ready, at first and at most: nothing tells when a port is listened on.

@@ -19,7 +19,7 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 
 /// How much of it requests to programs that serve HTTP have to end: their connections end with fnd. The rest is for answering
 /// those that have not, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
-const FINISH_MAX: Duration = Duration::from_millis(900);
+const FINISH_MAX: Duration = Duration::from_millis(700);
 
 /// Resolves when fnd may end.
 type Ending = Pin<Box<dyn Future<Output = ()>>>;

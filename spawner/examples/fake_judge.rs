@@ -81,7 +81,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> FunctionVerdict {
         groups: Vec::new(),
         limits: Limits {
             timeout_ms: None,
-            grace_ms: 500,
+            grace_ms: number("grace").unwrap_or(500),
             memory: number("memory").unwrap_or(256 << 20),
             memory_high: None,
             swap: 0,

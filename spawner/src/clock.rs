@@ -1,5 +1,6 @@
 //! The only caller of the clock.
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Returns the monotonic time since the first call.
@@ -10,6 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub fn now() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// Says whether the kernel's last tick, which it stamps files with, was at this time of the wall clock.
+pub fn is_tick(seconds: i64, nanoseconds: i64) -> bool {
+    clock_gettime(ClockId::RealtimeCoarse) == Timespec { tv_sec: seconds, tv_nsec: nanoseconds }
 }
 
 /// Returns the wall clock in Unix milliseconds, for ends that are told after a stop.

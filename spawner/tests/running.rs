@@ -118,9 +118,10 @@ fn many_runs_one_after_the_other_use_one_launcher() {
         common::Outcome::Installed(installed) => installed,
         common::Outcome::Refused(problems, _) => panic!("{problems:?} {program:?}"),
     };
-    for (what, installed) in [("bash -c :", &script), ("/bin/true", &program)] {
-        let mut times = Vec::new();
-        for _ in 0..200 {
+    let mut functions = [("bash -c :", &script, Vec::new()), ("/bin/true", &program, Vec::new())];
+    // In turn: a launcher that is idle for long leaves, and both are counted at the end.
+    for _ in 0..200 {
+        for (_, installed, times) in &mut functions {
             let start = fnd_spawner::clock::now();
             let (worker, number) = harness.order(installed, None, &[]);
             let spawned = harness.spawned(number);
@@ -128,6 +129,8 @@ fn many_runs_one_after_the_other_use_one_launcher() {
             times.push(fnd_spawner::clock::now() - start);
             drop(spawned);
         }
+    }
+    for (what, _, times) in &mut functions {
         times.sort();
         println!("{what}: Spawn to Exited p50 {:?}, p99 {:?}", times[100], times[198]);
     }
@@ -160,7 +163,7 @@ fn a_newer_version_replaces_the_launcher_when_it_is_idle() {
     // Once idle for ten seconds the other one goes too, and the function's groups with it.
     let group = format!("/sys/fs/cgroup/unified/fnd-{parent}/f/v");
     let there = fs::exists(&group).unwrap();
-    common::until_within(20, "the idle launcher ended", || children().split_whitespace().count() == 1);
+    common::until("the idle launcher ended", || children().split_whitespace().count() == 1);
     common::until("its groups went", || !fs::exists(&group).unwrap());
     println!("group was there: {there}");
     assert_eq!(harness.run(&first, None, &[]).stdout, "1\n\n", "and it starts again, an old version too");

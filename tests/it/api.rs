@@ -243,20 +243,27 @@ fn a_function_without_a_version_has_no_user() {
 #[test]
 fn drain_finishes_and_accepts_nothing_new() {
     let mut fnd = Fnd::start();
-    fnd.drop_file(
-        "short.sh",
-        "# /// fnd\n# on_load = false\n# ///\nsleep 0.3\necho finished\n",
+    let gate = fnd.shared_directory("gate").join("open");
+    let script = format!(
+        "# /// fnd\n# on_load = false\n# ///\nuntil [[ -e {} ]]; do sleep 0.02; done\n",
+        gate.display()
     );
+    fnd.drop_file("short.sh", &script);
     fnd.wait_ready("short");
     let id = fnd.queue("short", "");
     // What has not begun stays for the next start.
     wait_until("it to run", PATIENCE, || (fnd.status().running == 1).then_some(()));
-    let _ = fnd.ctl(&["drain"]).expect_code(0);
-    assert_eq!(fnd.invocation(id).state.as_str(), "succeeded");
-    let answer = fnd.invoke("short", "");
-    refused(&answer, 503, "unavailable");
-    wait_until("the state to say so", PATIENCE, || {
-        (fnd.status().state == "draining").then_some(())
+    std::thread::scope(|scope| {
+        let drained = scope.spawn(|| fnd.ctl(&["drain"]));
+        wait_until("the state to say so", PATIENCE, || {
+            (fnd.status().state == "draining").then_some(())
+        });
+        let answer = fnd.invoke("short", "");
+        refused(&answer, 503, "unavailable");
+        assert!(!drained.is_finished(), "it waits for what runs");
+        std::fs::write(&gate, "").unwrap();
+        let _ = drained.join().unwrap().expect_code(0);
     });
+    assert_eq!(fnd.wait_end(id).state.as_str(), "succeeded");
     fnd.stop();
 }

@@ -110,7 +110,8 @@ fn invalid_functions_and_files_of_nobody_are_listed() {
     fnd.drop_file("bad.toml", "on_load = false\nretires = 3\n");
     fnd.drop_file("bad.sh", "echo hi\n");
     let run = fnd_tests::wait_until("the bad one to be known", fnd_tests::wait::PATIENCE, || {
-        Some(doctor(&fnd)).filter(|run| run.code == 1)
+        let known = |run: &fnd_tests::Run| findings(run, "functions").iter().any(|found| found["where"] == "bad");
+        Some(doctor(&fnd)).filter(|run| run.code == 1 && known(run))
     });
     for file in ["README.md", "ops/lib.txt"] {
         let found = at(&run, "functions", &fnd.function_path(file));

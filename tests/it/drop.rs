@@ -7,7 +7,7 @@ use fnd_tests::{Fnd, Setup, now, wait_until};
 use std::fs;
 use std::io::Write as _;
 use std::sync::mpsc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A bash function that gives a word and doesn't run by itself.
 fn says(text: &str) -> String {
@@ -278,10 +278,14 @@ fn a_start_waits_for_young_files_and_not_for_growing_ones() {
     file.write_all(says("grown").as_bytes()).unwrap();
     let (stop, stopped) = mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
+        let (mut written, mut longest) = (now(), Duration::ZERO);
         while matches!(stopped.try_recv(), Err(mpsc::TryRecvError::Empty)) {
             file.write_all(b"# more\n").unwrap();
+            longest = longest.max(written.elapsed());
+            written = now();
             pause();
         }
+        longest
     });
     fs::write(fnd.function_path("young.sh"), says("young")).unwrap();
     fs::write(fnd.function_path("script.sh"), "echo ran\n").unwrap();
@@ -289,12 +293,20 @@ fn a_start_waits_for_young_files_and_not_for_growing_ones() {
     fnd.launch_within(PATIENCE * 3);
     println!("ready after {:?}", start.elapsed());
     assert_eq!(fnd.invoke("young", "").text().trim(), "young");
-    assert_eq!(fnd.status().functions.len(), MANY + 2);
+    let known = fnd
+        .status()
+        .functions
+        .iter()
+        .filter(|function| function.function.as_str() != "growing")
+        .count();
+    assert_eq!(known, MANY + 2);
     // What runs by being there does so, although it is never quite quiet.
     fnd.wait_run("script");
-    assert!(fnd.function("growing").is_none());
+    let growing = fnd.function("growing").is_none();
     drop(stop);
-    writer.join().unwrap();
+    // A writer who is held up for two seconds is taken for one who is done.
+    let longest = writer.join().unwrap();
+    assert!(growing || longest > Duration::from_millis(1500), "{longest:?}");
     fnd.wait_ready("growing");
     assert_eq!(fnd.invoke("growing", "").text().trim(), "grown");
     fnd.finish();
@@ -316,7 +328,7 @@ fn ten_thousand_files_at_once() {
     }
     let start = now();
     // Within 10 s is the promise; a busy machine gets more before this is a failure.
-    wait_until("10,000 functions to be ready", PATIENCE * 3, || {
+    wait_until("10,000 functions to be ready", PATIENCE * 4, || {
         let counts = fnd.status().functions_by_state;
         (counts.get("ready") == Some(&u32::try_from(FILES).unwrap())).then_some(())
     });

@@ -237,6 +237,7 @@ fn a_reader_that_does_not_read_loses_lines_and_is_told_how_many() {
     let end = format!("-{last}\"");
     while !text.contains(&end) {
         let count = slow.read(&mut buffer).unwrap();
+        assert!(count > 0, "the stream ended: {text}");
         text.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
     let told: Vec<StreamEvent> = text

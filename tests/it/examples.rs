@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Starts fnd on a copy of the examples named (all of them without any).
@@ -33,14 +33,6 @@ fn with_examples(names: &[&str]) -> Fnd {
         }
     }
     Fnd::start_with(&setup)
-}
-
-/// Returns a directory that functions of any user may read and write.
-fn shared(fnd: &Fnd, name: &str) -> PathBuf {
-    let path = fnd.path(name);
-    fs::create_dir(&path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-    path
 }
 
 #[track_caller]
@@ -152,7 +144,7 @@ impl Drop for TlsServer {
 #[test]
 fn cert_expiry() {
     let fnd = with_examples(&["cert-expiry"]);
-    let server = TlsServer::start(&shared(&fnd, "tls"), "30");
+    let server = TlsServer::start(&fnd.shared_directory("tls"), "30");
     let host = format!("localhost:{}", server.port);
     let ca_file = fnd.path("tls/cert.pem").display().to_string();
     let report = result_of(
@@ -215,7 +207,7 @@ fn notify() {
 #[test]
 fn rotate_logs() {
     let fnd = with_examples(&["rotate-logs"]);
-    let logs = shared(&fnd, "logs");
+    let logs = fnd.shared_directory("logs");
     let write = |text: &str| {
         let path = logs.join("app.log");
         fs::write(&path, text.repeat(100)).unwrap();
@@ -241,7 +233,7 @@ fn rotate_logs() {
 #[test]
 fn dump_database() {
     let fnd = with_examples(&["dump-database"]);
-    let directory = shared(&fnd, "db");
+    let directory = fnd.shared_directory("db");
     let database = directory.join("app.db");
     let made = Command::new("/usr/bin/sqlite3")
         .arg(&database)
@@ -317,7 +309,7 @@ fn dns_check() {
 #[test]
 fn backup() {
     let fnd = with_examples(&["backup"]);
-    let data = shared(&fnd, "data");
+    let data = fnd.shared_directory("data");
     fs::write(data.join("kept.txt"), "kept").unwrap();
     fs::write(data.join("left-out.tmp"), "no").unwrap();
     for path in ["kept.txt", "left-out.tmp"] {
@@ -358,7 +350,7 @@ fn csv_report() {
 #[test]
 fn mirror_git() {
     let fnd = with_examples(&["mirror-git"]);
-    let origin = shared(&fnd, "origin");
+    let origin = fnd.shared_directory("origin");
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
             .args([

@@ -3,7 +3,6 @@
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
-use std::os::unix::fs::PermissionsExt as _;
 
 const QUICK: &str = "# /// fnd\n# on_load = false\n# ///\necho '{\"kept\": true}'\necho words >&2\n";
 const SLOW: &str = "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n";
@@ -92,11 +91,18 @@ fn a_stop_right_after_a_run_is_clean() {
         "# /// fnd\n# on_load = false\n# ///\nhead -c 1000 /dev/zero >\"$TMPDIR/scratch\"\n",
     );
     fnd.wait_ready("writes");
-    for _ in 0..3 {
+    let mut clean = 0;
+    while clean < 3 {
+        let said_before = fnd.log().len();
         let _ = fnd.run("writes", "");
         fnd.stop();
-        assert!(!fnd.log().contains("Broken pipe"), "{}", fnd.log());
-        assert_eq!(invocations(&fnd.path("state/tmp/writes")), 0);
+        let log = fnd.log();
+        // A machine that is held up for a second may leave something, and says so.
+        if !log[said_before..].contains("fnd-spawner has not answered") {
+            assert!(!log[said_before..].contains("Broken pipe"), "{log}");
+            assert_eq!(invocations(&fnd.path("state/tmp/writes")), 0);
+            clean += 1;
+        }
         fnd.launch();
     }
     fnd.finish();
@@ -106,9 +112,7 @@ fn a_stop_right_after_a_run_is_clean() {
 #[test]
 fn what_was_queued_at_a_crash_goes_on() {
     let mut fnd = Fnd::start();
-    let gate = fnd.path("gate");
-    std::fs::create_dir(&gate).unwrap();
-    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let gate = fnd.shared_directory("gate");
     let script = format!(
         "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nuntil [[ -e {0}/go ]]; do sleep 0.02; done\necho ran >>{0}/\"$FND_INVOCATION\"\n",
         gate.display()
@@ -155,7 +159,7 @@ fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
 #[test]
 fn a_retry_that_waits_survives_a_restart() {
     let mut fnd = Fnd::start();
-    let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"2s\"\n# jitter = \"none\"\n# ///\n((FND_ATTEMPT == 2)) || exit 1\necho second\n";
+    let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"5s\"\n# jitter = \"none\"\n# ///\n((FND_ATTEMPT == 2)) || exit 1\necho second\n";
     fnd.drop_file("patient.sh", script);
     fnd.wait_ready("patient");
     let id = fnd.queue("patient", "");

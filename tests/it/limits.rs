@@ -26,12 +26,9 @@ fn one_that_allocates_past_its_limit_is_reported_as_oom() {
     assert!(view.message.starts_with("at the limit of 64 MiB, "), "{}", view.message);
     let shown = fnd.ctl(&["status"]).expect_code(0).out();
     assert!(shown.contains("greedy: oom: at the limit of 64 MiB, "), "{shown}");
-    assert!(fnd.log().contains("(oom: at the limit of 64 MiB, "), "{}", fnd.log());
-    let status = fnd.status_file("greedy").unwrap();
-    assert_eq!(
-        (status["status"].as_str(), status["reason"].as_str()),
-        (Some("failed"), Some("oom"))
-    );
+    fnd.wait_log("(oom: at the limit of 64 MiB, ");
+    let status = fnd.wait_status_file("greedy", "failed");
+    assert_eq!(status["reason"], "oom");
     fnd.finish();
 }
 

@@ -12,9 +12,12 @@ use std::process::{Command, Stdio};
 const HELLO: &str = "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    return 1\n";
 const FLAKY: &str = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"50ms\"\n# ///\nexit 3\n";
 
-/// Returns an address nobody has.
+/// Returns an address nobody has, of a port that neither the kernel nor fnd hands to others meanwhile.
 pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let first = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = (first..20_000).chain(10_000..first).find(free).unwrap();
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 /// Returns what an address answers to the bytes of a request: head and body.
@@ -91,6 +94,7 @@ fn what_ran_is_counted_and_promtool_takes_it_from_each_place() {
         textfile.display()
     );
     let fnd = busy(&config);
+    wait_until("the listener", PATIENCE, || TcpStream::connect(address).ok());
     let (head, text) = get(address, "/metrics", "*/*");
     assert!(
         head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"),
@@ -200,7 +204,10 @@ fn who_is_hostile_to_the_listener_gets_little_and_keeps_nobody_out() {
 
 #[test]
 fn a_reload_moves_the_listener_and_a_place_that_cannot_be_had_is_said() {
-    let (first, second) = (free_address(), free_address());
+    let first = free_address();
+    let held = TcpListener::bind(first).unwrap();
+    let second = free_address();
+    drop(held);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let fnd = Fnd::start_with(&Setup::default().config(&format!("[metrics]\nlisten = \"{first}\"\n")));
     let serves = |address| TcpStream::connect(address).is_ok();

@@ -25,8 +25,8 @@ fn the_gaps_grow_without_jitter() {
     assert_eq!(view.message, "attempt 4");
     let gaps = gaps_ms(&view.attempt_records);
     for (gap, least) in gaps.iter().zip([100, 200, 400]) {
-        // Both ends are cut to milliseconds.
-        assert!(*gap >= least - 1, "{gaps:?}");
+        // Both ends are cut to milliseconds, of a clock that is set now and then.
+        assert!(*gap >= least - 20, "{gaps:?}");
     }
     fnd.finish();
 }

@@ -6,7 +6,6 @@ use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 /// A script that waits until a file `go` is in the directory given by `GATE`.
@@ -14,9 +13,7 @@ const GATED: &str = "#!/usr/bin/env bash\ntouch \"$GATE/$FND_INVOCATION\"\nuntil
 
 /// Puts a gated function in place and returns its gate, a directory that any user may write.
 fn gated(fnd: &Fnd, name: &str, manifest: &str) -> PathBuf {
-    let gate = fnd.path(&format!("gate-{name}"));
-    fs::create_dir(&gate).unwrap();
-    fs::set_permissions(&gate, fs::Permissions::from_mode(0o777)).unwrap();
+    let gate = fnd.shared_directory(&format!("gate-{name}"));
     fnd.drop_file(
         &format!("{name}.toml"),
         &format!(

@@ -5,16 +5,7 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::path::{Path, PathBuf};
-
-/// Returns a directory that functions can write to.
-fn marks(fnd: &Fnd) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
-    let marks = fnd.path("marks");
-    std::fs::create_dir(&marks).unwrap();
-    std::fs::set_permissions(&marks, std::fs::Permissions::from_mode(0o777)).unwrap();
-    marks
-}
+use std::path::Path;
 
 /// A service that notes its process id, and then does something.
 fn code(marks: &Path, manifest: &str, then: &str) -> String {
@@ -47,7 +38,7 @@ const STAYS: &str = "exec sleep 1000";
 #[test]
 fn it_is_kept_running_until_its_file_is_gone() {
     let fnd = Fnd::start();
-    let marks = marks(&fnd);
+    let marks = fnd.shared_directory("marks");
     fnd.drop_file(
         "keeper.sh",
         &code(&marks, "[service]\nreplicas = 2\n[retry]\ninterval = \"10ms\"", STAYS),
@@ -102,7 +93,7 @@ fn it_is_kept_running_until_its_file_is_gone() {
 #[test]
 fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not() {
     let fnd = Fnd::start();
-    let marks = marks(&fnd);
+    let marks = fnd.shared_directory("marks");
     let manifest = "[service]\n[retry]\ninterval = \"20ms\"\nbackoff = \"fixed\"";
     fnd.drop_file("brief.sh", &code(&marks, manifest, "echo 'no database' >&2; exit 4"));
     let function = fnd.wait_function("brief", "to be crash-looping", |function| {
@@ -129,7 +120,7 @@ fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not() {
 #[test]
 fn one_that_must_be_ready_is_asked_on_its_port() {
     let fnd = Fnd::start();
-    let marks = marks(&fnd);
+    let marks = fnd.shared_directory("marks");
     let server = |status: u16| {
         format!(
             "exec /usr/bin/python3 -c '
@@ -139,13 +130,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()'"
         )
     };
-    let manifest = "[service]\nready = \"path:/up\"\nstart_timeout = \"5s\"\n[limits]\ngrace = \"100ms\"";
+    let manifest = "[service]\nready = \"path:/up\"\nstart_timeout = \"15s\"\n[limits]\ngrace = \"100ms\"";
     fnd.drop_file("unwell.sh", &code(&marks, manifest, &server(500)));
     let function = fnd.wait_function("unwell", "to have failed", |function| function.failures > 0);
     assert_eq!(function.reason.unwrap().to_string(), "load");
     assert_eq!(
         function.message,
-        "it was not ready within 5s: `/up` answered 500 Internal Server Error"
+        "it was not ready within 15s: `/up` answered 500 Internal Server Error"
     );
     fnd.drop_file("well.sh", &code(&marks, manifest, &server(200)));
     let _ = fnd.wait_function("well", "to run", |function| function.running == 1);
@@ -159,7 +150,7 @@ http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serv
 fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
     require!(root, cgroup);
     let mut fnd = Fnd::start_with(&Setup::default().detached());
-    let marks = marks(&fnd);
+    let marks = fnd.shared_directory("marks");
     fnd.drop_file(
         "keeper.sh",
         &code(&marks, "[service]\n[retry]\ninterval = \"10ms\"", STAYS),
@@ -182,7 +173,7 @@ fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
 #[test]
 fn a_drain_ends_it() {
     let mut fnd = Fnd::start();
-    let marks = marks(&fnd);
+    let marks = fnd.shared_directory("marks");
     fnd.drop_file("keeper.sh", &code(&marks, "[service]", STAYS));
     wait_alive(&marks, 1);
     fnd.signal(Signal::SIGTERM);

@@ -8,7 +8,6 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,9 +24,7 @@ exit ${CODE:-0}
 
 pub(crate) fn start(files: &[(&str, &str)]) -> (Fnd, PathBuf) {
     let fnd = Fnd::prepare(&Setup::default().detached());
-    let gate = fnd.path("gate");
-    std::fs::create_dir(&gate).unwrap();
-    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let gate = fnd.shared_directory("gate");
     for (name, script) in files {
         fnd.drop_file(name, &script.replace("GATE", &gate.display().to_string()));
     }
@@ -98,7 +95,7 @@ fn what_ends_while_no_fnd_is_there_is_recorded_as_it_was() {
 #[test]
 fn a_timeout_is_kept_while_no_fnd_is_there() {
     require!(root, cgroup);
-    let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"2s\"\n# grace = \"500ms\"\n# ///\n\
+    let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"4s\"\n# grace = \"500ms\"\n# ///\n\
         trap '' TERM\nsetsid sleep 1000 &\nwhile :; do sleep 1000; done\n";
     let (mut fnd, _) = start(&[("stubborn.sh", script)]);
     let id = running(&fnd, "stubborn");
@@ -114,7 +111,7 @@ fn a_timeout_is_kept_while_no_fnd_is_there() {
     let view = fnd.wait_end(id);
     assert_eq!(view.reason.unwrap().to_string(), "timeout");
     let lasted = view.attempt_records[0].duration_ms;
-    assert!((2400.0..10_000.0).contains(&lasted), "{lasted} ms");
+    assert!(lasted >= 4_400.0, "{lasted} ms");
     fnd.finish();
 }
 
@@ -129,7 +126,7 @@ fn a_timeout_counts_from_the_start_over_a_restart() {
     let view = fnd.wait_end(id);
     assert_eq!(view.reason.unwrap().to_string(), "timeout");
     let lasted = view.attempt_records[0].duration_ms;
-    assert!((2900.0..6_000.0).contains(&lasted), "{lasted} ms");
+    assert!(lasted >= 2_900.0, "{lasted} ms");
     fnd.finish();
 }
 
@@ -200,7 +197,7 @@ fn a_spawner_that_hangs_does_not_hold_up_a_restart() {
 #[test]
 fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
     require!(root, cgroup);
-    let polite = "# /// fnd\n# on_load = false\n# ///\necho started\ntrap 'echo cleaned; exit 7' TERM\nwhile :; do sleep 0.02; done\n";
+    let polite = "# /// fnd\n# on_load = false\n# ///\ntrap 'echo cleaned; exit 7' TERM\necho started\nwhile :; do sleep 0.02; done\n";
     let (mut fnd, _) = start(&[("polite.sh", polite)]);
     let id = running(&fnd, "polite");
     wait_until("its first words", PATIENCE, || {

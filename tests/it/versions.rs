@@ -90,9 +90,11 @@ fn what_runs_keeps_its_version_until_it_ends() {
     wait_installed(&fnd, &[old, new.clone()]);
     fs::write(&gate, "").unwrap();
     fnd.wait_end(id);
-    // What it ran in may still be ending: the next end looks again.
-    let (answer, _) = fnd.run("f", "");
-    assert_eq!(answer.text(), "version 2\n");
-    wait_installed(&fnd, &[new]);
+    // What it ran in may still be ending: the next ends look again.
+    wait_until("the older versions to be deleted", PATIENCE, || {
+        let (answer, _) = fnd.run("f", "");
+        assert_eq!(answer.text(), "version 2\n");
+        (installed(&fnd, "f") == BTreeSet::from([new.clone()])).then_some(())
+    });
     fnd.finish();
 }

@@ -142,7 +142,9 @@ impl Fnd {
         is: impl Fn(&InvocationView) -> bool,
     ) -> InvocationView {
         wait_until(&format!("invocation {id} {what}"), PATIENCE, || {
-            Some(self.invocation(id)).filter(&is)
+            // One that has just ended may not be stored yet, where the disk is slow.
+            let answer = self.client().get(&format!("/v1/invocations/{id}"));
+            (answer.status != 404).then(|| answer.json()).filter(&is)
         })
     }
 
@@ -214,6 +216,29 @@ impl Fnd {
     #[must_use]
     pub fn result(&self, id: InvocationId) -> Answer {
         self.client().get(&format!("/v1/invocations/{id}/result"))
+    }
+
+    /// Returns a function's status file when it has this status: it follows what is answered by some milliseconds.
+    ///
+    /// # Panics
+    /// When it doesn't in time.
+    #[track_caller]
+    #[must_use]
+    pub fn wait_status_file(&self, name: &str, status: &str) -> serde_json::Value {
+        wait_until(&format!("the status file of {name} to say {status}"), PATIENCE, || {
+            self.status_file(name).filter(|file| file["status"] == status)
+        })
+    }
+
+    /// Waits until the log has a text: a thread writes it.
+    ///
+    /// # Panics
+    /// When it doesn't in time.
+    #[track_caller]
+    pub fn wait_log(&self, text: &str) {
+        wait_until(&format!("the log to say {text:?}"), PATIENCE, || {
+            self.log().contains(text).then_some(())
+        });
     }
 
     /// Returns a function's status file, if there is one. It is whole or absent at any moment.

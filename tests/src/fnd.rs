@@ -246,10 +246,11 @@ impl Fnd {
     fn launch_spawner(&mut self) {
         let mut command = self.quiet(Command::new(program("fnd-spawner")));
         command.args(&self.spawner_arguments);
+        // One that ended leaves it.
+        let socket = self.path("run/spawner.sock");
+        let _ = fs::remove_file(&socket);
         self.spawner = Some(command.spawn().expect("fnd-spawner starts"));
-        wait_until("fnd-spawner to listen", PATIENCE, || {
-            self.path("run/spawner.sock").exists().then_some(())
-        });
+        wait_until("fnd-spawner to listen", PATIENCE, || listens(&socket).then_some(()));
     }
 
     /// Returns the command that starts it, its log appended to a file.
@@ -295,6 +296,18 @@ impl Fnd {
     #[must_use]
     pub fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
+    }
+
+    /// Makes a directory in the private root that functions may write to, whoever they run as.
+    ///
+    /// # Panics
+    /// When it is there already.
+    #[must_use]
+    pub fn shared_directory(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).expect("a directory is made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        path
     }
 
     /// Returns the path of a file in the functions directory.
@@ -597,4 +610,15 @@ fn remove_read_only(directory: &Path) {
             remove_read_only(&entry.path());
         }
     }
+}
+
+/// Tells whether somebody listens at a socket; its file is there before that.
+fn listens(socket: &Path) -> bool {
+    /// `__SO_ACCEPTCON` among the flags of `/proc/net/unix`, proc_pid_net(5).
+    const LISTENS: &str = "00010000";
+    let sockets = fs::read_to_string("/proc/net/unix").expect("the sockets of the machine are listed");
+    sockets.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.nth(3) == Some(LISTENS) && words.last().is_some_and(|path| Path::new(path) == socket)
+    })
 }

@@ -1,6 +1,7 @@
 //! A small HTTP server on the loopback address, for functions that call one: it answers what it is told and keeps what it
 //! was asked.
 
+use crate::wait::PATIENCE;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,13 +43,13 @@ impl HttpStub {
                 let count = kept.lock().unwrap_or_else(PoisonError::into_inner).len();
                 let status = statuses.get(count).or(statuses.last()).copied().unwrap_or(200);
                 // A caller that goes away is one that was killed: the next one is served.
-                let Ok(request) = serve(&stream, status, body) else {
-                    continue;
-                };
+                let Ok(request) = receive(&stream) else { continue };
                 if request.line == STOP {
                     return;
                 }
+                // Before the answer: who has it may look at once.
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+                let _ = answer(&stream, status, body);
             }
         });
         Self {
@@ -84,7 +85,9 @@ impl Drop for HttpStub {
     }
 }
 
-fn serve(mut stream: &TcpStream, status: u16, body: &str) -> std::io::Result<Seen> {
+fn receive(stream: &TcpStream) -> std::io::Result<Seen> {
+    // One that sends nothing holds up the others.
+    stream.set_read_timeout(Some(PATIENCE / 2))?;
     let mut reader = BufReader::new(stream);
     let (mut line, mut header) = (String::new(), String::new());
     reader.read_line(&mut line)?;
@@ -101,14 +104,17 @@ fn serve(mut stream: &TcpStream, status: u16, body: &str) -> std::io::Result<See
     }
     let mut received = vec![0; length];
     reader.read_exact(&mut received)?;
-    let answer = format!(
-        "HTTP/1.1 {status} Stub\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(answer.as_bytes())?;
     let line = line.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
     Ok(Seen {
         line,
         body: String::from_utf8_lossy(&received).into_owned(),
     })
+}
+
+fn answer(mut stream: &TcpStream, status: u16, body: &str) -> std::io::Result<()> {
+    let answer = format!(
+        "HTTP/1.1 {status} Stub\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Long enough that only something that never comes takes it, on a machine where every core is busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a condition is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

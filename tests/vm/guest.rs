@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) const FUNCTIONS: &str = "/sys/fs/cgroup/system.slice/fnd-spawner.service/f";
 
 /// Long enough that only something that never comes takes it, on emulated CPUs that others use too.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 impl VirtualMachine {
     /// Brings fnd into the state it has after its installation: both units active, no functions, no drop-ins.
@@ -120,6 +120,16 @@ impl VirtualMachine {
     pub(crate) fn nothing_left(&self) {
         let leaves = self.ok(&format!("find {FUNCTIONS} -name 'w[0-9]*' -type d 2>/dev/null; true"));
         assert_eq!(leaves, "", "leaves of attempts that ended");
+    }
+
+    /// Returns once that is so, where the end of a process was seen and not yet that of its attempt.
+    #[track_caller]
+    pub(crate) fn wait_nothing_left(&self) {
+        self.wait_until(
+            "no attempt to have a leaf",
+            PATIENCE,
+            &format!("! find {FUNCTIONS} -name 'w[0-9]*' -type d 2>/dev/null | grep ."),
+        );
     }
 
     /// Returns the main process of a unit.

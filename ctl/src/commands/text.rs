@@ -128,6 +128,7 @@ mod tests {
             (Some("2026-11-21T07:00:00Z"), "60m ago"),
             (Some("2026-11-20T08:00:00Z"), "24h ago"),
             (Some("2026-10-21T08:00:00Z"), "31d ago"),
+            (Some("2001-11-21T08:00:00Z"), "25y ago"),
             (Some("2026-11-21T08:00:05Z"), "in 5s"),
         ] {
             assert_eq!(distance(instant, now), expected);

@@ -4,8 +4,8 @@
 //! an installation of the function is under way, nor installed while something of it is deleted: content that was changed
 //! back meanwhile would be found installed and then be gone.
 //!
-//! The spawner spares what a launcher still holds, and its answer does not say so: what was asked for once is asked for again
-//! at the next occasion, and only then forgotten.
+//! The spawner spares what a launcher still holds, and its answer does not say so: what was asked for is asked for again at
+//! the next occasions, and only then forgotten.
 
 use fnd_core::ids::{FunctionName, Version};
 use std::collections::{HashMap, HashSet};
@@ -13,14 +13,18 @@ use std::collections::{HashMap, HashSet};
 /// Most versions that are named to the spawner as those that stay: what fits into a frame.
 const NAMED_MAX: usize = 1000;
 
+/// How often a version is asked for before it is forgotten. A launcher ends with its last run, and each end of a run is an
+/// occasion: five of them outlast one that is slow.
+const ASKS: u8 = 5;
+
 /// What is installed, oldest first.
 #[derive(Debug, Default)]
 pub struct Versions {
     installed: HashMap<FunctionName, Vec<Version>>,
     /// Functions of which something is being deleted.
     pruning: HashSet<FunctionName>,
-    /// Versions that were asked to be deleted once.
-    asked_once: HashMap<FunctionName, Vec<Version>>,
+    /// How often versions that may still be there were asked to be deleted.
+    asked: HashMap<FunctionName, HashMap<Version, u8>>,
 }
 
 impl Versions {
@@ -40,8 +44,8 @@ impl Versions {
             return None;
         }
         installed.retain(|old| *old != version);
-        if let Some(asked) = self.asked_once.get_mut(function) {
-            asked.retain(|old| *old != version);
+        if let Some(asked) = self.asked.get_mut(function) {
+            asked.remove(&version);
         }
         installed.push(version);
         Some(installed)
@@ -74,15 +78,16 @@ impl Versions {
         self.pruning.remove(function);
         let (kept, installed) = (kept?, self.installed.get_mut(function)?);
         let before = installed.len();
-        let asked = self.asked_once.remove(function).unwrap_or_default();
-        installed.retain(|version| kept.contains(version) || !asked.contains(version));
-        let doubtful: Vec<_> = installed
+        let before_that = self.asked.remove(function).unwrap_or_default();
+        let mut asked: HashMap<_, _> = installed
             .iter()
             .filter(|version| !kept.contains(version))
-            .copied()
+            .map(|version| (*version, before_that.get(version).map_or(1, |asks| asks + 1)))
             .collect();
-        if !doubtful.is_empty() {
-            self.asked_once.insert(function.clone(), doubtful);
+        installed.retain(|version| asked.get(version).is_none_or(|asks| *asks < ASKS));
+        asked.retain(|_, asks| *asks < ASKS);
+        if !asked.is_empty() {
+            self.asked.insert(function.clone(), asked);
         }
         (installed.len() < before).then_some(installed)
     }
@@ -123,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_once_is_asked_for_again() {
+    fn what_was_asked_for_is_asked_for_again() {
         let f = FunctionName::new("f").unwrap();
         let [old, changed_back, new] = [1, 2, 3].map(|n| Version([n; 32]));
         let mut versions = Versions::new([(f.clone(), vec![changed_back, old, new])].into());
@@ -137,6 +142,10 @@ mod tests {
         let stay = versions.to_keep(&f, 1, &[]).unwrap();
         assert_eq!(stay, [changed_back]);
         assert_eq!(versions.answered(&f, None), None, "it did not work");
+        // The old one was asked for once before, the new one was not.
+        for _ in 2..ASKS {
+            assert_eq!(versions.answered(&f, Some(&stay)), None);
+        }
         assert_eq!(versions.answered(&f, Some(&stay)), Some(&[new, changed_back][..]));
         assert_eq!(versions.answered(&f, Some(&stay)), Some(&[changed_back][..]));
         assert_eq!(versions.to_keep(&f, 1, &[]), None);

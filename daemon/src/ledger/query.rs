@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// Questions waiting; as many as the control socket has connections. More are refused as busy.
 const WAITING_MAX: usize = crate::control::limits::CONNECTIONS_MAX;
 /// How long a question waits for the writer before it is answered with what is on disk: the disk does not answer then.
-const FLUSH: Duration = Duration::from_secs(2);
+const FLUSH: Duration = Duration::from_secs(10);
 /// Most elements of a page.
 pub const PAGE_MAX: u32 = 1000;
 

@@ -120,6 +120,7 @@ fn start_with(sink: impl Sink + 'static) -> io::Result<(Forward, Guard)> {
 fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
     for message in waiting {
         let mut next = Some(message);
+        let mut closing = None;
         while let Some(message) = next {
             if let Message::Entry(entry) = message {
                 shared.waiting_bytes.fetch_sub(entry.size(), Ordering::Relaxed);
@@ -131,10 +132,11 @@ fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
                 entry.message = format!("{dropped} messages were dropped: they came faster than they could be written");
                 sink.take(&entry);
             }
+            // Looked at before the channel is found empty: what was said before somebody asked is out then.
+            closing = closing.or_else(|| shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take());
             next = waiting.try_recv().ok();
         }
         sink.flush();
-        let closing = shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(done) = closing {
             // Who asked may have given up.
             let _ = done.try_send(());
@@ -258,17 +260,24 @@ fn say(entry: &Entry) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Drops the guard and returns what came out: all of it is there then. Only where the guard gave up, because the
+    /// machine is busy, the rest is waited for, until the thread ends.
+    fn end<T>(guard: Guard, out: Receiver<T>) -> impl Iterator<Item = T> {
+        let begun = clock::monotonic();
+        drop(guard);
+        let patience = if begun.elapsed() < FLUSH { Duration::ZERO } else { LIMIT };
+        std::iter::from_fn(move || out.recv_timeout(patience).ok())
+    }
+
+    struct Written(Sender<Vec<u8>>);
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend_from_slice(bytes);
+            self.0.send(bytes.to_vec()).unwrap();
             Ok(bytes.len())
         }
         fn flush(&mut self) -> io::Result<()> {
@@ -278,14 +287,13 @@ mod tests {
 
     #[test]
     fn messages_come_out_in_order_with_their_fields() {
-        let written = Written::default();
-        let (layer, guard) = start_with(Text::new(written.clone(), false, false)).unwrap();
+        let (sender, written) = channel();
+        let (layer, guard) = start_with(Text::new(Written(sender), false, false)).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!(fnd_function = "hello", fnd_attempt = 1_u64, size = 3, "said {}", "this");
             tracing::error!("bad\x1b");
         });
-        drop(guard);
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(end(guard, written).flatten().collect()).unwrap();
         assert_eq!(text, "said this size=3\nerror: bad\\x1b\n");
     }
 
@@ -293,7 +301,7 @@ mod tests {
     struct Stands {
         first: bool,
         released: Receiver<()>,
-        said: std::sync::mpsc::Sender<String>,
+        said: Sender<String>,
     }
 
     impl Sink for Stands {
@@ -323,12 +331,49 @@ mod tests {
         let dropped = guard.dropped();
         assert!((998..=1000).contains(&dropped), "{dropped}");
         release.send(()).unwrap();
-        drop(guard);
-        let all: Vec<String> = heard.try_iter().collect();
-        assert!(
-            all.iter()
-                .any(|message| message.starts_with(&format!("{dropped} messages were dropped")))
-        );
+        let expected = format!("{dropped} messages were dropped");
+        assert!(end(guard, heard).any(|message| message.starts_with(&expected)));
+    }
+
+    /// Says what it takes and that it flushes, if somebody listens, and then stands still until it is released.
+    struct Pauses {
+        released: Receiver<()>,
+        said: Sender<String>,
+    }
+
+    impl Sink for Pauses {
+        fn take(&mut self, entry: &Entry) {
+            drop(self.said.send(entry.message.clone()));
+        }
+
+        fn flush(&mut self) {
+            drop(self.said.send("flush".to_owned()));
+            // Released for good when the other end is gone.
+            let _ = self.released.recv();
+        }
+    }
+
+    #[test]
+    fn what_is_said_during_a_flush_is_out_at_the_end() {
+        let (release, released) = channel();
+        let (said, heard) = channel();
+        let (layer, guard) = start_with(Pauses { released, said }).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!("one");
+            assert_eq!(heard.recv_timeout(LIMIT).unwrap(), "one");
+            assert_eq!(heard.recv_timeout(LIMIT).unwrap(), "flush");
+            tracing::info!("two");
+        });
+        let shared = Arc::clone(&guard.shared);
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| end(guard, heard).collect::<Vec<_>>());
+            while shared.closing.lock().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            drop::<Sender<()>>(release);
+            let all = ended.join().unwrap();
+            assert!(all.contains(&"two".to_owned()), "{all:?}");
+        });
     }
 
     /// Runs inside the mount namespace that the test below makes.

@@ -23,7 +23,7 @@ use fnd_daemon::stream::StreamQuery;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, mpsc as std_mpsc};
+use std::sync::{Arc, LazyLock, Mutex, mpsc as std_mpsc};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -119,6 +119,12 @@ fn chosen(status: u16) -> Arc<Response> {
     })
 }
 
+/// When what failed began: "5d ago" to whoever asks, and the same whenever it is asked.
+static STARTED: LazyLock<String> = LazyLock::new(|| {
+    let ago = Duration::from_hours(5 * 24 + 1);
+    fnd_core::instant::text(fnd_daemon::clock::unix_ms() - u64::try_from(ago.as_millis()).unwrap())
+});
+
 pub(crate) fn status(function: &str) -> FunctionStatus {
     let ran = function == "fails";
     FunctionStatus {
@@ -138,7 +144,7 @@ pub(crate) fn status(function: &str) -> FunctionStatus {
         poll: ran.then_some(0),
         reason: ran.then_some(Reason::Exit(3)),
         exit_code: ran.then_some(3),
-        started_at: ran.then(|| "2001-01-01T00:00:00.000Z".to_owned()),
+        started_at: ran.then(|| STARTED.clone()),
         duration_ms: ran.then_some(12.3),
         cpu_ms: ran.then_some(8.1),
         memory_peak_bytes: ran.then_some(9_437_184),

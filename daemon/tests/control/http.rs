@@ -37,10 +37,13 @@ impl Answer {
     }
 }
 
+/// Far more than any answer takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
 pub(crate) fn connect(socket: &Path) -> UnixStream {
     let stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_write_timeout(Some(LIMIT)).unwrap();
     stream
 }
 

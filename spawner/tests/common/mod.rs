@@ -28,6 +28,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+/// How long anything is waited for: far more than it takes, on a busy machine as well.
+const LIMIT: Duration = Duration::from_secs(60);
+
 pub struct Harness {
     pub dir: tempfile::TempDir,
     pub child: Child,
@@ -188,14 +191,14 @@ impl Harness {
 
     /// Returns the first reply that fits, with its descriptors; others wait.
     pub fn wait(&mut self, fits: impl Fn(u32, &Reply) -> bool) -> (Reply, VecDeque<OwnedFd>) {
-        let deadline = now() + Duration::from_secs(20);
+        let deadline = now() + LIMIT;
         loop {
             if let Some(index) = self.pending.iter().position(|(number, reply, _)| fits(*number, reply)) {
                 let (_, reply, descriptors) = self.pending.remove(index).unwrap();
                 return (reply, descriptors);
             }
             let left = deadline.saturating_sub(now());
-            assert!(!left.is_zero(), "no such reply within 20 s; got {:?}", self.pending);
+            assert!(!left.is_zero(), "no such reply within {LIMIT:?}; got {:?}", self.pending);
             let socket = self.socket.as_mut().unwrap();
             let timeout = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
             let mut polled = [rustix::event::PollFd::new(&*socket, rustix::event::PollFlags::IN)];
@@ -377,16 +380,11 @@ pub fn text(fd: OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for a condition, at most 10 s.
-pub fn until(what: &str, holds: impl FnMut() -> bool) {
-    until_within(10, what, holds);
-}
-
-/// Waits for a condition, at most so many seconds.
-pub fn until_within(seconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = now() + Duration::from_secs(seconds);
+/// Waits for a condition.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = now() + LIMIT;
     while !holds() {
-        assert!(now() < deadline, "not within {seconds} s: {what}");
+        assert!(now() < deadline, "not within {LIMIT:?}: {what}");
         // There is no event to wait for: the condition is about processes that are not ours.
         #[expect(clippy::disallowed_methods, reason = "see above")]
         std::thread::sleep(Duration::from_millis(5));

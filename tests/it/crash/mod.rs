@@ -19,7 +19,6 @@ use load::Load;
 use nix::sys::signal::Signal;
 use points::{Kill, POINTS};
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 /// How often fnd is killed unless `FND_KILLS` says.
@@ -27,7 +26,7 @@ const KILLS: u32 = 160;
 /// After how many the history is compared, and another fnd begins with a seed of its own.
 const KILLS_OF_ONE: u32 = 80;
 /// How long is waited for a named point, which may never come; then it is a kill at that moment.
-const POINT_COMES: Duration = Duration::from_millis(600);
+const POINT_COMES: Duration = Duration::from_millis(1500);
 
 /// What was done and found.
 #[derive(Default)]
@@ -77,9 +76,7 @@ fn many_kills_at_named_points_and_any_moment() {
 fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let mut rng = Rng::with_seed(seed);
     let mut fnd = Fnd::prepare(&Setup::default().detached());
-    let gate = fnd.path("gate");
-    std::fs::create_dir(&gate).unwrap();
-    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let gate = fnd.shared_directory("gate");
     for (name, code) in functions::files() {
         fnd.drop_file(name, &code.replace("GATE", &gate.display().to_string()));
     }

@@ -2,7 +2,7 @@
 //! nothing. Each bit of the parsers' input is flipped beside them (`in_flight`, `uids`, `record`); here a few go through
 //! real starts.
 
-use super::{check, queue, talking};
+use super::{check, queue, talking, talking_for};
 use fnd_core::outcome::State;
 use fnd_tests::require;
 use fnd_tests::wait::PATIENCE;
@@ -60,7 +60,8 @@ fn a_flipped_bit_of_the_ledger_is_refused_or_harmless() {
 #[test]
 fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
     require!(root, cgroup);
-    let mut fnd = talking();
+    // Seen to run, and killed while it does.
+    let mut fnd = talking_for("1.5");
     let words = "0".to_owned();
     let mut accepted = vec![(queue(&fnd, &words).expect("it is accepted"), words)];
     check(&fnd, &accepted);

@@ -31,8 +31,13 @@ cat >\"$FND_RESULT\"
 
 /// A real fnd with a function that talks.
 pub(super) fn talking() -> Fnd {
+    talking_for("0.15")
+}
+
+/// The same with one that takes so many seconds.
+pub(super) fn talking_for(seconds: &str) -> Fnd {
     let mut fnd = Fnd::prepare(&Setup::default().detached());
-    fnd.drop_file("talks.sh", TALKS);
+    fnd.drop_file("talks.sh", &TALKS.replace("0.15", seconds));
     fnd.launch();
     fnd.wait_ready("talks");
     fnd

@@ -1,6 +1,6 @@
 //! Workers that break: each is replaced, and only the call it had fails.
 
-use super::{ask, gate, install, is_alive, kill_process, pid_in, reason, start};
+use super::{ask, install, is_alive, kill_process, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -26,7 +26,7 @@ def handler(event, context):
 #[test]
 fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
     let fnd = Fnd::start();
-    let gate = gate(&fnd);
+    let gate = fnd.shared_directory("gate");
     let code = MISCHIEF.replace("GATE", &gate.display().to_string());
     install(&fnd, "risky.py", "[limits]\nresult = \"1K\"\n[pool]\nmax = 2\n", &code);
     let neighbour = start(&fnd, "risky", "\"wait\"");

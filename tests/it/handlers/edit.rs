@@ -103,7 +103,7 @@ fn a_version_that_cannot_be_loaded_replaces_nothing() {
 #[test]
 fn a_version_that_could_not_be_loaded_is_tried_again_by_itself() {
     let fnd = Fnd::start();
-    let gate = super::gate(&fnd);
+    let gate = fnd.shared_directory("gate");
     fnd.drop_file("busy.py", &version(1));
     let good = fnd.wait_ready("busy");
     assert_eq!(ask(&fnd, "busy", ""), 1);

@@ -103,7 +103,7 @@ fn a_link_set_to_another_version_under_load_fails_no_call() {
     });
     // Those that ran in the old one have finished and left: nobody is called in it any more.
     assert_eq!(exe(&fnd, "who"), pythons.says("two"));
-    assert!(fnd.log().contains("was replaced, it is"), "{}", fnd.log());
+    fnd.wait_log("was replaced, it is");
     let shown = fnd.ctl(&["show", "who"]).expect_code(0);
     assert!(shown.out().contains(&pythons.says("two")), "{shown}");
     fnd.finish();

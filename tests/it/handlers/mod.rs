@@ -19,8 +19,7 @@ use fnd_tests::{Fnd, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Installs a function with a manifest inside its file, in the comments of its language.
 #[track_caller]
@@ -66,14 +65,6 @@ fn reason(view: &InvocationView) -> String {
 
 fn lines(fnd: &Fnd, id: InvocationId) -> Vec<String> {
     fnd.logs(id).into_iter().map(|line| line.text).collect()
-}
-
-/// Returns a directory that functions can write to.
-fn gate(fnd: &Fnd) -> PathBuf {
-    let gate = fnd.path("gate");
-    std::fs::create_dir(&gate).unwrap();
-    std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o777)).unwrap();
-    gate
 }
 
 /// Returns the process id that a call wrote to a file.

@@ -23,7 +23,7 @@ fn different(answers: &[Value]) -> usize {
 #[test]
 fn there_are_never_more_workers_than_the_pool_has() {
     let fnd = Fnd::start();
-    let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.03)\n    return os.getpid()\n";
+    let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.3)\n    return os.getpid()\n";
     install(&fnd, "crowd.py", "[pool]\nmax = 3\n", code);
     let answers = together(&fnd, "crowd", 20);
     assert_eq!(answers.len(), 20);
@@ -34,7 +34,7 @@ fn there_are_never_more_workers_than_the_pool_has() {
 #[test]
 fn workers_are_started_ahead_and_kept() {
     let fnd = Fnd::start();
-    let gate = super::gate(&fnd);
+    let gate = fnd.shared_directory("gate");
     let mark = format!(
         "import os\nopen('{}/%d' % os.getpid(), 'w').close()\ndef handler(event, context): return os.getpid()\n",
         gate.display()

@@ -1,6 +1,6 @@
 //! fnd ends while a handler works: after a crash its calls are interrupted, once; a planned stop finishes them.
 
-use super::{ask, gate, install, is_alive, pid_in, reason, start};
+use super::{ask, install, is_alive, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -12,8 +12,8 @@ fn waits(gate: &Path) -> String {
         "import os, time
 def handler(event, context):
     if event['data'] is None: return os.getpid()
-    with open('{0}/waiting', 'w') as file: print(os.getpid(), file=file)
     open(os.environ['TMPDIR'] + '/kept', 'w').close()
+    with open('{0}/waiting', 'w') as file: print(os.getpid(), file=file)
     while not os.path.exists('{0}/go'): time.sleep(0.01)
     return 'done'
 ",
@@ -43,7 +43,7 @@ fn temporary(fnd: &Fnd) -> Vec<std::path::PathBuf> {
 fn a_crash_interrupts_a_call_exactly_once() {
     require!(root, cgroup);
     let mut fnd = Fnd::start_with(&Setup::default().detached());
-    let gate = gate(&fnd);
+    let gate = fnd.shared_directory("gate");
     install(&fnd, "works.py", "[limits]\ngrace = \"300ms\"\n", &waits(&gate));
     let before = ask(&fnd, "works", "").as_i64().unwrap();
     let id = start(&fnd, "works", "1");
@@ -75,7 +75,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
 #[test]
 fn draining_finishes_calls_and_ends_idle_workers() {
     let mut fnd = Fnd::start();
-    let gate = gate(&fnd);
+    let gate = fnd.shared_directory("gate");
     install(&fnd, "works.py", "", &waits(&gate));
     install(
         &fnd,

@@ -11,7 +11,7 @@ const COMPARE: &str = r#"python3 - <<'EOF'
 import statistics, subprocess, time
 def median(*command):
     times = []
-    for _ in range(15):
+    for _ in range(7):
         begun = time.monotonic()
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         times.append(1000 * (time.monotonic() - begun))

@@ -6,15 +6,15 @@ use crate::machine::VirtualMachine;
 /// What is found by name only: no other process of the machine sleeps so long.
 const SLEEPERS: &str = "ps -eo args | grep -c '^sleep 86[0-9][0-9][0-9]$'";
 
-/// Forks, leaves its session, ignores SIGTERM.
-const ESCAPEE: &str = "trap '' TERM HUP INT\nfor n in 1 2 3 4 5; do\n  setsid bash -c 'trap \"\" TERM; (trap \"\" TERM; sleep 86001) & while :; do sleep 86002; done' &\ndone\nsetsid -f sleep 86003\necho before the end\nwhile :; do sleep 86004; done\n";
+/// Forks, leaves its session, ignores SIGTERM. It speaks first: forking may take long.
+const ESCAPEE: &str = "trap '' TERM HUP INT\necho before the end\nfor n in 1 2 3 4 5; do\n  setsid bash -c 'trap \"\" TERM; (trap \"\" TERM; sleep 86001) & while :; do sleep 86002; done' &\ndone\nsetsid -f sleep 86003\nwhile :; do sleep 86004; done\n";
 
 /// Adds a line to a file of its own and stays.
 const LONG: &str = "echo \"$FND_INVOCATION\" >>\"$STATE_DIRECTORY/starts\"\ntrap 'echo term >>\"$STATE_DIRECTORY/terms\"' TERM\nsetsid -f sleep 86005\nwhile :; do sleep 86006 & wait $!; done\n";
 
 /// What it forked dies with it, however it tried to get away; what it said is kept.
 pub(crate) fn timeout(machine: &mut VirtualMachine) {
-    machine.drop_bash("escapee", "[limits]\ntimeout = \"2s\"\ngrace = \"1s\"", ESCAPEE);
+    machine.drop_bash("escapee", "[limits]\ntimeout = \"15s\"\ngrace = \"1s\"", ESCAPEE);
     let run = machine.invoke("escapee");
     assert_eq!(run.code, 6, "{run}");
     let run = machine.last_run("escapee");
@@ -63,7 +63,8 @@ pub(crate) fn stop(machine: &mut VirtualMachine) {
         .ok("s=$(date +%s.%N); systemctl stop fnd.service; while systemctl is-active -q fnd-spawner.service || [[ $(systemctl show --property ActiveState --value fnd-spawner.service) == deactivating ]]; do sleep 0.1; done; e=$(date +%s.%N); jq -n \"$e - $s\"")
         .parse()
         .expect("seconds");
-    assert!((2.9..30.0).contains(&took), "the grace is 3 s, stopping took {took} s");
+    // After 90 s systemd itself kills (TimeoutStopSec).
+    assert!((2.9..85.0).contains(&took), "the grace is 3 s, stopping took {took} s");
     assert_eq!(
         machine.ok("cat /var/lib/fnd/home/staying/terms"),
         "term",

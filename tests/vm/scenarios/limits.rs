@@ -101,7 +101,7 @@ pub(crate) fn fork_bomb(machine: &mut VirtualMachine) {
     let code = "trap '' TERM\nbomb() { bomb | bomb & }\nbomb\nwhile :; do :; done\n";
     machine.drop_bash(
         "bomb",
-        "[limits]\npids = 100\ntimeout = \"10s\"\ngrace = \"500ms\"",
+        "[limits]\npids = 100\ntimeout = \"40s\"\ngrace = \"500ms\"",
         code,
     );
     let id = machine.queue("bomb");

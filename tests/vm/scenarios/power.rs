@@ -1,8 +1,7 @@
 //! Reboots and power cuts: what was acknowledged is there afterwards, and nothing is said to run that doesn't.
 
 use crate::guest::{PATIENCE, text};
-use crate::machine::VirtualMachine;
-use std::time::Duration;
+use crate::machine::{COMMAND, VirtualMachine};
 
 /// Runs that were acknowledged before the power goes.
 const UNDER_LOAD: usize = 24;
@@ -49,14 +48,7 @@ pub(crate) fn cut(machine: &mut VirtualMachine) {
     let acknowledged: Vec<String> = more
         .into_iter()
         .take(UNDER_LOAD / 2)
-        .map(|pending| {
-            machine
-                .wait(&pending, Duration::from_secs(120))
-                .expect_code(0)
-                .out()
-                .trim()
-                .to_owned()
-        })
+        .map(|pending| machine.wait(&pending, COMMAND).expect_code(0).out().trim().to_owned())
         .collect();
     machine.power_cut("");
     machine.wait_until("fnd to serve", PATIENCE, "fndctl status");

@@ -2,6 +2,7 @@ use super::*;
 use fnd_core::manifest::forms::Claims;
 use fnd_core::runtime::RuntimeSummary;
 use std::fs;
+use std::io::Write as _;
 
 struct World {
     dir: tempfile::TempDir,
@@ -33,10 +34,14 @@ impl World {
         }
     }
 
+    /// Writes a file as if that took no time since the start: how old it is then depends on the scan alone.
     fn write(&self, name: &str, text: &str) {
         let path = self.dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        let mut file = fs::File::create(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let start = std::time::UNIX_EPOCH + Duration::from_millis(self.start_ms);
+        file.set_modified(start).unwrap();
     }
 
     /// Scans as if `later_ms` had passed since the start.
@@ -160,9 +165,6 @@ fn a_bad_name_is_a_problem_that_names_the_file() {
 fn what_is_not_complete_says_when_to_look_again() {
     let mut world = World::new();
     world.write("a.sh", "echo");
-    let written = fs::metadata(world.dir.path().join("a.sh")).unwrap().modified().unwrap();
-    let written = written.duration_since(std::time::UNIX_EPOCH).unwrap();
-    world.start_ms = u64::try_from(written.as_millis()).unwrap();
     assert_eq!(world.scan(0).unsettled, Some(Duration::from_secs(2)));
     assert_eq!(world.scan(1_500).unsettled, Some(Duration::from_millis(500)));
     assert_eq!(names(&world.scan(2_000).changed), ["a"]);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Far more than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A catalog on a directory of its own, and what it told.
 struct World {

@@ -3,6 +3,7 @@
 use super::*;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command as Process, Stdio};
+use std::sync::OnceLock;
 
 const STATE: &str = "FND_TEST_STATE";
 
@@ -70,7 +71,21 @@ fn parse(line: &str) -> Option<InvocationId> {
 #[test]
 #[ignore = "run by `a_full_disk_refuses_durable_work_and_recovers`"]
 fn fills_the_disk() {
-    let ledger = Ledger::open(&state());
+    // How it is when it refuses, before it tries again: a small transaction may find room.
+    let writer = Arc::new(OnceLock::<Writer>::new());
+    let (refusing, (said, acknowledged)) = (Arc::clone(&writer), channel());
+    let told = move |told| {
+        if let Acknowledged::Stored { result: Err(_), .. } = &told {
+            let health = refusing.get().expect("it was set before anything was stored").health();
+            assert!(health.failing.is_some());
+        }
+        if !matches!(told, Acknowledged::Recorded(_)) {
+            drop(said.send(told));
+        }
+    };
+    let opened = open(&state(), forever(), &[], told).unwrap();
+    assert!(writer.set(opened.writer.clone()).is_ok());
+    let ledger = Ledger { opened, acknowledged };
     let big = |second| {
         let mut accepted = accepted(second, "hello");
         accepted.payload.data = Some(vec![1; 50_000].into());
@@ -85,8 +100,6 @@ fn fills_the_disk() {
         assert!(second < 1000, "there is a limit");
     };
     assert!(refused.contains("failed to write the ledger"), "{refused}");
-    ledger.opened.writer.flush(LIMIT);
-    assert!(ledger.opened.writer.health().failing.is_some());
     // A claim is small: some still find room.
     let claim = |n| ledger.claim(record(&big(1 + n % (second - 1)), State::Running));
     let refused = (0..1000).find_map(|n| claim(n).err()).expect("there is a limit");

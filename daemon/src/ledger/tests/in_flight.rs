@@ -24,7 +24,7 @@ fn running(ledger: &Ledger) -> Vec<(InvocationId, State, u32, Option<u64>)> {
 
 #[test]
 fn what_has_begun_is_running_for_the_next_one_and_only_once() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     for n in [5, 6] {
         ledger.opened.writer.begins(&begun(n));
@@ -59,7 +59,7 @@ fn wait_emptied(state: &Path, n: usize) {
 
 #[test]
 fn a_stored_end_empties_the_slot() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     for n in [5, 6] {
         ledger.opened.writer.begins(&begun(n));
@@ -89,7 +89,7 @@ fn claim(accepted: &Accepted) -> InvocationRecord {
 
 #[test]
 fn what_was_claimed_and_has_not_begun_waits_again() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     for n in [4, 5, 6] {
         ledger.store(accepted(n, "hello")).unwrap();
@@ -121,7 +121,7 @@ fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
         (Reason::Exit(3), State::Waiting, 0),
         (Reason::ExecuteAgain, State::Polling, 1),
     ] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let ledger = Ledger::open(directory.path());
         let accepted = accepted(4, "hello");
         ledger.store(accepted.clone()).unwrap();
@@ -151,13 +151,13 @@ fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
 /// Whatever says that the table is not all there is: then nobody knows whether what was claimed has begun.
 #[test]
 fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_begun() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     ledger.store(accepted(4, "hello")).unwrap();
     ledger.claim(claim(&accepted(4, "hello"))).unwrap();
     ledger.opened.writer.begins(&begun(5));
     let running_after = |damage: &dyn Fn(&mut Vec<u8>)| {
-        let copy = tempfile::tempdir().unwrap();
+        let copy = directory();
         for entry in std::fs::read_dir(state.path()).unwrap().map(Result::unwrap) {
             std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
         }
@@ -181,7 +181,7 @@ fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_beg
     }
     // Restored from a copy, the database is of another moment than the table.
     let mut copied = crate::ledger::copy(state.path()).unwrap();
-    let other = tempfile::tempdir().unwrap();
+    let other = directory();
     std::io::copy(
         &mut copied,
         &mut std::fs::File::create(other.path().join(FILE)).unwrap(),
@@ -206,7 +206,7 @@ fn call(second: u64, reason: Reason) -> (AttemptRecord, InvocationRecord) {
 
 #[test]
 fn an_end_that_was_told_and_not_stored_is_the_end() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     for (n, reason) in [(5, Reason::Ok), (6, Reason::Error)] {
@@ -240,7 +240,7 @@ fn an_end_that_was_told_and_not_stored_is_the_end() {
 /// The slot of the attempt that follows may stand before that of the one before it.
 #[test]
 fn an_end_is_known_also_where_the_next_attempt_has_begun() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     writer.begins(&begun(5));
@@ -273,7 +273,7 @@ fn an_end_is_known_also_where_the_next_attempt_has_begun() {
 
 #[test]
 fn an_end_says_what_is_lost_with_it() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     let (attempt, mut record) = call(5, Reason::Ok);
@@ -297,7 +297,7 @@ fn an_end_says_what_is_lost_with_it() {
 
 #[test]
 fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     for (n, reason, stands) in [
@@ -330,7 +330,7 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
 
 #[test]
 fn words_that_do_not_fit_are_cut_and_say_so() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     let long = format!("{}/{}", "g".repeat(63), "f".repeat(63));
@@ -358,7 +358,7 @@ fn words_that_do_not_fit_are_cut_and_say_so() {
 
 #[test]
 fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     for (second, durable) in [(4, true), (5, false)] {
         let queued = Accepted {
@@ -383,7 +383,7 @@ fn one_known_as_queued_has_begun_and_one_that_ended_is_left_alone() {
 
 #[test]
 fn every_flipped_byte_is_found_and_makes_no_end() {
-    let state = tempfile::tempdir().unwrap();
+    let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
     let (attempt, record) = call(5, Reason::Ok);

@@ -49,8 +49,6 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// More than any step keeps.
 const KEEP_MAX: u32 = 6;
-/// It takes milliseconds; long enough for a busy machine.
-const GOES_WITHIN: Duration = Duration::from_secs(10);
 const NAMES: [&str; 2] = ["hello", "ops/backup"];
 
 struct Known {
@@ -313,7 +311,7 @@ impl Model {
             if self.keep == before || self.all.keys().all(|id| may.contains(id)) {
                 return;
             }
-            assert!(begun.elapsed() < GOES_WITHIN, "{:?} beyond {may:?}", self.all.keys());
+            assert!(begun.elapsed() < LIMIT, "{:?} beyond {may:?}", self.all.keys());
         }
     }
 }
