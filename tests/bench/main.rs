@@ -24,17 +24,25 @@ use handlers::Bench;
 use language::Language;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::ExitCode;
 use table::Table;
 
 /// The function that is measured: as little as bash can do.
 const NOOP: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 8\n# ///\n:\n";
 
-fn main() {
+/// What can be measured by itself.
+const PARTS: [&str; 6] = ["scripts", "handlers", "asynchronous", "workers", "flood", "files"];
+
+fn main() -> ExitCode {
     let (flags, parts): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
-    assert!(
-        flags.iter().all(|flag| flag == "--quick"),
-        "the only option is --quick: {flags:?}"
-    );
+    let unknown = flags.iter().find(|flag| *flag != "--quick");
+    if let Some(unknown) = unknown.or(parts.iter().find(|part| !PARTS.contains(&part.as_str()))) {
+        println!(
+            "bench: there is no `{unknown}`: the parts are {}, the only option is --quick",
+            PARTS.join(", ")
+        );
+        return ExitCode::from(2);
+    }
     let part_of = if flags.is_empty() { 1 } else { 10 };
     let rounds = std::env::var("FND_BENCH_ROUNDS")
         .ok()
@@ -61,6 +69,7 @@ fn main() {
         files::measure(10_000 / part_of, &mut table);
     }
     println!("{table}");
+    ExitCode::SUCCESS
 }
 
 fn measure_scripts(rounds: usize, table: &mut Table) {

@@ -362,6 +362,7 @@ impl Supervisor {
                 if let Some(invocation) = self.invocations.get_mut(&id) {
                     book(function, &record, invocation.trigger, result);
                     invocation.stage = Stage::BackingOff { until: at, unix_ms };
+                    function.backing_off.insert((unix_ms, id));
                     let stands = Box::new(invocation.record(&function.name));
                     out.push(Action::Record(Box::new(record), stands));
                 }
@@ -506,6 +507,9 @@ impl Supervisor {
         }
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
+        }
+        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
+            function.backing_off.remove(&(unix_ms, id));
         }
         if let Stage::Delayed { until } | Stage::BackingOff { until, .. } = invocation.stage {
             self.timers.disarm(until, Timer::Begin(id));

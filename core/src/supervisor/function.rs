@@ -76,6 +76,8 @@ pub(super) struct Function {
     pub(super) durations: Durations,
     /// Accepted and not ended.
     pub(super) live: BTreeSet<InvocationId>,
+    /// Those of them that wait for a retry or a poll, by when it is due in Unix milliseconds.
+    pub(super) backing_off: BTreeSet<(u64, InvocationId)>,
     /// Ready to begin; durable ones once they are claimed.
     pub(super) ready: BTreeMap<Place, InvocationId>,
     pub(super) claims: Claims,
@@ -136,6 +138,7 @@ impl Function {
             last: None,
             durations: Durations::default(),
             live: BTreeSet::new(),
+            backing_off: BTreeSet::new(),
             ready: BTreeMap::new(),
             claims: Claims::default(),
             running: BTreeSet::new(),

@@ -283,6 +283,9 @@ impl Supervisor {
     pub(super) fn enrol(&mut self, invocation: Invocation) {
         let function = &mut self.functions[invocation.function];
         function.live.insert(invocation.id);
+        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
+            function.backing_off.insert((unix_ms, invocation.id));
+        }
         if let Some(key) = &invocation.key {
             function.keys.insert(Arc::clone(key), invocation.id);
         }
@@ -314,9 +317,12 @@ impl Supervisor {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
-        invocation.stage = Stage::Ready;
         let key = invocation.function;
         let function = &mut self.functions[key];
+        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
+            function.backing_off.remove(&(unix_ms, id));
+        }
+        invocation.stage = Stage::Ready;
         let queue = if invocation.durable {
             &mut function.claims.waiting
         } else {

@@ -169,7 +169,6 @@ impl Supervisor {
         let function: &Function = &self.functions[key];
         let serving = function.serving();
         let refusal = serving.and_then(|serving| self.node.refusal(&serving.rules));
-        let due = |id: &InvocationId| self.invocations.get(id)?.stage.next_attempt_ms();
         FunctionView {
             name: &function.name,
             id: function.id,
@@ -187,7 +186,7 @@ impl Supervisor {
             running: function.busy,
             workers: function.running.len(),
             queued: function.live.len().saturating_sub(function.busy),
-            next_attempt_ms: function.live.iter().filter_map(due).min(),
+            next_attempt_ms: function.backing_off.first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
             durations_us: function.durations.as_slice(),
         }

@@ -180,6 +180,9 @@ const SHRINKS: i64 = 2;
 /// Page cache of each connection, negative KiB: the kernel caches the file anyway, and fnd should be small.
 const CACHE_KIB: i64 = -1024;
 
+/// Pages in the write-ahead log, 4 KiB each, that make a commit copy them to where they belong.
+const CHECKPOINT_PAGES: i64 = 250;
+
 fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY)?;
     // Before anything is written: later it has an effect only when the file is written anew.
@@ -187,6 +190,9 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_mode", "wal")?;
     db.pragma_update(None, "synchronous", "full")?;
     db.pragma_update(None, "cache_size", CACHE_KIB)?;
+    // A commit now and then copies what is in the log so far: with SQLite's 1000 pages, and one in ten million, that took
+    // 21 ms; with these 10. What waits behind it is new work.
+    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // A burst must not leave a large file behind for good.
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
     db.set_prepared_statement_cache_capacity(64);

@@ -667,6 +667,7 @@ impl World {
             self.perform(action);
         }
         assert_eq!(self.s.workers(), self.processes.len());
+        self.judge_due();
         for function in std::mem::take(&mut self.wished) {
             let id = self.id();
             self.handle(Event::Submit(Box::new(Submit {

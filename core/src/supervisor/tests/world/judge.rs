@@ -269,6 +269,16 @@ impl World {
         assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
     }
 
+    /// The next retry or poll of each function is the first of all of them.
+    pub(super) fn judge_due(&self) {
+        for view in self.s.functions() {
+            let key = self.s.functions.find(view.name).unwrap();
+            let live = self.s.functions[key].live.iter();
+            let due = live.filter_map(|id| self.s.invocations.get(id)?.stage.next_attempt_ms());
+            assert_eq!(view.next_attempt_ms, due.min(), "{}", view.name);
+        }
+    }
+
     /// Drains or stops, lets what runs end, and looks at what is left.
     pub(in super::super) fn shut_down(&mut self, at_once: bool) {
         self.draining = true;
