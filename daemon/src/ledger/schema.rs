@@ -190,8 +190,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "journal_mode", "wal")?;
     db.pragma_update(None, "synchronous", "full")?;
     db.pragma_update(None, "cache_size", CACHE_KIB)?;
-    // A commit now and then copies what is in the log so far: with SQLite's 1000 pages, and one in ten million, that took
-    // 21 ms; with these 10. What waits behind it is new work.
+    // A commit now and then copies what is in the log so far, and new work waits behind it. With SQLite's 1000 pages the
+    // p99 of a step of retention, in ten million rows, was 21 ms, with these 11 to 16.
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     // A burst must not leave a large file behind for good.
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
