@@ -302,3 +302,23 @@ fn told_to_stop_it_asks_and_then_kills_and_removes_its_groups() {
     assert!(harness.child.wait().unwrap().success());
     assert!(!std::path::Path::new(&format!("/sys/fs/cgroup/unified/fnd-{}", harness.child.id())).exists());
 }
+
+#[test]
+fn an_fnd_that_ended_with_much_unread_makes_way_for_the_next() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
+    let pid = rustix::process::Pid::from_child(&harness.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    for _ in 0..200 {
+        harness.send(&Request::Term(WorkerId(99)), Vec::new());
+    }
+    // The old connection ends and the next one waits, before the spawner sees either.
+    harness.socket = Some(fnd_spawner::protocol::Channel::new(common::connect(&harness.path("spawner.sock"))));
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    let number = harness.send(&Request::Hello(Hello { min: 1, max: 9 }), Vec::new());
+    assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(harness.child.wait().unwrap().success());
+}

@@ -7,8 +7,9 @@ impl Spawner {
         let Some(socket) = self.listener.as_ref().and_then(meeting::accept) else {
             return;
         };
-        // An fnd that ended may not have been noticed yet: what it still asked comes first, then its end.
-        self.read_requests();
+        // An fnd that ended may not have been noticed yet: all it still asked, some 300 frames at most in the buffer of a socket,
+        // comes first, then its end.
+        (0..16).for_each(|_| self.read_requests());
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
         } else if let Err(error) = self.connect(socket) {

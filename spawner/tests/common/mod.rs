@@ -34,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Harness {
     pub dir: tempfile::TempDir,
     pub child: Child,
-    socket: Option<Channel>,
+    pub socket: Option<Channel>,
     pub welcome: Welcome,
     requests: u32,
     worker: u64,
