@@ -207,6 +207,11 @@ impl Capture {
         (fits && !data.is_empty()).then(|| super::result::of(data))
     }
 
+    /// Says whether a line has begun and not ended.
+    pub(super) fn is_in_a_line(&self) -> bool {
+        !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
+    }
+
     /// Returns the last non-empty line of standard error, unprintable bytes replaced.
     pub(super) fn error_line(&self) -> Option<String> {
         (!self.error_line.is_empty()).then(|| String::from_utf8_lossy(&self.error_line).into_owned())

@@ -160,7 +160,7 @@ impl Thread {
     }
 
     /// Waits until pipes are ready and reads from them. Says whether there are commands.
-    fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
+    pub(super) fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
         let mut events = [const { MaybeUninit::uninit() }; 256];
         let ready = match epoll::wait(&self.io.epoll, &mut events, timeout.as_ref()) {
             Ok((ready, _)) => ready,

@@ -7,7 +7,7 @@ use super::{Captured, Meta};
 use crate::clock;
 use crate::logs::{Line, Stream};
 use fnd_core::ids::WorkerId;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,15 @@ const TURN: usize = 256 << 10;
 const LAST: usize = 2 << 20;
 /// How long what a worker prints outside of calls is bounded as one attempt's output is; then it has as much room again.
 const RENEW: Duration = Duration::from_secs(10);
+
+/// How long a stop waits for the rest of a line that is being printed, some of them in several writes: another fnd that reads on
+/// takes the rest for a line of its own. What never ends is a prompt.
+pub(super) const REST_OF_LINE: Duration = Duration::from_millis(100);
+/// How often it looks.
+const LOOK_AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
 
 /// Gets what a call, or a worker, printed.
 pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
@@ -166,6 +175,16 @@ impl Thread {
     /// Ends what has been read of warm workers' calls, unfinished lines and what is beyond the bounds as well: it is not spooled,
     /// and another fnd reads on behind it.
     pub(super) fn leave_pools(&mut self) {
+        let begun = clock::monotonic();
+        loop {
+            let in_a_line = |(worker, pool): (&WorkerId, &Pool)| pool.is_in_a_line().then_some(*worker);
+            let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
+            // Of what else is ready meanwhile nothing is lost; commands behind the stop are nobody's.
+            if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(LOOK_AGAIN)).is_err() {
+                break;
+            }
+            printing.into_iter().for_each(|worker| self.look(worker));
+        }
         for pool in std::mem::take(&mut self.pools).into_values() {
             for capture in pool.calls.into_iter().chain([pool.own]) {
                 self.conclude(capture, None);
@@ -195,6 +214,10 @@ impl Thread {
 }
 
 impl Pool {
+    fn is_in_a_line(&self) -> bool {
+        self.calls.iter().chain([&self.own]).any(Capture::is_in_a_line)
+    }
+
     fn feed(&mut self, pipe: usize, count: usize, io: &mut Io) {
         let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
         let capture = call.unwrap_or(&mut self.own);

@@ -96,6 +96,35 @@ fn what_was_read_of_a_call_is_on_disk_when_it_has_stopped() {
     assert_eq!(kept, [pair("stdout", "whole"), pair("stdout", "half")]);
 }
 
+/// Some languages print a line in several pieces.
+#[test]
+fn a_line_that_is_being_printed_at_a_stop_stays_one() {
+    let in_time = || {
+        let mut warm = warm(true);
+        warm.tie.begin(meta(1));
+        warm.pipes[0].write_all(b"one").unwrap();
+        let begun = crate::clock::monotonic();
+        while rustix::io::ioctl_fionread(&warm.pipes[0]).unwrap() > 0 {
+            assert!(begun.elapsed() < LIMIT, "it is not read");
+            std::thread::yield_now();
+        }
+        let begun = crate::clock::monotonic();
+        let output = warm.running.output.clone();
+        let stop = std::thread::spawn(move || output.stop());
+        // Wherever the stop is meanwhile.
+        (0..100).for_each(|_| std::thread::yield_now());
+        warm.pipes[0].write_all(b" line\n").unwrap();
+        let took = begun.elapsed();
+        stop.join().unwrap();
+        let texts = texts(warm.running.logs.path());
+        let whole = texts == [pair("stdout", "one line")];
+        // A machine that is held up between the two writes shows nothing.
+        assert!(whole || took > super::super::pool::REST_OF_LINE / 2, "{texts:?}");
+        whole
+    };
+    assert!((0..100).any(|_| in_time()), "never in time");
+}
+
 #[test]
 fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
     let mut warm = warm(true);
