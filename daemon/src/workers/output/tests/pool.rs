@@ -81,16 +81,21 @@ fn what_a_call_printed_while_no_fnd_was_there_is_its_output() {
     assert_eq!(warm.lines(), [line("before"), line("after")]);
 }
 
+/// Waits until the output thread has read all that was written.
+fn wait_read(pipe: &impl std::os::fd::AsFd) {
+    let begun = crate::clock::monotonic();
+    while rustix::io::ioctl_fionread(pipe).unwrap() > 0 {
+        assert!(begun.elapsed() < LIMIT, "it is not read");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn what_was_read_of_a_call_is_on_disk_when_it_has_stopped() {
     let mut warm = warm(true);
     warm.tie.begin(meta(1));
     warm.pipes[0].write_all(b"whole\nhalf").unwrap();
-    let begun = crate::clock::monotonic();
-    while rustix::io::ioctl_fionread(&warm.pipes[0]).unwrap() > 0 {
-        assert!(begun.elapsed() < LIMIT, "it is not read");
-        std::thread::yield_now();
-    }
+    wait_read(&warm.pipes[0]);
     warm.running.output.stop();
     let kept = texts(warm.running.logs.path());
     assert_eq!(kept, [pair("stdout", "whole"), pair("stdout", "half")]);
@@ -103,11 +108,7 @@ fn a_line_that_is_being_printed_at_a_stop_stays_one() {
         let mut warm = warm(true);
         warm.tie.begin(meta(1));
         warm.pipes[0].write_all(b"one").unwrap();
-        let begun = crate::clock::monotonic();
-        while rustix::io::ioctl_fionread(&warm.pipes[0]).unwrap() > 0 {
-            assert!(begun.elapsed() < LIMIT, "it is not read");
-            std::thread::yield_now();
-        }
+        wait_read(&warm.pipes[0]);
         let begun = crate::clock::monotonic();
         let output = warm.running.output.clone();
         let stop = std::thread::spawn(move || output.stop());
