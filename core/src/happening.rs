@@ -77,13 +77,17 @@ pub enum Kind {
     Scaled,
     /// A request was not run: refused on arrival, or skipped later.
     Dropped,
+    /// Something is wrong with the node.
+    Problem,
+    /// A problem of the node is over.
+    Solved,
     /// This reader was not told of something: it was too slow, came too late, or fnd was restarted.
     Missed,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Loaded,
         Self::Refused,
         Self::Removed,
@@ -96,6 +100,8 @@ impl Kind {
         Self::GaveUp,
         Self::Scaled,
         Self::Dropped,
+        Self::Problem,
+        Self::Solved,
         Self::Missed,
     ];
 
@@ -115,6 +121,8 @@ impl Kind {
             Self::GaveUp => "gave-up",
             Self::Scaled => "scaled",
             Self::Dropped => "dropped",
+            Self::Problem => "problem",
+            Self::Solved => "solved",
             Self::Missed => "missed",
         }
     }
@@ -156,6 +164,9 @@ pub struct StreamEvent {
     /// How it ended, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    /// Which kind of problem of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -203,6 +214,7 @@ impl StreamEvent {
             worker: None,
             version: None,
             reason: None,
+            code: None,
             message: None,
             state: None,
             duration_ms: None,

@@ -50,6 +50,8 @@ pub enum Message {
     Stored(ledger::Acknowledged),
     /// A worker ended and its output is complete.
     Captured(Box<(ExitFrame, Captured)>),
+    /// The problems of a part that has a thread of its own may have changed.
+    ProblemsChanged,
     /// All output of a call that has ended is read.
     Spoken((InvocationId, Attempt), Box<Captured>),
 }
@@ -128,6 +130,7 @@ pub(crate) struct State {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) observer: Observer,
     pub(crate) exposed: Exposed,
+    pub(crate) told_problems: crate::problems::Told,
     /// Whether the service manager waits to hear that a reload is over.
     pub(crate) reloading: bool,
     /// Who waits for the end of a drain; nothing once it is over.
@@ -222,6 +225,7 @@ impl Daemon {
         loop {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
+                state.tell_problems();
                 state.looks_at = state.next_deadline();
                 let deadline = state.looks_at.map(|mono| state.clock.instant(mono).into());
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
@@ -336,12 +340,14 @@ impl Daemon {
                     Err(_) => Event::ClaimFailed(ids),
                 });
             }
+            Message::Stored(Acknowledged::HealthChanged) => state.problems_changed(),
             // Only now the spawner may forget them: until here the next fnd would have to ask it.
             Message::Stored(Acknowledged::Recorded(workers)) => {
                 for worker in workers {
                     state.forget(worker);
                 }
             }
+            Message::ProblemsChanged => state.problems_changed(),
             Message::Spoken(key, captured) => state.spoken(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;

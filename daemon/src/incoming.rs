@@ -229,12 +229,10 @@ impl State {
         }
         match read_document::<SettingsDocument>(&read.document) {
             Ok(document) => {
-                for diagnostic in &document.diagnostics {
-                    tracing::warn!("{}", diagnostic.line());
-                }
                 if self.settings.apply(document, read.applied) {
                     self.settings_changed();
                 }
+                self.problems_changed();
             }
             Err(error) => tracing::error!("the configuration cannot be read: {error}"),
         }
@@ -272,9 +270,6 @@ impl State {
                 clashes,
                 unclaimed,
             } => {
-                for problem in problems.iter().filter(|problem| !self.found.0.contains(problem)) {
-                    tracing::warn!("{}", problem.line());
-                }
                 for candidate in clashes {
                     let name = candidate.function.clone();
                     let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
@@ -283,6 +278,7 @@ impl State {
                     self.step(Event::Refused { function: name, error });
                 }
                 self.found = (problems, unclaimed);
+                self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {
                 self.observer.metrics.borrow().rescanned();

@@ -23,6 +23,7 @@ pub mod metrics;
 mod observe;
 mod perform;
 mod pool;
+pub mod problems;
 mod pruning;
 mod requests;
 mod retaining;
@@ -167,6 +168,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         reloading: false,
         observer: observe::Observer::new(now.unix_ms),
         exposed: metrics::Exposed::default(),
+        told_problems: problems::Told::default(),
         drained: Some(Vec::new()),
         started_ms: now.unix_ms,
         places: named(&places),

@@ -100,7 +100,7 @@ impl State {
     fn happened(&self, function: &FunctionName, what: What) {
         self.observer.ring.push(Happening {
             unix_ms: self.clock.now().unix_ms,
-            function: function.clone(),
+            function: Some(function.clone()),
             what,
         });
     }

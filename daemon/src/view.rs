@@ -170,7 +170,7 @@ impl State {
             running: count(self.supervisor.running()),
             queued: count(self.supervisor.queued()),
             functions_by_state: by_state,
-            problems: self.problems(),
+            problems: self.problems().into_iter().map(|problem| problem.text).collect(),
             functions,
             dead_letters: figures.dead_letters.values().sum(),
             disk: Some(DiskUse {
@@ -186,31 +186,6 @@ impl State {
                 ..self.places.clone()
             }),
         }
-    }
-
-    /// What is wrong with the configuration, the directories and the disk.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let health = self.ledger.health();
-        let mut problems: Vec<_> = self
-            .settings
-            .diagnostics
-            .iter()
-            .map(|diagnostic| diagnostic.line())
-            .collect();
-        problems.extend(self.found.0.iter().map(|problem| problem.line()));
-        problems.extend(
-            health
-                .failing
-                .map(|error| format!("the history cannot be written: {error}")),
-        );
-        problems.extend(self.exposed.problems());
-        if health.lost > 0 {
-            problems.push(format!(
-                "{} records of the history were lost: the disk was full or too slow",
-                health.lost
-            ));
-        }
-        problems
     }
 }
 

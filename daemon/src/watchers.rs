@@ -61,8 +61,10 @@ impl Watcher {
                 Told::Some(taken) => {
                     for (number, happening) in taken.happenings {
                         self.at = number;
-                        if !self.changed.contains(&happening.function) {
-                            self.changed.insert(happening.function.clone());
+                        // A problem of the node changes no function.
+                        let Some(function) = &happening.function else { continue };
+                        if !self.changed.contains(function) {
+                            self.changed.insert(function.clone());
                         }
                     }
                 }

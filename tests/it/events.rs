@@ -286,3 +286,32 @@ fn the_list_shows_itself_again() {
     let _ = child.wait();
     fnd.finish();
 }
+
+#[test]
+fn a_problem_of_the_node_is_told_when_it_begins_and_when_it_is_over() {
+    let fnd = Fnd::start();
+    let told = |kind: &str| events(&fnd, &["--kind", kind]);
+    let gauge = || {
+        fnd.client()
+            .get("/metrics")
+            .text()
+            .contains("fnd_problems{code=\"functions-directory\"} 1")
+    };
+    fnd.drop_file("Not A Name.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    let began = wait_until("the problem is told", PATIENCE, || told("problem").pop());
+    assert_eq!(began.code.as_deref(), Some("functions-directory"));
+    assert_eq!(began.function, None);
+    let message = began.message.clone().unwrap();
+    assert!(message.contains("Not A Name.sh"), "{message}");
+    assert!(fnd.status().problems.contains(&message), "{:?}", fnd.status().problems);
+    assert!(gauge());
+    assert!(told("solved").is_empty());
+
+    fnd.remove("Not A Name.sh");
+    let over = wait_until("its end is told", PATIENCE, || told("solved").pop());
+    assert_eq!((over.code, over.message), (began.code, Some(message)));
+    assert_eq!(told("problem").len(), 1);
+    assert!(fnd.status().problems.is_empty());
+    assert!(!gauge());
+    fnd.finish();
+}

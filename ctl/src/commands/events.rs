@@ -27,7 +27,7 @@ pub(crate) struct Args {
     function: Option<String>,
 
     /// Of these kinds, with commas between: loaded, refused, removed, state, accepted, started, ended, retried, polled,
-    /// gave-up, scaled, dropped.
+    /// gave-up, scaled, dropped, problem, solved.
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
 
@@ -174,6 +174,7 @@ fn words(event: &StreamEvent) -> String {
             .map(|(from, to)| format!("workers: {to}, were {from}"))
             .unwrap_or_default(),
         Kind::Dropped => format!("{reason} ({trigger})"),
+        Kind::Problem | Kind::Solved => message.to_owned(),
         Kind::Missed => match event.missed {
             Some(missed) => format!("{missed} events: {message}"),
             None => message.to_owned(),

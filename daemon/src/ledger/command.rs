@@ -89,6 +89,8 @@ pub enum Acknowledged {
         /// Why they are not on disk, unless they are.
         result: Result<(), Arc<str>>,
     },
+    /// [`Health`] is another than before.
+    HealthChanged,
     /// The ends of these workers are on disk, or given up and counted.
     Recorded(Vec<WorkerId>),
 }

@@ -162,6 +162,7 @@ struct Thread {
 impl Thread {
     fn run(&mut self, queue: &Queue) {
         let mut failing = false;
+        let mut told = Health::default();
         let mut looked = crate::clock::monotonic();
         loop {
             let pause = if failing {
@@ -204,11 +205,6 @@ impl Thread {
                 }
                 Err(error) => {
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
-                    if !failing {
-                        tracing::error!(
-                            "{reason}, new durable work is refused, what is queued does not begin and what ends is kept in memory"
-                        );
-                    }
                     failing = true;
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(reason));
@@ -217,6 +213,11 @@ impl Thread {
                     let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, true), Ok(true));
                     let _ = (0..STEPS_IN_RETRY).take_while(step).count();
                 }
+            }
+            let health = queue.health();
+            if health != told {
+                told = health;
+                (self.acknowledge)(Acknowledged::HealthChanged);
             }
             if last {
                 // What is behind stays in the write-ahead log, which the next start reads.

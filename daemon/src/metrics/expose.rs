@@ -2,6 +2,7 @@
 
 use super::{listen, textfile};
 use crate::driver::State;
+use crate::problems::Problem;
 use fnd_core::settings;
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
@@ -15,22 +16,10 @@ pub(crate) struct Exposed {
 }
 
 impl Exposed {
-    /// Takes note of what is wrong with a place, or that nothing is; says it once.
-    pub(super) fn report(&mut self, place: &'static str, problem: Option<String>) {
-        match problem {
-            None => drop(self.problems.remove(place)),
-            Some(problem) => {
-                if self.problems.get(place) != Some(&problem) {
-                    tracing::error!("{problem}, trying again");
-                }
-                self.problems.insert(place, problem);
-            }
-        }
-    }
-
-    /// Returns what is wrong, for `status`.
-    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
-        self.problems.values().cloned()
+    /// Returns what is wrong with the places.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
+        let problem = |(place, text): (&&'static str, &String)| Problem::about("metrics", *place, text.as_str());
+        self.problems.iter().map(problem)
     }
 
     fn stop(&mut self) {
@@ -46,6 +35,18 @@ impl Drop for Exposed {
 }
 
 impl State {
+    /// Remembers what is wrong with a place, or that nothing is; it is tried again all the time.
+    pub(super) fn report_exposed(&mut self, place: &'static str, problem: Option<String>) {
+        if self.exposed.problems.get(place) == problem.as_ref() {
+            return;
+        }
+        match problem {
+            Some(problem) => self.exposed.problems.insert(place, problem),
+            None => self.exposed.problems.remove(place),
+        };
+        self.problems_changed();
+    }
+
     /// Serves metrics where the configuration wants them.
     pub(crate) fn expose_metrics(&mut self) {
         let wanted = &self.settings.settings.metrics;

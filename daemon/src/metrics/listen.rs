@@ -64,7 +64,7 @@ async fn bind(daemon: &Rc<Daemon>, address: SocketAddr) -> TcpListener {
         let bound = TcpListener::bind(address).await;
         let problem = bound.as_ref().err();
         let problem = problem.map(|error| format!("failed to listen on {address} (metrics.listen): {error}"));
-        daemon.state.borrow_mut().exposed.report("listen", problem);
+        daemon.state.borrow_mut().report_exposed("listen", problem);
         if let Ok(listener) = bound {
             return listener;
         }

@@ -2,6 +2,7 @@
 
 use super::{Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
+use crate::problems;
 use crate::workers::usage;
 use procfs::process::Process;
 use prometheus_client::metrics::counter::Counter;
@@ -24,6 +25,7 @@ pub(super) struct Sampled {
     workers: Values,
     memory: Values,
     spawner_up: Value,
+    problems: Values,
     history_failing: Value,
     history_lost: Counter,
     process_cpu: Sum,
@@ -56,6 +58,7 @@ impl Sampled {
             running: plain(r, "fnd_attempts_running", "Attempts running"),
             workers: plain(r, "fnd_workers", "Processes of functions by state"),
             memory: value(r, "fnd_memory", "Memory functions with processes use", Unit::Bytes),
+            problems: plain(r, "fnd_problems", "Problems of the node, by code"),
             spawner_up: gauge(r, "fnd_spawner_up", "Whether fnd-spawner is connected", None),
             history_failing: gauge(r, "fnd_history_failing", "Whether the history cannot be written", None),
             history_lost: {
@@ -126,6 +129,13 @@ impl Metrics {
             .history_lost
             .inner()
             .store(health.lost, std::sync::atomic::Ordering::Relaxed);
+        let labels = |code| Labels(None, Some(("code", code)));
+        for code in problems::CODES {
+            sampled.problems.get_or_create(&labels(code)).set(0.0);
+        }
+        for problem in state.problems() {
+            sampled.problems.get_or_create(&labels(problem.code)).inc();
+        }
         sampled.process_started.set(millis(state.started_ms));
         // What cannot be read stays as it was.
         let Ok(process) = Process::myself() else { return };

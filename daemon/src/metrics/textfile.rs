@@ -23,7 +23,7 @@ pub(crate) async fn keep(daemon: Rc<Daemon>, path: PathBuf) {
             let path = path.display();
             format!("failed to write `{path}` (metrics.textfile): {error}; the user of fnd must be able to write to its directory")
         });
-        daemon.state.borrow_mut().exposed.report("textfile", problem);
+        daemon.state.borrow_mut().report_exposed("textfile", problem);
         // Nothing tells that time has passed but time.
         tokio::time::sleep(EVERY).await;
     }

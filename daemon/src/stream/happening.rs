@@ -9,11 +9,11 @@ use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::supervisor::FunctionState;
 use fnd_core::trace::TraceId;
 
-/// Something that happened to a function.
+/// Something that happened to a function, or to the node.
 #[derive(Debug)]
 pub(crate) struct Happening {
     pub(crate) unix_ms: u64,
-    pub(crate) function: FunctionName,
+    pub(crate) function: Option<FunctionName>,
     pub(crate) what: What,
 }
 
@@ -52,6 +52,12 @@ pub(crate) enum What {
     GaveUp(InvocationId, Option<Reason>, Exhausted),
     Scaled(u32, u32),
     Dropped(Option<InvocationId>, Option<Reason>, Trigger),
+    /// A problem of the node began, or is over.
+    Problem {
+        code: &'static str,
+        text: Box<str>,
+        lasts: bool,
+    },
 }
 
 impl Happening {
@@ -69,12 +75,14 @@ impl Happening {
             What::GaveUp(..) => Kind::GaveUp,
             What::Scaled(..) => Kind::Scaled,
             What::Dropped(..) => Kind::Dropped,
+            What::Problem { lasts: true, .. } => Kind::Problem,
+            What::Problem { lasts: false, .. } => Kind::Solved,
         }
     }
 
     /// Returns the bytes it holds beside itself, about.
     pub(crate) fn size(&self) -> usize {
-        let own = self.function.as_str().len();
+        let own = self.function.as_ref().map_or(0, |function| function.as_str().len());
         match &self.what {
             What::Refused { message, diagnostics } => {
                 let each = diagnostics.iter().map(|diagnostic| {
@@ -84,6 +92,7 @@ impl Happening {
                 own + message.len() + each.sum::<usize>()
             }
             What::Ended { message, .. } => own + message.len(),
+            What::Problem { text, .. } => own + text.len(),
             What::Loaded(_)
             | What::Removed
             | What::State(..)
@@ -100,7 +109,7 @@ impl Happening {
     pub(crate) fn view(&self, seq: Seq) -> StreamEvent {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let base = StreamEvent {
-            function: Some(self.function.clone()),
+            function: self.function.clone(),
             ..StreamEvent::new(seq, self.unix_ms, self.kind())
         };
         match &self.what {
@@ -179,6 +188,13 @@ impl Happening {
                 invocation: *invocation,
                 reason: *reason,
                 trigger: Some(*trigger),
+                ..base
+            },
+            What::Problem {
+                code, text: message, ..
+            } => StreamEvent {
+                code: Some((*code).to_owned()),
+                message: text(message),
                 ..base
             },
         }

@@ -36,8 +36,8 @@ pub enum Since {
 }
 
 impl StreamQuery {
-    fn wants(&self, function: &FunctionName, kind: Kind) -> bool {
-        self.function.as_ref().is_none_or(|wanted| wanted == function)
+    fn wants(&self, function: Option<&FunctionName>, kind: Kind) -> bool {
+        self.function.as_ref().is_none_or(|wanted| Some(wanted) == function)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
     }
 }
@@ -120,7 +120,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
             Told::Some(taken) => {
                 for (number, happening) in taken.happenings {
                     at = number;
-                    if !query.wants(&happening.function, happening.kind()) {
+                    if !query.wants(happening.function.as_ref(), happening.kind()) {
                         continue;
                     }
                     if skip > 0 {
@@ -144,7 +144,7 @@ fn skipped(ring: &Ring, query: &StreamQuery, after: u64) -> usize {
     let kept = ring.take(after, usize::MAX).happenings;
     let wanted = kept
         .iter()
-        .filter(|(_, happening)| query.wants(&happening.function, happening.kind()));
+        .filter(|(_, happening)| query.wants(happening.function.as_ref(), happening.kind()));
     wanted
         .count()
         .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX))
@@ -169,7 +169,7 @@ mod tests {
         for _ in 0..count {
             ring.push(Happening {
                 unix_ms: 0,
-                function: FunctionName::new(name).unwrap(),
+                function: FunctionName::new(name).ok(),
                 what: What::Removed,
             });
         }

@@ -101,7 +101,7 @@ mod tests {
     fn removed(name: &str) -> Happening {
         Happening {
             unix_ms: 0,
-            function: FunctionName::new(name).unwrap(),
+            function: FunctionName::new(name).ok(),
             what: What::Removed,
         }
     }

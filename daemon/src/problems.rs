@@ -1,0 +1,172 @@
+//! What is wrong with the node: gathered from every part, shown by `status`, counted by `/metrics`, and told once when it
+//! begins and once when it is over (stream, journal). A problem of one function is not here: it is in that function's state.
+//!
+//! No part is polled. A part whose problems changed says so ([`State::problems_changed`], or [`Message::ProblemsChanged`] from
+//! another thread); the main loop then compares all of them with what it told last.
+//!
+//! [`Message::ProblemsChanged`]: crate::driver::Message::ProblemsChanged
+
+use crate::driver::State;
+use crate::stream::{Happening, What};
+use std::collections::BTreeMap;
+
+/// Every code, each described in `docs/metrics.md`.
+pub const CODES: [&str; 5] = [
+    "configuration",
+    "functions-directory",
+    "history-failing",
+    "history-lost",
+    "metrics",
+];
+
+/// Something that is wrong with the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind of problem: one of [`CODES`], and the label of `fnd_problems`.
+    pub code: &'static str,
+    /// Which one of its kind, for example a path; empty where there can be one only.
+    pub about: String,
+    /// What happened, where, and what to do. It may change while the problem lasts, for example with a count.
+    pub text: String,
+}
+
+impl Problem {
+    /// Returns a problem of which there is one at most.
+    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self::about(code, "", text)
+    }
+
+    /// Returns a problem of which there may be several, told apart by what they are about.
+    pub fn about(code: &'static str, about: impl Into<String>, text: impl Into<String>) -> Self {
+        debug_assert!(CODES.contains(&code), "`{code}` is not among the codes");
+        Self {
+            code,
+            about: about.into(),
+            text: text.into(),
+        }
+    }
+}
+
+/// The problems people were told of last.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Text by code and what it is about.
+    last: BTreeMap<(&'static str, String), String>,
+    /// Whether they may have changed since.
+    due: bool,
+}
+
+impl Told {
+    /// Compares with all problems there are now. Returns those that began and those that are over.
+    fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
+        let mut last = std::mem::take(&mut self.last);
+        let mut began = Vec::new();
+        for problem in now {
+            let key = (problem.code, problem.about.clone());
+            if last.remove(&key).is_none() && !self.last.contains_key(&key) {
+                began.push(problem.clone());
+            }
+            self.last.insert(key, problem.text);
+        }
+        let over = last
+            .into_iter()
+            .map(|((code, about), text)| Problem { code, about, text });
+        (began, over.collect())
+    }
+}
+
+impl State {
+    /// Has the main loop compare the problems with what was told of them.
+    pub(crate) fn problems_changed(&mut self) {
+        self.told_problems.due = true;
+        if let Some(daemon) = self.daemon.upgrade() {
+            daemon.changed.notify_one();
+        }
+    }
+
+    /// Returns what is wrong with the configuration, the directories, the disk and fnd's other parts.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let health = self.ledger.health();
+        let refused = |code: &'static str| {
+            move |diagnostic: &fnd_core::diagnostic::Diagnostic| {
+                Problem::about(code, diagnostic.line(), diagnostic.line())
+            }
+        };
+        let mut problems: Vec<_> = self.settings.diagnostics.iter().map(refused("configuration")).collect();
+        problems.extend(self.found.0.iter().map(refused("functions-directory")));
+        problems.extend(health.failing.map(|error| {
+            let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";
+            let text = format!("the history cannot be written: {error}; {follows}");
+            Problem::new("history-failing", text)
+        }));
+        problems.extend(self.exposed.problems());
+        if health.lost > 0 {
+            let text = format!(
+                "{} records of the history were lost: the disk was full or too slow",
+                health.lost
+            );
+            problems.push(Problem::new("history-lost", text));
+        }
+        problems
+    }
+
+    /// Tells which problems began and which are over, if they may have changed.
+    pub(crate) fn tell_problems(&mut self) {
+        if !std::mem::take(&mut self.told_problems.due) {
+            return;
+        }
+        let now = self.problems();
+        let (began, over) = self.told_problems.update(now);
+        for problem in over {
+            tracing::info!("over: {}", problem.text);
+            self.push_problem(problem, false);
+        }
+        for problem in began {
+            tracing::error!("{}", problem.text);
+            self.push_problem(problem, true);
+        }
+    }
+
+    fn push_problem(&self, problem: Problem, lasts: bool) {
+        self.observer.ring.push(Happening {
+            unix_ms: self.clock.now().unix_ms,
+            function: None,
+            what: What::Problem {
+                code: problem.code,
+                text: problem.text.into(),
+                lasts,
+            },
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {
+        let mut told = Told::default();
+        let lost = |count: u32| Problem::new("history-lost", format!("{count} records were lost"));
+        let away = |path: &str| Problem::about("functions-directory", path, format!("`{path}` cannot be read"));
+        assert_eq!(told.update(vec![]), (vec![], vec![]));
+        assert_eq!(
+            told.update(vec![lost(1), away("/a")]),
+            (vec![lost(1), away("/a")], vec![])
+        );
+        assert_eq!(
+            told.update(vec![lost(2), away("/a"), away("/b")]),
+            (vec![away("/b")], vec![])
+        );
+        assert_eq!(told.update(vec![away("/b")]), (vec![], vec![away("/a"), lost(2)]));
+        assert_eq!(told.update(vec![lost(3)]), (vec![lost(3)], vec![away("/b")]));
+    }
+
+    #[test]
+    fn the_same_problem_given_twice_is_one() {
+        let mut told = Told::default();
+        let twice = vec![Problem::new("metrics", "x"), Problem::new("metrics", "x")];
+        assert_eq!(told.update(twice.clone()).0.len(), 1);
+        assert_eq!(told.update(twice), (vec![], vec![]));
+    }
+}
