@@ -20,7 +20,8 @@ lines=$(code_lines)
 # looking whether functions can read the shim; reading on where answers meet a closed connection). Two for HTTP: the umask of a program
 # that shares a socket with fnd, and the variables it is told. Four for
 # the identity of an interpreter, so that a replaced one makes a new version. ARCHITECTURE.md says why it is not 3,000.
-ceiling=3737
+# 67 to keep the last good configuration: without it a typing mistake in fnd.toml ends every function at the next restart.
+ceiling=3804
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -204,6 +204,10 @@ pub const HANDLER_VARIABLES: [&str; 6] = [
     "FUNC_PORT",
 ];
 
+/// Below the state directory: the files of the last configuration that was put in force, as the message
+/// ([`JudgeRequest::Settings`]) that the judge took.
+pub const LAST_SETTINGS: &str = "spawner/settings";
+
 /// Largest answer of the judge: what it says goes on to fnd in a frame that holds a little more.
 pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 

@@ -1,10 +1,12 @@
 //! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. And where the functions
 //! are, which the configuration may say.
 
-use crate::cli::{Cli, Places};
+use crate::cli::{Checked, Cli, Places};
 use fnd_core::check::{check, settings};
 use fnd_core::diagnostic::{Colour, Diagnostic};
 use fnd_core::judge::{Judge, SettingsDocument};
+use fnd_core::plan::{JudgeRequest, LAST_SETTINGS};
+use fnd_core::wire::Wire as _;
 use fnd_files::Disk;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ const CONFIGURATION: u8 = 78;
 
 /// Judges, prints what is wrong to standard error and a line of result to standard output.
 #[must_use]
-pub fn run(cli: &Cli) -> ExitCode {
+pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
     let mut judge = Judge::new();
     let places = match cli.places() {
         Ok(places) => places,
@@ -28,7 +30,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     let places = with_settings(places, &document);
     let mut diagnostics = document.diagnostics;
     let mut functions = 0;
-    for directory in &places.functions {
+    for directory in places.functions.iter().filter(|_| checked == Checked::All) {
         if !directory.is_dir() {
             continue;
         }
@@ -46,10 +48,25 @@ pub fn run(cli: &Cli) -> ExitCode {
 /// The places are not known.
 pub fn places(cli: &Cli) -> anyhow::Result<Places> {
     let places = cli.places()?;
-    match configure(&mut Judge::new(), &places) {
-        Ok(document) => Ok(with_settings(places, &document)),
-        Err(_) => Ok(places),
+    let mut judge = Judge::new();
+    match configure(&mut judge, &places)
+        .ok()
+        .or_else(|| last_good(&mut judge, &places))
+    {
+        Some(document) => Ok(with_settings(places, &document)),
+        None => Ok(places),
     }
+}
+
+/// Returns the configuration that the spawner kept, for a start with one that is refused. A spawner of root keeps it for
+/// itself, and is told where the functions are by its unit.
+fn last_good(judge: &mut Judge, places: &Places) -> Option<SettingsDocument> {
+    let kept = std::fs::read(places.state.join(LAST_SETTINGS)).ok()?;
+    let JudgeRequest::Settings(files) = JudgeRequest::from_wire(&kept).ok()? else {
+        return None;
+    };
+    let (_, document) = judge.settings(&files);
+    document.settings.is_some().then_some(document)
 }
 
 fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec<Diagnostic>> {

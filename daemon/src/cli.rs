@@ -14,6 +14,7 @@ use std::path::PathBuf;
     after_help = "\
 Examples:
   fnd --check                               judge configuration and every manifest, start nothing
+  fnd --check=config                        judge the configuration only
   fnd --user                                run for yourself, without root
   fnd --functions ./fns --state /tmp/s --run-dir /tmp/r
 
@@ -44,9 +45,10 @@ pub struct Cli {
     /// Go on where a limit that a manifest asks for cannot be enforced
     #[arg(long, env = "FND_BEST_EFFORT_LIMITS")]
     pub best_effort_limits: bool,
-    /// Judge configuration and every manifest, print what is wrong, and exit: 0, or 78
-    #[arg(long)]
-    pub check: bool,
+    /// Judge configuration and every manifest (`--check=config`: the configuration only), print what is wrong, and exit: 0,
+    /// or 78
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub check: Option<Checked>,
     /// Socket of a spawner that runs already; without it fnd starts one as its child
     #[arg(long, value_name = "PATH", env = "FND_SPAWNER_SOCKET")]
     pub spawner_socket: Option<PathBuf>,
@@ -56,6 +58,15 @@ pub struct Cli {
     /// Judge manifests for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub judge: bool,
+}
+
+/// What `--check` judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Checked {
+    /// Configuration and every manifest.
+    All,
+    /// The configuration only.
+    Config,
 }
 
 /// Where everything is.

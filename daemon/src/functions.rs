@@ -190,7 +190,8 @@ impl Functions {
     }
 }
 
-fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
+/// Returns a problem of the spawner as the judge would say it.
+pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
     Diagnostic {
         severity,
         code: "file".into(),

@@ -3,9 +3,9 @@
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
 use fnd_core::diagnostic::{Colour, Severity};
-use fnd_core::frame::{Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Welcome};
-use fnd_core::judge::SettingsDocument;
-use fnd_core::wire::Bytes;
+use fnd_core::frame::{
+    Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
+};
 use std::os::fd::OwnedFd;
 
 /// Why fnd and its spawner cannot work together.
@@ -66,15 +66,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                 welcome = Some(greeted);
             }
             Reply::Settings(read) => {
-                let problems: Vec<String> = read
-                    .problems
-                    .iter()
-                    .map(|problem| format!("{}: {}\nhelp: {}", problem.file, problem.message, problem.help))
-                    .collect();
-                if !problems.is_empty() {
-                    return Err(GreetingError::Configuration(problems.join("\n")));
-                }
-                let current = settings(&read.document, colour)?;
+                let current = settings(read, colour)?;
                 let welcome = welcome.ok_or_else(|| GreetingError::Refused("it sent no welcome".into()))?;
                 return Ok(Greeting {
                     welcome,
@@ -100,8 +92,8 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
     }
 }
 
-fn settings(document: &Bytes, colour: Colour) -> Result<Current, GreetingError> {
-    let document: SettingsDocument = crate::incoming::read_document(document)
+fn settings(read: SettingsRead, colour: Colour) -> Result<Current, GreetingError> {
+    let document = crate::incoming::settings_document(read)
         .map_err(|error| GreetingError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
         .diagnostics

@@ -2,7 +2,7 @@
 
 use crate::catalog::CatalogEvent;
 use crate::driver::{Asked, Attached, Message, Starting, State};
-use crate::functions::Serving;
+use crate::functions::{Serving, diagnostic};
 use crate::requests::Server;
 use crate::rules::rules;
 use crate::systemd;
@@ -10,7 +10,7 @@ use crate::takeover::Ends;
 use crate::telemetry::events;
 use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
-use fnd_core::diagnostic::Diagnostic;
+use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
 use fnd_core::ids::FunctionName;
 use fnd_core::judge::{SettingsDocument, Verdict};
@@ -43,7 +43,7 @@ impl State {
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.asked.remove(&request);
-                self.settings_read(&read);
+                self.settings_read(read);
             }
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
@@ -223,16 +223,15 @@ impl State {
         });
     }
 
-    fn settings_read(&mut self, read: &SettingsRead) {
-        for problem in &read.problems {
-            tracing::error!("{}: {}; {}", problem.file, problem.message, problem.help);
-        }
-        match read_document::<SettingsDocument>(&read.document) {
+    fn settings_read(&mut self, read: SettingsRead) {
+        let applied = read.applied;
+        match settings_document(read) {
             Ok(document) => {
-                if self.settings.apply(document, read.applied) {
+                if self.settings.apply(document, applied) {
                     self.settings_changed();
                 }
                 self.problems_changed();
+                self.announce();
             }
             Err(error) => tracing::error!("the configuration cannot be read: {error}"),
         }
@@ -359,6 +358,9 @@ impl State {
         if refused > 0 {
             line += &format!(", with errors: {refused} (`fndctl status` shows them)");
         }
+        if self.settings.refused {
+            line += "; the configuration is refused and the last good one in force (`fndctl status` says why)";
+        }
         systemd::status(&line);
     }
 }
@@ -372,6 +374,20 @@ fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> superv
         load_id: fnd_core::ids::InvocationId(0),
         rules: rules(&serving.manifest, host),
     }
+}
+
+/// Returns what the judge said of the configuration, with what the spawner found wrong with the files themselves.
+pub(crate) fn settings_document(read: SettingsRead) -> Result<SettingsDocument, serde_json::Error> {
+    let mut document = if read.document.0.is_empty() {
+        SettingsDocument::default()
+    } else {
+        read_document(&read.document)?
+    };
+    let problems = read.problems.into_iter();
+    document
+        .diagnostics
+        .extend(problems.map(|problem| diagnostic(problem, Severity::Error)));
+    Ok(document)
 }
 
 /// Reads a document of the judge.

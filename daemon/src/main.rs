@@ -11,8 +11,8 @@ fn main() -> ExitCode {
         // Whoever started it sees the end and says what follows.
         return fnd_daemon::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if cli.check {
-        return fnd_daemon::check::run(&cli);
+    if let Some(checked) = cli.check {
+        return fnd_daemon::check::run(&cli, checked);
     }
     match fnd_daemon::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,8 +11,9 @@ use crate::stream::{Happening, What};
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
-pub const CODES: [&str; 5] = [
+pub const CODES: [&str; 6] = [
     "configuration",
+    "configuration-refused",
     "functions-directory",
     "history-failing",
     "history-lost",
@@ -93,6 +94,10 @@ impl State {
             }
         };
         let mut problems: Vec<_> = self.settings.diagnostics.iter().map(refused("configuration")).collect();
+        if self.settings.refused {
+            let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
+            problems.push(Problem::new("configuration-refused", text));
+        }
         problems.extend(self.found.0.iter().map(refused("functions-directory")));
         problems.extend(health.failing.map(|error| {
             let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";

@@ -20,6 +20,8 @@ pub struct Current {
     pub runtimes: Vec<RuntimeSummary>,
     /// What is wrong with the newest configuration, applied or not.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether that was refused: an earlier one is in force.
+    pub refused: bool,
     /// This node's host name.
     pub host: String,
     /// Who may do what; shared with the control server.
@@ -41,6 +43,7 @@ impl Current {
             settings: document.settings?,
             runtimes: document.runtimes,
             diagnostics: document.diagnostics,
+            refused: false,
             host,
             access: Rc::new(RefCell::new(Access {
                 own_uid,
@@ -53,6 +56,7 @@ impl Current {
     /// Takes over a newer configuration, if it was applied; says whether it was.
     pub fn apply(&mut self, document: SettingsDocument, applied: bool) -> bool {
         self.diagnostics = document.diagnostics;
+        self.refused = !applied;
         match document.settings {
             Some(settings) if applied => {
                 self.settings = settings;

@@ -50,6 +50,11 @@ impl Judge {
         self.asked.as_ref().map(|(_, deadline)| *deadline)
     }
 
+    /// Returns the message of the last settings that were good.
+    pub fn settings(&self) -> Option<&[u8]> {
+        self.settings.as_deref()
+    }
+
     /// Asks; the answer comes from [`answer`](Self::answer).
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
 use fnd_core::ids::{InvocationId, Version};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -63,6 +63,18 @@ impl AttemptFiles {
         own(&self.previous, owner)?;
         Ok(self.previous.to_string_lossy().into_owned())
     }
+}
+
+/// Replaces a file that is root's alone: after a kill or a power cut it is the old one or the new one.
+///
+/// # Errors
+/// From writing; the file is the old one then.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(fresh, path)
 }
 
 impl Places {

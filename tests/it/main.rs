@@ -18,6 +18,7 @@ mod examples;
 mod handlers;
 mod http_mode;
 mod kill;
+mod last_good;
 mod ledger;
 mod limits;
 mod memory;

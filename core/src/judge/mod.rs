@@ -41,7 +41,7 @@ pub struct Verdict {
 }
 
 /// What is said of the configuration; [`crate::plan::SettingsVerdict::document`] holds it as JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsDocument {
     /// The configuration; absent where it is refused.
     pub settings: Option<Settings>,

@@ -1,5 +1,6 @@
 //! The loop: one event at a time, nothing waited for in between.
 
+mod configuration;
 mod removing;
 mod requests;
 mod verdicts;
@@ -25,8 +26,8 @@ use fnd_core::frame::{
     Reply, Request, SettingsRead, Spawn, SpawnFailed, TermCause, Welcome, decode, encode,
 };
 use fnd_core::ids::{FunctionName, InvocationId, Version};
-use fnd_core::plan::{JudgeReply, JudgeRequest, Plan, Policy, SettingsVerdict};
-use fnd_core::wire::Bytes;
+use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
+use fnd_core::wire::{Bytes, Wire as _};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::{BTreeMap, VecDeque};
@@ -66,6 +67,8 @@ pub struct Spawner {
     workers: Workers,
     judge: Judge,
     policy: Option<Policy>,
+    /// Whether this fnd was given a configuration that is in force.
+    configured: bool,
     /// What is to be read, is being read, was read, and is with the judge.
     jobs: VecDeque<Job>,
     reading: Option<Snapshot>,
@@ -121,6 +124,7 @@ impl Spawner {
             workers: Workers::new(host),
             judge: Judge::new(fnd, myself.root()),
             policy: None,
+            configured: false,
             jobs: VecDeque::new(),
             reading: None,
             next: None,

@@ -22,6 +22,7 @@ impl Spawner {
         self.poller.add(&socket, Token::Connection)?;
         self.interest = (true, false);
         self.greeted = false;
+        self.configured = false;
         self.connection = Some(Channel::new(socket));
         Ok(())
     }

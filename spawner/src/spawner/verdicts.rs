@@ -9,19 +9,21 @@ const GO_ON: &str =
 /// What is read and judged, with the request's number, in order.
 pub(super) enum Job {
     Reload(u32),
+    /// The last good configuration, in place of a newer one that is refused.
+    LastGood(u32, JudgeSettings, SettingsRead),
     Install(u32, Install),
 }
 
 /// What the judge is asked about.
 pub(super) enum Subject {
-    /// Settings: for which request, what is wrong with the files, whether they are all root's.
-    Settings(u32, Vec<Problem>, bool),
+    /// Settings: for which request, whether the files are all root's, and the newer ones in whose place they are judged.
+    Settings(u32, bool, Option<SettingsRead>),
     Function(Box<Snapshot>),
 }
 
 impl Job {
     pub(super) fn request(&mut self) -> &mut u32 {
-        let (Self::Reload(request) | Self::Install(request, _)) = self;
+        let (Self::Reload(request) | Self::LastGood(request, ..) | Self::Install(request, _)) = self;
         request
     }
 }
@@ -83,7 +85,11 @@ impl Spawner {
         let mut snapshot = match self.reading.take() {
             Some(snapshot) => snapshot,
             None => match self.jobs.pop_front()? {
-                Job::Reload(request) => return Some(self.read_settings(request)),
+                Job::Reload(request) => return self.read_settings(request),
+                Job::LastGood(request, settings, refused) => {
+                    let subject = Subject::Settings(request, configuration::trusted(&settings), Some(refused));
+                    return Some((subject, JudgeRequest::Settings(settings)));
+                }
                 Job::Install(request, install) => {
                     self.snapshots += 1;
                     let staging = self.workers.host().places.state.join(format!("versions/.new-{}", self.snapshots));
@@ -108,17 +114,10 @@ impl Spawner {
         None
     }
 
-    fn read_settings(&mut self, request: u32) -> (Subject, JudgeRequest) {
-        let (args, myself) = (&self.args, &self.sources.myself);
-        let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
-        let trusted = settings.files.iter().all(|file| file.trusted);
-        (Subject::Settings(request, problems, trusted), JudgeRequest::Settings(settings))
-    }
-
     fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
         match (subject, reply) {
-            (Subject::Settings(request, problems, trusted), Some(JudgeReply::Settings(verdict))) => {
-                self.settings_read(request, problems, trusted, verdict);
+            (Subject::Settings(request, trusted, refused), Some(JudgeReply::Settings(verdict))) => {
+                self.settings_judged((request, trusted, refused), verdict);
             }
             (Subject::Function(snapshot), Some(JudgeReply::Function(verdict))) => {
                 let result = match verdict.plan {
@@ -145,29 +144,17 @@ impl Spawner {
 
     fn unjudged(&mut self, subject: Subject, why: &str, help: &str) {
         match subject {
-            Subject::Settings(request, mut problems, trusted) => {
-                problems.push(problem(&self.args.config.display().to_string(), why, help));
-                let verdict = SettingsVerdict { policy: None, document: Bytes::default() };
-                self.settings_read(request, problems, trusted, verdict);
+            Subject::Settings(request, _, Some(refused)) => self.reply(request, &Reply::Settings(refused), Vec::new()),
+            Subject::Settings(request, _, None) => {
+                let problems = vec![problem(&self.args.config.display().to_string(), why, help)];
+                let read = SettingsRead { document: Bytes::default(), problems, applied: false };
+                self.settings_refused(request, read);
             }
             Subject::Function(snapshot) => {
                 let problems = vec![problem(&snapshot.shown, why, help)];
                 self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
             }
         }
-    }
-
-    fn settings_read(&mut self, request: u32, problems: Vec<Problem>, trusted: bool, verdict: SettingsVerdict) {
-        let policy = verdict.policy.filter(|_| problems.is_empty());
-        let applied = policy.is_some();
-        if let Some(mut policy) = policy {
-            // Who can write the settings may not let functions be other users unless that is root anyway.
-            policy.allow_root &= trusted;
-            policy.allow_users.retain(|_| trusted);
-            self.policy = Some(policy);
-        }
-        let settings = SettingsRead { document: verdict.document, problems, applied };
-        self.reply(request, &Reply::Settings(settings), Vec::new());
     }
 
     fn refuse(&mut self, request: u32, function: FunctionName, problems: Vec<Problem>, document: Option<Bytes>) {

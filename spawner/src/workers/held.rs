@@ -6,7 +6,7 @@ use crate::clock::unix_ms;
 use fnd_core::frame::{Held, Kept, NOTE_MAX, Note, PROTOCOL_HANDLERS, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 
 /// Ended workers whose descriptors are kept until fnd has acknowledged their ends. Of more than that, which only a disk that
 /// takes no records leaves, the oldest lose theirs: a record without its last output is better than no start for want of
@@ -132,11 +132,7 @@ impl Workers {
         if kept.is_empty() {
             return Ok(());
         }
-        let fresh = path.with_extension("new");
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&kept.to_wire())?;
-        file.sync_all()?;
-        fs::rename(fresh, path)
+        crate::places::replace(path, &kept.to_wire())
     }
 
     /// Takes back what [`store_ends`](Self::store_ends) wrote. The file stays until all of it is acknowledged.

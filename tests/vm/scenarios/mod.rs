@@ -53,6 +53,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("killing: spawner killed", killing::spawner_killed),
     then("killing: stop", killing::stop),
     then("service: reload", service::reload),
+    then("service: typing mistake", service::typing_mistake),
     then("service: journal", service::journal),
     then("service: socket", service::socket),
     then("takeover: restarts and kills", takeover::restarts_and_kills),

@@ -20,6 +20,30 @@ pub(crate) fn reload(machine: &mut VirtualMachine) {
     assert_eq!(machine.invoke("good").code, 0, "the last good version serves");
 }
 
+/// A restart with a typing mistake in the configuration: the last good one is used and said, and what runs goes on.
+pub(crate) fn typing_mistake(machine: &mut VirtualMachine) {
+    machine.drop_bash(
+        "staying",
+        "[limits]\ntimeout = \"1h\"",
+        "until [[ -e $STATE_DIRECTORY/go ]]; do sleep 0.2; done\necho done\n",
+    );
+    let staying = machine.queue("staying");
+    machine.wait_invocation(&staying, ".state == \"running\"");
+    machine.ok("cp -p /etc/fnd/fnd.toml /root/fnd.toml && sed -i '1i keep_versoins = 3' /etc/fnd/fnd.toml");
+    machine.ok("systemctl restart fnd.service && systemctl is-active fnd.service fnd-spawner.service");
+    machine.wait_until(
+        "the refusal to be said",
+        PATIENCE,
+        "fndctl status -o json | jq -e '[.problems[] | select(contains(\"keep_versoins\") or contains(\"last good\"))] | length == 2'",
+    );
+    machine.ok("systemctl status fnd.service | grep -q 'last good one in force'");
+    assert_eq!(machine.run("fndctl reload").code, 8);
+    machine.ok("touch /var/lib/fnd/home/staying/go");
+    machine.wait_invocation(&staying, ".state == \"succeeded\"");
+    machine.ok("cp -p /root/fnd.toml /etc/fnd/fnd.toml && fndctl reload");
+    machine.ok("! systemctl status fnd.service | grep -q 'last good one in force'");
+}
+
 /// The lines of a function are found by its name, with the id of the run; nobody else's are.
 pub(crate) fn journal(machine: &mut VirtualMachine) {
     machine.drop_bash("talker", "", "echo to standard output\necho to standard error >&2\n");
