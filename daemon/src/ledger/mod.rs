@@ -16,6 +16,7 @@ mod room;
 mod rows;
 mod schema;
 mod store;
+mod sweeper;
 mod writer;
 
 #[cfg(test)]

@@ -9,8 +9,9 @@
 
 use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
-use super::retention::{Retention, Sweeper};
+use super::retention::Retention;
 use super::store::{self, Counts, StoreError};
+use super::sweeper::Sweeper;
 use fnd_core::ids::{FunctionName, WorkerId};
 use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::forget::{Scope, sql};
 use crate::ledger::list::{LOOK_MAX, statement};
-use crate::ledger::retention::Sweeper;
+use crate::ledger::sweeper::Sweeper;
 use rusqlite::params_from_iter;
 
 /// Stores and ends a durable invocation.
