@@ -7,15 +7,19 @@
 //! [`Message::ProblemsChanged`]: crate::driver::Message::ProblemsChanged
 
 use crate::driver::State;
+use crate::ledger::Forgetting;
 use crate::stream::{Happening, What};
+use fnd_core::instant;
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
-pub const CODES: [&str; 6] = [
+pub const CODES: [&str; 8] = [
+    "clock-ahead",
     "configuration",
     "configuration-refused",
     "functions-directory",
     "history-failing",
+    "history-forgotten",
     "history-lost",
     "metrics",
 ];
@@ -112,6 +116,7 @@ impl State {
             );
             problems.push(Problem::new("history-lost", text));
         }
+        problems.extend(of_forgetting(health.forgetting));
         problems
     }
 
@@ -145,9 +150,51 @@ impl State {
     }
 }
 
+/// Returns what people must know of what was forgotten, and of what is not.
+fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Problem> {
+    let forgotten = (forgetting.for_room > 0).then(|| {
+        let text = format!(
+            "{} records of the history were forgotten before their time since fnd started: the disk is nearly full; make \
+             room on it, or keep less (`[history] keep_bytes`)",
+            forgetting.for_room
+        );
+        Problem::new("history-forgotten", text)
+    });
+    let ahead = forgetting.clock_ahead_of.map(|known_ms| {
+        let text = format!(
+            "the clock is more than a day ahead of the newest time in the history ({}): nothing is forgotten for its age \
+             until the clock has been so for a day; if the clock is wrong, set it (`timedatectl`)",
+            instant::text(known_ms)
+        );
+        Problem::new("clock-ahead", text)
+    });
+    forgotten.into_iter().chain(ahead)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_forgotten_for_room_and_a_clock_that_is_ahead_are_told() {
+        let codes = |for_room, clock_ahead_of| {
+            let forgetting = Forgetting {
+                for_room,
+                clock_ahead_of,
+            };
+            let problems = of_forgetting(forgetting);
+            problems.map(|problem| (problem.code, problem.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(0, None), []);
+        let [(forgotten, records), (ahead, time)] = &codes(330, Some(1_795_248_000_000))[..] else {
+            panic!("both are told");
+        };
+        assert_eq!((*forgotten, *ahead), ("history-forgotten", "clock-ahead"));
+        assert!(
+            records.starts_with("330 records") && time.contains("2026-11-21T"),
+            "{records} {time}"
+        );
+    }
 
     #[test]
     fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {

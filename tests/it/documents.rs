@@ -256,7 +256,8 @@ fn links_lead_somewhere() {
     }
 }
 
-/// Each row of "what happens when" names tests, and those are there: `module::test`, of the machine `vm/module::scenario`.
+/// Each row of "what happens when" names tests, and those are there: `module::test`, of the machine `vm/module::scenario`, of the
+/// daemon alone `unit/file::test`.
 #[test]
 fn every_row_of_what_happens_names_its_tests() {
     let text = fs::read_to_string(repository().join("docs/restarts.md")).unwrap();
@@ -268,9 +269,10 @@ fn every_row_of_what_happens_names_its_tests() {
         assert!(!tests.is_empty(), "nothing shows: {row}");
         for test in tests {
             let (module, function) = test.rsplit_once("::").unwrap();
-            let file = match module.strip_prefix("vm/") {
-                Some(scenarios) => format!("tests/vm/scenarios/{scenarios}.rs"),
-                None => {
+            let file = match module.split_once('/') {
+                Some(("vm", scenarios)) => format!("tests/vm/scenarios/{scenarios}.rs"),
+                Some(("unit", module)) => format!("daemon/src/{module}.rs"),
+                _ => {
                     let file = format!("tests/it/{}.rs", module.replace("::", "/"));
                     let directory = file.replace(".rs", "/mod.rs");
                     let is_file = repository().join(&file).exists();

@@ -102,6 +102,18 @@ pub struct Health {
     pub failing: Option<String>,
     /// Commands that were given up because they could not be written for too long, or ever.
     pub lost: u64,
+    /// What is said of forgetting.
+    pub forgetting: Forgetting,
+}
+
+/// What people are told of forgetting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Forgetting {
+    /// Records that were forgotten because the disk was nearly full, since this fnd started.
+    pub for_room: u64,
+    /// The newest time that is known, Unix milliseconds, while the clock is so far ahead of it that nothing is forgotten for
+    /// its age.
+    pub clock_ahead_of: Option<u64>,
 }
 
 /// How much there is.
@@ -111,6 +123,8 @@ pub struct Figures {
     pub dead_letters: BTreeMap<FunctionName, u64>,
     /// Bytes of the history in use; its file may be larger.
     pub history_bytes: u64,
+    /// Records that were forgotten because of what is kept, since this fnd started.
+    pub forgotten: u64,
 }
 
 /// Most commands waiting. A disk that stands still for a minute under 1,000 runs a second fits.
@@ -256,8 +270,14 @@ impl Queue {
         self.lock().health.lost += count;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().waiting.is_empty()
+    /// Says whether nobody waits for the writer: there is nothing to store, no other rule and no stop.
+    pub(super) fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        inner.waiting.is_empty() && inner.retention.is_none() && !inner.stopped
+    }
+
+    pub(super) fn set_forgetting(&self, forgetting: Forgetting) {
+        self.lock().health.forgetting = forgetting;
     }
 
     /// Hands the writer what is kept from now on.

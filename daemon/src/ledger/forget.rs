@@ -2,6 +2,7 @@
 //!
 //! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
 
+use super::room::Spare;
 use super::rows::{FAILED, UNFINISHED};
 use fnd_core::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
@@ -64,6 +65,8 @@ pub(super) struct Round {
     pub(super) bounds: Bounds,
     /// The last one looked at.
     pub(super) at: u128,
+    /// What it leaves, where it makes room on the disk.
+    pub(super) spare: Option<Spare>,
 }
 
 /// What a step did.
@@ -76,7 +79,12 @@ pub(super) struct Done {
 
 impl Round {
     pub(super) fn new(scope: Scope, bounds: Bounds) -> Self {
-        Self { scope, bounds, at: 0 }
+        Self {
+            scope,
+            bounds,
+            at: 0,
+            spare: None,
+        }
     }
 
     /// Forgets a little.
@@ -90,7 +98,7 @@ impl Round {
                 break;
             }
             looked += 1;
-            if candidate.goes && self.bounds.take(candidate.id, candidate.failed) {
+            if candidate.goes && !self.spares(candidate) && self.bounds.take(candidate.id, candidate.failed) {
                 bytes += forget(&transaction, InvocationId(candidate.id))?;
                 forgotten += 1;
             }
@@ -104,6 +112,11 @@ impl Round {
             forgotten,
             over: looked == found.len() && found.len() < LOOK,
         })
+    }
+
+    fn spares(&self, candidate: &Candidate) -> bool {
+        let is_spared = |spare: Spare| candidate.dead || candidate.has_key && candidate.id >= spare.keys_from;
+        self.spare.is_some_and(is_spared)
     }
 
     fn look(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
@@ -126,7 +139,8 @@ pub(super) fn sql(scope: &Scope) -> String {
     };
     format!(
         "SELECT id, {FAILED}, NOT ({UNFINISHED})
-            AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id)
+            AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id),
+            dead IS 1, key IS NOT NULL
         FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {LOOK}"
     )
 }
@@ -136,6 +150,8 @@ struct Candidate {
     failed: bool,
     /// Whether it may be forgotten at all.
     goes: bool,
+    dead: bool,
+    has_key: bool,
 }
 
 fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
@@ -143,6 +159,8 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
         id: u128::from_be_bytes(row.get(0)?),
         failed: row.get(1)?,
         goes: row.get(2)?,
+        dead: row.get(3)?,
+        has_key: row.get(4)?,
     })
 }
 

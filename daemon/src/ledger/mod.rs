@@ -4,6 +4,7 @@
 //! connection, and a [`Reader`] whose thread owns a reading one. Nobody else touches the database, and neither thread
 //! decides anything: the supervisor's records are stored as they are.
 
+mod age;
 mod command;
 mod dead;
 mod forget;
@@ -22,7 +23,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Acknowledged, Command, Figures, Health};
+pub use command::{Acknowledged, Command, Figures, Forgetting, Health};
 pub use dead::{DeadPage, copy};
 pub use in_flight::Begun;
 pub use query::{Brought, Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, Whole};

@@ -2,14 +2,21 @@
 //!
 //! The writer's thread calls [`Sweeper::step`] while nobody waits for it. A step is short: see `forget`.
 
-use super::command::Figures;
+use super::age::Age;
+use super::command::{Figures, Forgetting};
 use super::forget::{Bounds, Round, Scope, Walk, Weigh};
 use super::retention::Retention;
-use super::room::Pages;
+use super::room::{self, Pages};
 use fnd_core::ids::FunctionName;
+use fnd_core::supervisor::Now;
 use rusqlite::{Connection, params};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
+
+/// How often everything is looked at: it has become older, and the clock may have been set.
+const HOURLY: Duration = Duration::from_secs(3600);
+/// How long making room rests after a whole round that found nothing which may go.
+const REST: Duration = Duration::from_secs(60);
 
 /// Ended invocations of a function before its history is counted again, at least; a tenth of what is kept where that is more,
 /// since counting steps over all of those.
@@ -45,17 +52,38 @@ enum Job {
     Going(Round),
 }
 
+/// Why the oldest of all go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// There is more than is kept.
+    Bytes,
+    /// The disk is nearly full.
+    Disk,
+}
+
+/// Both clocks; tests have their own.
+pub(super) type Clock = Box<dyn Fn() -> Now + Send>;
+
 /// Remembers where there may be something to forget.
-#[derive(Debug)]
 pub(super) struct Sweeper {
     retention: Retention,
+    clock: Clock,
+    age: Age,
+    /// When the clock was looked at last, and when everything was.
+    clock_seen: Duration,
+    all_seen: Duration,
+    forgetting: Forgetting,
+    /// Records that were forgotten, but for those that made room on the disk.
+    forgotten: u64,
     jobs: VecDeque<Job>,
     /// Functions in `jobs`.
     waiting: HashSet<FunctionName>,
     /// Invocations that ended since the function was last looked at.
     ended: HashMap<FunctionName, u32>,
     /// The round that makes room, over everybody's history; it goes on where it was.
-    making_room: Option<Round>,
+    making_room: Option<(Room, Round)>,
+    /// Until when there is no other such round: the last one found nothing.
+    rests_until: Option<Duration>,
     /// Whether all are to be looked at.
     all: bool,
     /// Nothing could be forgotten, until more has ended.
@@ -64,32 +92,75 @@ pub(super) struct Sweeper {
 
 impl Sweeper {
     pub(super) fn new(db: &Connection, retention: Retention) -> rusqlite::Result<Self> {
+        let clock = crate::clock::Clock::start();
+        Self::with_clock(db, retention, Box::new(move || clock.now()))
+    }
+
+    pub(super) fn with_clock(db: &Connection, retention: Retention, clock: Clock) -> rusqlite::Result<Self> {
         // Fails now where the database is not what it should be.
         Pages::of(db)?;
-        Ok(Self {
+        let now = clock();
+        let mut sweeper = Self {
             retention,
+            age: Age::of(db, now.unix_ms)?,
+            clock,
+            clock_seen: now.mono,
+            all_seen: now.mono,
+            forgetting: Forgetting::default(),
+            forgotten: 0,
+            rests_until: None,
             jobs: VecDeque::new(),
             waiting: HashSet::new(),
             ended: HashMap::new(),
             making_room: None,
             all: true,
             stuck: false,
-        })
+        };
+        sweeper.look_at_clock(db);
+        Ok(sweeper)
     }
 
     /// Goes by other rules from now on.
     pub(super) fn retain(&mut self, retention: Retention) {
         if self.retention != retention {
             self.retention = retention;
-            self.all = true;
-            self.stuck = false;
+            self.look_again();
         }
     }
 
-    /// Looks at everything again, which has become older.
-    pub(super) fn look_again(&mut self) {
+    fn look_again(&mut self) {
         self.all = true;
         self.stuck = false;
+        self.rests_until = None;
+    }
+
+    /// Returns how long there is nothing to look at if nothing else happens.
+    pub(super) fn pause(&self) -> Duration {
+        (self.all_seen + HOURLY).saturating_sub((self.clock)().mono)
+    }
+
+    /// Looks at the clock, and stores what it knows of the time. Returns the clock.
+    fn look_at_clock(&mut self, db: &Connection) -> Now {
+        let now = (self.clock)();
+        self.age.look(now.unix_ms, now.mono.saturating_sub(self.clock_seen));
+        self.clock_seen = now.mono;
+        self.forgetting.clock_ahead_of = self.age.ahead_of();
+        if let Err(error) = self.age.store(db) {
+            // It is tried again at the next look; until then a restart knows an older time, which forgets less.
+            tracing::debug!("failed to store the time: {error}");
+        }
+        now
+    }
+
+    /// Returns the first id that an age keeps; while the clock is not believed that is every one.
+    fn first_kept(&self, keep_for: Duration) -> u128 {
+        let now_ms = self.age.now_ms((self.clock)().unix_ms);
+        now_ms.map_or(0, |now_ms| room::first_of(now_ms, keep_for))
+    }
+
+    /// Returns what people are told of.
+    pub(super) fn forgetting(&self) -> Forgetting {
+        self.forgetting
     }
 
     pub(super) fn ended(&mut self, function: &FunctionName) {
@@ -119,12 +190,18 @@ impl Sweeper {
         Ok(Figures {
             dead_letters: dead.collect::<rusqlite::Result<_>>()?,
             history_bytes: Pages::of(db)?.used(),
+            forgotten: self.forgotten,
         })
     }
 
     /// Forgets a little, if there is something; with `low` there is no room on the disk but what the database has inside.
     /// Returns whether there may be more.
     pub(super) fn step(&mut self, db: &Connection, low: bool) -> bool {
+        let now = self.look_at_clock(db);
+        if now.mono.saturating_sub(self.all_seen) >= HOURLY {
+            self.all_seen = now.mono;
+            self.look_again();
+        }
         if self.stuck {
             return false;
         }
@@ -150,9 +227,11 @@ impl Sweeper {
             return Ok(true);
         }
         let pages = Pages::of(db)?;
-        let wanted = pages.used() > self.retention.keep_bytes || low && pages.reusable() < RESERVE;
-        if wanted {
-            return self.make_room(db);
+        if pages.used() > self.retention.keep_bytes {
+            return self.make_room(db, Room::Bytes, pages);
+        }
+        if low && pages.reusable() < RESERVE {
+            return self.make_room(db, Room::Disk, pages);
         }
         self.making_room = None;
         if !low && pages.reusable() > SPARE.max(pages.used() / 4) {
@@ -184,7 +263,7 @@ impl Sweeper {
         Ok(match job {
             Job::Age => Some(Job::Going(Round::new(
                 Scope::All,
-                Bounds::before(oldest_kept(self.retention.keep_for)),
+                Bounds::before(self.first_kept(self.retention.keep_for)),
             ))),
             Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
             Job::Function(function) => {
@@ -204,7 +283,7 @@ impl Sweeper {
                         rest,
                         // Those among the newest are kept whatever became of them.
                         failed: failed.min(rest),
-                        ..Bounds::before(oldest_kept(keep.keep_for))
+                        ..Bounds::before(self.first_kept(keep.keep_for))
                     };
                     Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
                 }
@@ -221,28 +300,45 @@ impl Sweeper {
             }),
             Job::Going(mut round) => {
                 let done = round.step(db)?;
+                self.forgotten += done.forgotten as u64;
                 (!done.over).then_some(Job::Going(round))
             }
         })
     }
 
-    /// Forgets the oldest of all.
-    fn make_room(&mut self, db: &Connection) -> rusqlite::Result<bool> {
-        let begin = || Round::new(Scope::All, Bounds::before(u128::MAX));
-        let done = self.making_room.get_or_insert_with(begin).step(db)?;
-        if done.over {
-            self.making_room = None;
-            // All that may go has gone.
-            self.stuck = done.forgotten == 0;
+    /// Forgets the oldest of all, as far as they may go.
+    fn make_room(&mut self, db: &Connection, why: Room, pages: Pages) -> rusqlite::Result<bool> {
+        let now = (self.clock)();
+        if self.rests_until.is_some_and(|until| now.mono < until) {
+            return Ok(false);
         }
-        Ok(!self.stuck)
+        let (bounds, spare) = match why {
+            Room::Bytes => (Bounds::before(u128::MAX), None),
+            Room::Disk => {
+                // A clock that is not believed makes nothing old here either.
+                let now_ms = self.age.ahead_of().unwrap_or(now.unix_ms);
+                let (bounds, spare) = room::may_go(now_ms, pages.used());
+                (bounds, Some(spare))
+            }
+        };
+        let before = self.making_room.take().filter(|(before, _)| *before == why);
+        let mut round = before.map_or_else(|| Round::new(Scope::All, bounds), |(_, round)| round);
+        // The history may have become small meanwhile.
+        (round.bounds, round.spare) = (bounds, spare);
+        let done = round.step(db)?;
+        match why {
+            Room::Bytes => self.forgotten += done.forgotten as u64,
+            Room::Disk => self.forgetting.for_room += done.forgotten as u64,
+        }
+        if !done.over {
+            self.making_room = Some((why, round));
+        } else if done.forgotten == 0 {
+            // All that may go has gone.
+            self.rests_until = Some(now.mono + REST);
+            return Ok(false);
+        }
+        Ok(true)
     }
-}
-
-/// Returns the first id that an age keeps: ids begin with their time.
-fn oldest_kept(keep_for: Duration) -> u128 {
-    let keep_ms = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
-    u128::from(crate::clock::unix_ms().saturating_sub(keep_ms)) << 80
 }
 
 /// Gives some free pages back to the disk.

@@ -24,8 +24,6 @@ use std::time::Duration;
 
 /// How long a failed write rests before it is tried again without anything new.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often what gets old is looked for where nothing else happens.
-const IDLE: Duration = Duration::from_secs(3600);
 /// Steps of forgetting in each pause, while the disk fails.
 const STEPS_IN_RETRY: usize = 20;
 /// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
@@ -64,6 +62,7 @@ impl Writer {
         let queue = Arc::new(Queue::new());
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
+        queue.set_forgetting(sweeper.forgetting());
         let in_flight = Arc::new(in_flight);
         let mut state = Thread {
             db,
@@ -164,13 +163,8 @@ impl Thread {
     fn run(&mut self, queue: &Queue) {
         let mut failing = false;
         let mut told = Health::default();
-        let mut looked = crate::clock::monotonic();
         loop {
-            let pause = if failing {
-                RETRY
-            } else {
-                IDLE.saturating_sub(looked.elapsed())
-            };
+            let pause = if failing { RETRY } else { self.sweeper.pause() };
             let Batch {
                 commands,
                 retention,
@@ -178,10 +172,6 @@ impl Thread {
             } = queue.take(failing, pause);
             if let Some(retention) = retention {
                 self.sweeper.retain(*retention);
-            }
-            if looked.elapsed() >= IDLE {
-                looked = crate::clock::monotonic();
-                self.sweeper.look_again();
             }
             let count = commands.len();
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
@@ -205,14 +195,16 @@ impl Thread {
                     self.sweep(queue, last);
                 }
                 Err(error) => {
+                    let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
                     failing = true;
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(reason));
                     queue.lose(self.keep(all));
                     // Forgetting makes room inside the database, which a full disk cannot give.
-                    let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, true), Ok(true));
+                    let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                     let _ = (0..STEPS_IN_RETRY).take_while(step).count();
+                    queue.set_forgetting(self.sweeper.forgetting());
                 }
             }
             let health = queue.health();
@@ -236,9 +228,11 @@ impl Thread {
         if self.full_sync && self.db.pragma_update(None, "synchronous", "normal").is_ok() {
             self.full_sync = false;
         }
-        while queue.is_empty() && !last && self.sweeper.step(&self.db, low) {
+        // A stop, other rules and new work each end it within one step.
+        while queue.is_idle() && !last && self.sweeper.step(&self.db, low) {
             swept = true;
         }
+        queue.set_forgetting(self.sweeper.forgetting());
         if swept {
             self.count(queue);
         }

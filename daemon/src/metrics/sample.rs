@@ -1,6 +1,6 @@
 //! What is looked up when somebody asks: how things stand now.
 
-use super::{Labels, Metrics, Values, micros, millis, number, value};
+use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
 use crate::problems;
 use crate::workers::usage;
@@ -28,6 +28,7 @@ pub(super) struct Sampled {
     problems: Values,
     history_failing: Value,
     history_lost: Counter,
+    history_forgotten: Counts,
     process_cpu: Sum,
     process_resident: Value,
     process_virtual: Value,
@@ -69,6 +70,15 @@ impl Sampled {
                     counter.clone(),
                 );
                 counter
+            },
+            history_forgotten: {
+                let family = Counts::default();
+                r.register(
+                    "fnd_history_forgotten_records",
+                    "Records of the history that were forgotten, by why",
+                    family.clone(),
+                );
+                family
             },
             process_cpu: {
                 let counter = Sum::default();
@@ -129,6 +139,16 @@ impl Metrics {
             .history_lost
             .inner()
             .store(health.lost, std::sync::atomic::Ordering::Relaxed);
+        let forgotten = [
+            ("kept", state.ledger.figures().forgotten),
+            ("room", health.forgetting.for_room),
+        ];
+        for (reason, count) in forgotten {
+            let series = sampled
+                .history_forgotten
+                .get_or_create(&Labels(None, Some(("reason", reason))));
+            series.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+        }
         let labels = |code| Labels(None, Some(("code", code)));
         for code in problems::CODES {
             sampled.problems.get_or_create(&labels(code)).set(0.0);

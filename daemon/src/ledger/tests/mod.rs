@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod crash;
+mod forgetting;
 mod in_flight;
 mod model;
 mod model_retention;
@@ -32,7 +33,7 @@ impl Ledger {
         let (said, acknowledged) = channel();
         // The receiver may be gone at the end.
         let told = move |told| {
-            if !matches!(told, Acknowledged::Recorded(_)) {
+            if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
                 drop(said.send(told));
             }
         };

@@ -1,0 +1,202 @@
+//! Which time old history is judged by: the clock, unless it is far ahead of everything known.
+//!
+//! A clock that is wrong once, for example at a start before it is synchronised, must not cost the history: what is
+//! forgotten does not come back. So a clock that is more than [`AHEAD_MS`] ahead of the newest time that is known is not
+//! believed until it has been so for [`BELIEVED_AFTER`], counted by the monotonic clock and over restarts. Until then
+//! nothing is forgotten for its age. A clock that is behind forgets nothing by itself.
+
+use rusqlite::{Connection, OptionalExtension as _};
+use std::time::Duration;
+
+/// How far ahead of the newest time that is known the clock is believed at once: a node that ran yesterday, and every
+/// change of time zone or summer time that somebody applies to the clock itself.
+const AHEAD_MS: u64 = 86_400_000;
+/// How long a clock that is further ahead must have been so: long enough that somebody sees the problem and mends it.
+const BELIEVED_AFTER: Duration = Duration::from_secs(86_400);
+/// How much newer the time that is known becomes before it is stored: less than [`AHEAD_MS`], so that a restart begins within
+/// it, and long enough that an idle node writes twice a day.
+const STORED_EVERY_MS: u64 = 43_200_000;
+
+/// Keys in the table `meta`: the newest time that is known, and how long the clock has been ahead of it, both milliseconds.
+const KNOWN: &str = "clock_known";
+const AHEAD: &str = "clock_ahead";
+
+/// What is known of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Age {
+    /// The newest time that was believed, Unix milliseconds.
+    known_ms: u64,
+    /// How long the clock has been too far ahead of it; nothing while it is believed.
+    ahead: Option<Duration>,
+    /// The part of it that is stored.
+    stored: Option<(u64, Option<Duration>)>,
+}
+
+impl Age {
+    /// Begins with what is stored, and with the newest record where the clock was believed when it was made.
+    pub(super) fn of(db: &Connection, unix_ms: u64) -> rusqlite::Result<Self> {
+        let known_ms = read(db, KNOWN)?;
+        let ahead = read(db, AHEAD)?.map(Duration::from_millis);
+        let newest = super::restore::last_id(db)?.map(|id| u64::try_from(id.0 >> 80).unwrap_or(u64::MAX));
+        let newest = newest.filter(|_| ahead.is_none());
+        Ok(Self {
+            // An empty ledger knows no other time, and has nothing to forget.
+            known_ms: known_ms.max(newest).unwrap_or(unix_ms),
+            ahead,
+            stored: known_ms.map(|known_ms| (known_ms, ahead)),
+        })
+    }
+
+    /// Looks at the clock; `passed` since the last look.
+    pub(super) fn look(&mut self, unix_ms: u64, passed: Duration) {
+        let is_ahead = unix_ms > self.known_ms.saturating_add(AHEAD_MS);
+        self.ahead = is_ahead.then(|| self.ahead.map_or(Duration::ZERO, |ahead| ahead.saturating_add(passed)));
+        if self.ahead.is_none_or(|ahead| ahead >= BELIEVED_AFTER) {
+            self.ahead = None;
+            self.known_ms = self.known_ms.max(unix_ms);
+        }
+    }
+
+    /// Returns the time by which something is old; nothing while the clock is not believed.
+    pub(super) fn now_ms(&self, unix_ms: u64) -> Option<u64> {
+        self.ahead.is_none().then_some(unix_ms)
+    }
+
+    /// Returns the newest time that is known, while the clock is too far ahead of it.
+    pub(super) fn ahead_of(&self) -> Option<u64> {
+        self.ahead.map(|_| self.known_ms)
+    }
+
+    /// Stores what the next start must know, where it is not stored.
+    pub(super) fn store(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let is_stored = self.stored.is_some_and(|(known_ms, ahead)| {
+            let slack = Duration::from_secs(3600);
+            let same = match (ahead, self.ahead) {
+                (None, None) => true,
+                (Some(stored), Some(ahead)) => ahead < stored.saturating_add(slack),
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            same && self.known_ms < known_ms.saturating_add(STORED_EVERY_MS)
+        });
+        if is_stored {
+            return Ok(());
+        }
+        let step = db.unchecked_transaction()?;
+        write(&step, KNOWN, Some(self.known_ms))?;
+        let ahead_ms = |ahead: Duration| u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX);
+        write(&step, AHEAD, self.ahead.map(ahead_ms))?;
+        step.commit()?;
+        self.stored = Some((self.known_ms, self.ahead));
+        Ok(())
+    }
+}
+
+fn read(db: &Connection, key: &str) -> rusqlite::Result<Option<u64>> {
+    let sql = "SELECT value FROM meta WHERE key = ?1";
+    let text: Option<String> = db.query_row(sql, [key], |row| row.get(0)).optional()?;
+    // Somebody else's words are no time.
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+fn write(db: &Connection, key: &str, value: Option<u64>) -> rusqlite::Result<()> {
+    match value {
+        Some(value) => {
+            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+            db.execute(sql, (key, value.to_string()))?;
+        }
+        None => {
+            db.execute("DELETE FROM meta WHERE key = ?1", [key])?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 86_400_000;
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn known(known_ms: u64) -> Age {
+        Age {
+            known_ms,
+            ahead: None,
+            stored: None,
+        }
+    }
+
+    #[test]
+    fn a_clock_within_a_day_is_believed_and_one_beyond_is_not() {
+        for (unix_ms, believed) in [
+            (0, true),
+            (99 * DAY, true),
+            (100 * DAY, true),
+            (101 * DAY, true),
+            (101 * DAY + 1, false),
+            (140 * DAY, false),
+            (u64::MAX, false),
+        ] {
+            let mut age = known(100 * DAY);
+            age.look(unix_ms, HOUR);
+            assert_eq!(age.now_ms(unix_ms), believed.then_some(unix_ms), "{unix_ms}");
+            assert_eq!(age.ahead_of(), (!believed).then_some(100 * DAY), "{unix_ms}");
+        }
+    }
+
+    #[test]
+    fn it_is_believed_when_it_has_been_ahead_for_a_day() {
+        let mut age = known(100 * DAY);
+        age.look(140 * DAY, HOUR);
+        for hours in 1..24_u64 {
+            age.look(140 * DAY + hours * 3_600_000, HOUR);
+            assert_eq!(age.ahead_of(), Some(100 * DAY), "{hours}");
+        }
+        age.look(141 * DAY, HOUR);
+        assert_eq!(age.now_ms(141 * DAY), Some(141 * DAY));
+        age.look(142 * DAY, HOUR);
+        assert_eq!(age.ahead_of(), None, "it goes on from there");
+    }
+
+    #[test]
+    fn a_clock_that_comes_back_begins_its_day_again() {
+        let mut age = known(100 * DAY);
+        age.look(140 * DAY, HOUR);
+        age.look(140 * DAY, 20 * HOUR);
+        age.look(100 * DAY, HOUR);
+        assert_eq!(age.now_ms(100 * DAY), Some(100 * DAY));
+        age.look(140 * DAY, HOUR);
+        age.look(140 * DAY, 20 * HOUR);
+        assert_eq!(age.ahead_of(), Some(100 * DAY));
+    }
+
+    #[test]
+    fn what_it_knows_lasts_over_restarts() {
+        let state = tempfile::tempdir().unwrap();
+        let db = crate::ledger::schema::open(&state.path().join(crate::ledger::FILE)).unwrap();
+        let mut age = Age::of(&db, 100 * DAY).unwrap();
+        age.look(100 * DAY, HOUR);
+        age.store(&db).unwrap();
+        let mut age = Age::of(&db, 140 * DAY).unwrap();
+        age.look(140 * DAY, HOUR);
+        assert_eq!(age.ahead_of(), Some(100 * DAY));
+        age.store(&db).unwrap();
+        // Runs of that time are no evidence for it.
+        let id = (u128::from(140 * DAY) << 80).to_be_bytes();
+        let sql =
+            "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message)
+            VALUES (?1, 'f', 'manual', 'succeeded', 0, 1, 1, 0, '')";
+        db.execute(sql, [id]).unwrap();
+        let mut age = Age::of(&db, 140 * DAY).unwrap();
+        age.look(140 * DAY, 12 * HOUR);
+        assert_eq!(age.ahead_of(), Some(100 * DAY));
+        age.store(&db).unwrap();
+        let mut age = Age::of(&db, 140 * DAY).unwrap();
+        age.look(140 * DAY, 12 * HOUR);
+        assert_eq!(age.ahead_of(), None, "a day in all");
+        age.store(&db).unwrap();
+        let mut age = Age::of(&db, 141 * DAY).unwrap();
+        age.look(141 * DAY, HOUR);
+        assert_eq!(age.ahead_of(), None);
+    }
+}
