@@ -109,7 +109,7 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
 #[test]
 fn whoever_has_no_role_is_told_the_group() {
     let server = Running::start_for(Access {
-        own_uid: 1,
+        own_uid: Some(1),
         groups: Vec::new(),
     });
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;

@@ -66,7 +66,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                 welcome = Some(greeted);
             }
             Reply::Settings(read) => {
-                let current = settings(read, colour)?;
+                let current = settings(read, connection.peer_uid(), colour)?;
                 let welcome = welcome.ok_or_else(|| GreetingError::Refused("it sent no welcome".into()))?;
                 return Ok(Greeting {
                     welcome,
@@ -92,7 +92,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
     }
 }
 
-fn settings(read: SettingsRead, colour: Colour) -> Result<Current, GreetingError> {
+fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, GreetingError> {
     let document = crate::incoming::settings_document(read)
         .map_err(|error| GreetingError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
@@ -100,5 +100,5 @@ fn settings(read: SettingsRead, colour: Colour) -> Result<Current, GreetingError
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
-    Current::new(document).ok_or(GreetingError::Configuration(errors.join("\n")))
+    Current::new(document, spawner_uid).ok_or(GreetingError::Configuration(errors.join("\n")))
 }

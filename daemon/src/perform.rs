@@ -165,6 +165,7 @@ impl State {
 
     fn spawn(&mut self, order: &SpawnOrder) {
         let worker = order.worker;
+        let user = self.serving(&order.function).map(|serving| serving.uid);
         let mut failed = |what: &str, error: std::io::Error| {
             let message = format!("failed to {what}: {error}");
             self.follow_up.push_back(Event::SpawnFailed { worker, message });
@@ -173,7 +174,7 @@ impl State {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
-        let address = match requests::address(&order.rules, &self.sockets) {
+        let address = match requests::address(&order.rules, &self.sockets, user) {
             Ok(address) => address,
             Err(error) => return failed("find a place for it to listen", error),
         };

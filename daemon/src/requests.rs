@@ -115,11 +115,11 @@ impl Drop for Open {
     }
 }
 
-/// Returns where a worker shall serve HTTP; nothing where it need not, or says so itself.
+/// Returns where a worker of a user shall serve HTTP; nothing where it need not, or says so itself.
 ///
 /// # Errors
 /// Where there is no place.
-pub(crate) fn address(rules: &Rules, sockets: &Path) -> io::Result<Option<Address>> {
+pub(crate) fn address(rules: &Rules, sockets: &Path, user: Option<u32>) -> io::Result<Option<Address>> {
     // A service that is asked whether it is ready has to be told where.
     if rules.service.as_ref().is_some_and(|service| service.ready.is_some()) {
         return Address::free_port().map(Some);
@@ -128,7 +128,10 @@ pub(crate) fn address(rules: &Rules, sockets: &Path) -> io::Result<Option<Addres
     Ok(match http.listen {
         Listen::Free => Some(Address::free_port()?),
         Listen::Port(port) => Some(Address::Port(port)),
-        Listen::Unix => Some(Address::new_socket(sockets)?),
+        Listen::Unix => {
+            let user = user.ok_or_else(|| io::Error::other("the function is gone"))?;
+            Some(Address::new_socket(sockets, user)?)
+        }
         Listen::Told => None,
     })
 }
@@ -137,7 +140,7 @@ pub(crate) fn address(rules: &Rules, sockets: &Path) -> io::Result<Option<Addres
 pub(crate) fn variable(address: &Address) -> (String, fnd_core::wire::Bytes) {
     let (name, value) = match address {
         Address::Port(port) => ("PORT", port.to_string()),
-        Address::Socket(path) => ("FND_SOCKET_PATH", path.display().to_string()),
+        Address::Socket { path, .. } => ("FND_SOCKET_PATH", path.display().to_string()),
     };
     (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()))
 }

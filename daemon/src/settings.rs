@@ -26,15 +26,15 @@ pub struct Current {
     pub host: String,
     /// Who may do what; shared with the control server.
     pub access: Rc<RefCell<Access>>,
-    /// The daemon's own uid.
-    pub own_uid: u32,
+    /// The daemon's own user, where it is also the spawner's: then a person runs both.
+    pub own_uid: Option<u32>,
 }
 
 impl Current {
-    /// Returns the configuration of a document; nothing where that was refused.
+    /// Returns the configuration of a document; nothing where that was refused. `spawner_uid`: whose process the spawner is.
     #[must_use]
-    pub fn new(document: SettingsDocument) -> Option<Self> {
-        let own_uid = nix::unistd::getuid().as_raw();
+    pub fn new(document: SettingsDocument, spawner_uid: Option<u32>) -> Option<Self> {
+        let own_uid = Some(nix::unistd::getuid().as_raw()).filter(|own| Some(*own) == spawner_uid);
         let host = nix::unistd::gethostname()
             .ok()
             .and_then(|name| name.into_string().ok())

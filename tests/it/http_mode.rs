@@ -223,6 +223,26 @@ fn a_socket_is_for_fnd_and_nobody_else() {
     fnd.finish();
 }
 
+/// A function chooses what lies at its path. A link to the control socket would have fnd ask itself, as fnd, what a caller sent.
+#[test]
+fn a_socket_that_leads_elsewhere_is_not_followed() {
+    let fnd = Fnd::start();
+    let control = fnd.socket().display().to_string();
+    let code = format!("import os, time\nos.symlink({control:?}, os.environ[\"FND_SOCKET_PATH\"])\ntime.sleep(3600)\n");
+    let manifest = "# /// fnd\n# [http_server]\n# listen = \"unix\"\n# start_timeout = \"2s\"\n# ///\n";
+    fnd.drop_file("link.py", &format!("{manifest}{code}"));
+    let _ = wait_until("the function to be known", PATIENCE, || fnd.function("link"));
+    let answer = fnd.client().get("/v1/functions/link/http/v1/status");
+    assert!(answer.status.is_server_error(), "{answer:?}");
+    assert!(!answer.text().contains("spawner_version"), "{}", answer.text());
+    assert!(
+        answer.text().contains("is not a socket of its user"),
+        "{}",
+        answer.text()
+    );
+    fnd.finish();
+}
+
 #[test]
 fn a_deno_module_with_fetch_is_served() {
     require!(deno);

@@ -76,8 +76,9 @@ fn peer_groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
 /// The roles of users and groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The daemon's own user: an admin, as root is.
-    pub own_uid: u32,
+    /// The daemon's own user, where that is a person's: an admin, as root is. Absent where fnd has a user of its own: nobody
+    /// but fnd has that, and fnd does not ask itself.
+    pub own_uid: Option<u32>,
     /// Roles of groups.
     pub groups: Vec<(u32, Role)>,
 }
@@ -86,7 +87,7 @@ impl Access {
     /// Returns the roles of a configuration, and what is wrong with it: a group that is unknown, or cannot be looked
     /// up, gives nobody a role.
     #[must_use]
-    pub fn resolve(own_uid: u32, entries: &[settings::Access]) -> (Self, Vec<String>) {
+    pub fn resolve(own_uid: Option<u32>, entries: &[settings::Access]) -> (Self, Vec<String>) {
         let mut groups = Vec::new();
         let mut problems = Vec::new();
         for entry in entries {
@@ -108,7 +109,7 @@ impl Access {
     /// Returns what a peer may do; nothing where no entry is for them. Of several roles the greatest counts.
     #[must_use]
     pub fn role(&self, peer: &Peer) -> Option<Role> {
-        if peer.uid == 0 || peer.uid == self.own_uid {
+        if peer.uid == 0 || Some(peer.uid) == self.own_uid {
             return Some(Role::Admin);
         }
         let of_groups = self.groups.iter().filter(|(gid, _)| peer.groups.contains(gid));
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn roles_come_from_groups_and_the_greatest_counts() {
         let access = Access {
-            own_uid: 990,
+            own_uid: Some(990),
             groups: vec![(10, Role::Operator), (11, Role::Viewer), (12, Role::Admin)],
         };
         for (who, expected) in [
@@ -145,6 +146,12 @@ mod tests {
         ] {
             assert_eq!(access.role(&who), expected, "{who:?}");
         }
+        let service = Access {
+            own_uid: None,
+            ..access
+        };
+        assert_eq!(service.role(&peer(990, &[])), None);
+        assert_eq!(service.role(&peer(0, &[])), Some(Role::Admin));
     }
 
     #[test]
@@ -153,7 +160,7 @@ mod tests {
             group: group.to_owned(),
             role: Role::Operator,
         };
-        let (access, problems) = Access::resolve(990, &[entry("root"), entry("no-such-group-fnd")]);
+        let (access, problems) = Access::resolve(Some(990), &[entry("root"), entry("no-such-group-fnd")]);
         assert_eq!(access.groups, [(0, Role::Operator)]);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("`no-such-group-fnd`"), "{problems:?}");

@@ -1,14 +1,17 @@
 //! Where a worker that serves HTTP is reached: a port of the loopback, or a Unix socket in a directory of its own.
 //!
-//! A port is anybody's to take, so before a worker is believed ready fnd looks whose process listens there. A socket lies in
-//! a directory that any function may write to and none can list, under a name nobody can guess; the functions' users differ
-//! from fnd's, so the directory gives what is made in it to fnd by a default ACL (acl(5)). For that the spawner leaves the
-//! group's bits to who is given `FND_SOCKET_PATH`: they limit what an ACL gives.
+//! A port is anybody's to take, so before a worker is believed ready fnd looks whose process listens there. A socket lies in a
+//! directory that only fnd and the worker's user can enter, by an ACL (acl(5)); a default ACL gives what is made in it to fnd.
+//! For that the spawner leaves the group's bits to who is given `FND_SOCKET_PATH`: they limit what an ACL gives.
+//!
+//! What lies at the path is the function's to choose, so fnd follows no link there: it connects only to a socket that the
+//! worker's user owns and listens on. Else a function could have fnd talk to the control socket, as fnd.
 
-use rustix::fs::{Mode, XattrFlags, chmod, mkdir, setxattr};
+use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, mkdir, open, setxattr};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -30,7 +33,12 @@ pub enum Address {
     /// A port of 127.0.0.1.
     Port(u16),
     /// A Unix socket.
-    Socket(PathBuf),
+    Socket {
+        /// Where the worker makes it.
+        path: PathBuf,
+        /// The user the worker runs as.
+        user: u32,
+    },
 }
 
 /// A connection to a worker.
@@ -53,30 +61,30 @@ impl Address {
         Err(io::Error::other(format!("no port from {first} to {last} is free")))
     }
 
-    /// Returns a place for a socket in a new directory below `root`.
+    /// Returns a place for a socket in a new directory below `root` that only this process's user and `user` can enter.
     ///
     /// # Errors
-    /// Where the directory cannot be made, or its path is too long for a socket.
-    pub fn new_socket(root: &Path) -> io::Result<Self> {
+    /// Where the directory cannot be made or shared, or its path is too long for a socket.
+    pub fn new_socket(root: &Path, user: u32) -> io::Result<Self> {
         let name = format!("{:032x}", fastrand::u128(..));
         let directory = root.join(name);
-        let socket = directory.join(SOCKET);
-        if socket.as_os_str().len() > PATH_MAX {
-            let long = format!("the path `{}` is longer than {PATH_MAX} bytes", socket.display());
+        let path = directory.join(SOCKET);
+        if path.as_os_str().len() > PATH_MAX {
+            let long = format!("the path `{}` is longer than {PATH_MAX} bytes", path.display());
             return Err(io::Error::other(format!("{long}: use a shorter --run-dir")));
         }
         mkdir(&directory, Mode::RWXU)?;
-        share(&directory)?;
-        // Whatever the umask. Sticky: what one has made in it, no other can replace.
-        chmod(&directory, Mode::from_raw_mode(0o1733))?;
-        Ok(Self::Socket(socket))
+        share(&directory, user).inspect_err(|_| {
+            let _ = std::fs::remove_dir(&directory); // the error is told already
+        })?;
+        Ok(Self::Socket { path, user })
     }
 
     /// Removes what was made for it. What a function has put beside its socket and cannot be removed stays until `/run` is
     /// made anew.
     pub fn remove(&self) {
-        if let Self::Socket(socket) = self
-            && let Some(directory) = socket.parent()
+        if let Self::Socket { path, .. } = self
+            && let Some(directory) = path.parent()
         {
             for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
                 let _ = std::fs::remove_file(entry.path());
@@ -90,7 +98,7 @@ impl Address {
     /// Connects to it.
     ///
     /// # Errors
-    /// From `connect`.
+    /// From `connect`, and where a socket is not the worker's.
     pub async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         Ok(match self {
             Self::Port(port) => {
@@ -98,7 +106,7 @@ impl Address {
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
-            Self::Socket(path) => Box::new(UnixStream::connect(path).await?),
+            Self::Socket { path, user } => Box::new(connect(path, *user).await?),
         })
     }
 
@@ -127,65 +135,143 @@ impl Address {
 /// Removes the directories below `root` of sockets that are not among these: of workers that ended while no fnd was there.
 pub fn keep_only(root: &Path, kept: &[Address]) {
     for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        let address = Address::Socket(entry.path().join(SOCKET));
-        if !kept.contains(&address) {
-            address.remove();
+        let path = entry.path().join(SOCKET);
+        let is_it = |address: &Address| matches!(address, Address::Socket { path: kept, .. } if *kept == path);
+        if !kept.iter().any(is_it) {
+            Address::Socket { path, user: u32::MAX }.remove();
         }
     }
 }
 
-/// Lets this process's user use what others make in a directory of its own: a default ACL (`acl(5)`; the form of the attribute
-/// is that of `linux/posix_acl_xattr.h`: version 2, then tag, permissions and id of each entry).
-fn share(directory: &Path) -> io::Result<()> {
-    const NOBODY: u32 = u32::MAX;
+/// Connects to a socket that a user made, and only to that: no link is followed, and who listens is asked of the kernel.
+async fn connect(path: &Path, user: u32) -> io::Result<UnixStream> {
+    let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&file)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_socket() || stat.st_uid != user {
+        let what = format!("`{}` is not a socket of its user ({user})", path.display());
+        return Err(io::Error::other(what));
+    }
+    // By descriptor: at the path there may be something else by now.
+    let stream = UnixStream::connect(format!("/proc/self/fd/{}", file.as_raw_fd())).await?;
+    let listener = stream.peer_cred()?.uid();
+    if listener != user {
+        let what = format!("a process of another user ({listener}) listens on `{}`", path.display());
+        return Err(io::Error::other(what));
+    }
+    Ok(stream)
+}
+
+/// Lets a user make things in a directory of this process's user, and this one use them (`acl(5)`; the form of the attributes is
+/// that of `linux/posix_acl_xattr.h`: version 2, then tag, permissions and id of each entry, in the order of the tags).
+fn share(directory: &Path, user: u32) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    if own == user {
+        return Ok(());
+    }
     const ALL: u16 = 7;
-    let user = rustix::process::geteuid().as_raw();
-    // Owner, fnd, group, mask, others; in the order of the tags.
-    let entries = [
-        (0x01, ALL, NOBODY),
-        (0x02, ALL, user),
-        (0x04, 0, NOBODY),
-        (0x10, ALL, NOBODY),
-        (0x20, 0, NOBODY),
-    ];
-    let mut value = 2_u32.to_le_bytes().to_vec();
-    for (tag, permissions, id) in entries {
-        value.extend(u16::to_le_bytes(tag));
-        value.extend(u16::to_le_bytes(permissions));
-        value.extend(u32::to_le_bytes(id));
-    }
-    match setxattr(directory, "system.posix_acl_default", &value, XattrFlags::empty()) {
-        // Without ACLs fnd reaches the sockets of its own user, and as root all.
-        Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
-        done => Ok(done?),
-    }
+    let entries = |other: u32| {
+        let mut value = 2_u32.to_le_bytes().to_vec();
+        // Owner, the other user, group, mask, others.
+        for (tag, permissions, id) in [
+            (0x01, ALL, u32::MAX),
+            (0x02, ALL, other),
+            (0x04, 0, u32::MAX),
+            (0x10, ALL, u32::MAX),
+            (0x20, 0, u32::MAX),
+        ] {
+            value.extend(u16::to_le_bytes(tag));
+            value.extend(u16::to_le_bytes(permissions));
+            value.extend(u32::to_le_bytes(id));
+        }
+        value
+    };
+    let none = XattrFlags::empty();
+    setxattr(directory, "system.posix_acl_default", &entries(own), none)?;
+    Ok(setxattr(directory, "system.posix_acl_access", &entries(user), none)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
+    use std::os::unix::process::CommandExt as _;
 
-    #[test]
-    fn a_directory_of_a_socket_is_written_to_by_all_and_listed_by_none() {
-        let root = tempfile::tempdir().unwrap();
-        let address = Address::new_socket(root.path()).unwrap();
-        let Address::Socket(path) = &address else {
+    fn place(root: &Path, user: u32) -> (Address, PathBuf) {
+        let address = Address::new_socket(root, user).unwrap();
+        let Address::Socket { path, .. } = &address else {
             panic!("{address:?}")
         };
-        let mode = std::fs::metadata(path.parent().unwrap()).unwrap().mode();
-        assert_eq!(mode & 0o7777, 0o1733);
-        let _listener = UnixListener::bind(path).unwrap();
+        let path = path.clone();
+        (address, path)
+    }
+
+    fn own() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    /// Says whether a shell of a user can do something.
+    fn can(user: u32, what: &str) -> bool {
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .uid(user)
+            .gid(user)
+            .args(["-c", what])
+            .stderr(std::process::Stdio::null());
+        shell.status().unwrap().success()
+    }
+
+    #[test]
+    fn a_directory_of_a_socket_is_open_to_its_user_and_nobody_else() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        let other = if own() == 0 { 70_123 } else { own() };
+        let (address, path) = place(root.path(), other);
+        let directory = path.parent().unwrap().display().to_string();
+        if own() == 0 {
+            assert!(can(other, &format!("echo >{directory}/mine && ls {directory}")));
+            assert!(!can(other + 1, &format!("echo >{directory}/strange")));
+            assert!(!can(other + 1, &format!("ls {directory}")));
+            assert!(!can(other + 1, &format!("cat {directory}/mine")));
+        }
+        let _listener = UnixListener::bind(&path).unwrap();
         keep_only(root.path(), std::slice::from_ref(&address));
         assert!(path.exists());
         keep_only(root.path(), &[]);
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
     }
 
+    #[tokio::test]
+    async fn only_a_socket_that_its_user_made_is_connected_to() {
+        let root = tempfile::tempdir().unwrap();
+        let (address, path) = place(root.path(), own());
+        let refused = |address: Address| async move { address.connect().await.err().map(|error| error.to_string()) };
+        // The control socket, for one, which fnd may use and the function may not.
+        let control = root.path().join("control.sock");
+        let _control = UnixListener::bind(&control).unwrap();
+        std::os::unix::fs::symlink(&control, &path).unwrap();
+        let why = refused(address.clone()).await.unwrap();
+        assert!(why.contains("is not a socket of its user"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::hard_link(&control, &path).unwrap();
+        let strange = Address::Socket {
+            path: path.clone(),
+            user: own() + 1,
+        };
+        let why = refused(strange).await.unwrap();
+        assert!(why.contains("is not a socket of its user"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert!(refused(address.clone()).await.is_some());
+        std::fs::remove_file(&path).unwrap();
+        assert!(refused(address.clone()).await.unwrap().contains("No such file"));
+        let _own = UnixListener::bind(&path).unwrap();
+        assert_eq!(refused(address).await, None);
+    }
+
     #[test]
     fn a_path_that_is_too_long_is_refused() {
-        let error = Address::new_socket(Path::new(&format!("/tmp/{}", "x".repeat(100)))).unwrap_err();
+        let error = Address::new_socket(Path::new(&format!("/tmp/{}", "x".repeat(100))), own()).unwrap_err();
         assert!(error.to_string().contains("shorter --run-dir"), "{error}");
     }
 
@@ -193,8 +279,10 @@ mod tests {
     fn who_listens_is_known() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = Address::Port(listener.local_addr().unwrap().port());
-        let own = rustix::process::geteuid().as_raw();
-        assert_eq!((address.stranger(own), address.stranger(own + 1)), (None, Some(own)));
+        assert_eq!(
+            (address.stranger(own()), address.stranger(own() + 1)),
+            (None, Some(own()))
+        );
         let Address::Port(free) = Address::free_port().unwrap() else {
             panic!("a port")
         };

@@ -82,6 +82,13 @@ impl Connection {
         })
     }
 
+    /// Returns whose process the spawner is; nothing where the kernel does not say.
+    #[must_use]
+    pub fn peer_uid(&self) -> Option<u32> {
+        let credentials = rustix::net::sockopt::socket_peercred(self.socket.get_ref()).ok()?;
+        Some(credentials.uid.as_raw())
+    }
+
     /// Returns the socket, to wait for frames on it.
     #[must_use]
     pub fn socket(&self) -> Rc<AsyncFd<OwnedFd>> {

@@ -554,7 +554,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Self {
         Self::start_for(Access {
-            own_uid: nix_uid(),
+            own_uid: Some(nix_uid()),
             groups: Vec::new(),
         })
     }

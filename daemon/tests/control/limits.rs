@@ -149,11 +149,14 @@ async fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
     let socket = directory.path().join("control.sock");
     let listener = listen::bind(&socket, None).unwrap();
     let access = Access {
-        own_uid: 0,
+        own_uid: Some(0),
         groups: Vec::new(),
     };
     let own_uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&socket).unwrap());
-    let access = Rc::new(RefCell::new(Access { own_uid, ..access }));
+    let access = Rc::new(RefCell::new(Access {
+        own_uid: Some(own_uid),
+        ..access
+    }));
     let (server, stop) = Server::new(listener, Rc::new(Fake::default()), access);
     let local = tokio::task::LocalSet::new();
     local
