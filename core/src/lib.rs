@@ -15,6 +15,8 @@ pub mod ids;
 #[cfg(feature = "full")]
 pub mod instant;
 #[cfg(feature = "full")]
+pub mod json;
+#[cfg(feature = "full")]
 pub mod judge;
 #[cfg(feature = "full")]
 pub mod manifest;

@@ -1,5 +1,6 @@
 //! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
 
+use fnd_core::json;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
@@ -60,14 +61,13 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
     }
 }
 
-/// `DATA`: JSON compact with sorted keys, other text as it is; absent without payload, where it is too large, and where it
+/// `DATA`: JSON compact with sorted keys and numbers as they are written, other text as it is; absent without payload, where it is too large, and where it
 /// cannot be a variable.
 fn data(payload: &Payload) -> Option<String> {
     let bytes = payload.data.as_deref().filter(|bytes| bytes.len() <= DATA_MAX)?;
-    // `Value` keeps objects sorted by key.
-    let text = match serde_json::from_slice::<serde_json::Value>(bytes) {
-        Ok(value) => value.to_string(),
-        Err(_) => str::from_utf8(bytes).ok()?.to_owned(),
+    let text = match json::compact(bytes) {
+        Some(text) => text,
+        None => str::from_utf8(bytes).ok()?.to_owned(),
     };
     (text.len() <= DATA_MAX && !text.contains('\0')).then_some(text)
 }
@@ -208,6 +208,10 @@ mod tests {
         check(
             Some(br#"{ "b": 1, "a": [1, 2.5, "x"] }"#),
             Some(r#"{"a":[1,2.5,"x"],"b":1}"#),
+        );
+        check(
+            Some(b"{\"n\": 18446744073709551617, \"f\": 0.10000000000000000001}"),
+            Some("{\"f\":0.10000000000000000001,\"n\":18446744073709551617}"),
         );
         check(Some(b"plain text"), Some("plain text"));
         check(Some(b""), Some(""));

@@ -11,6 +11,7 @@ use crate::control::limits::KEY_MAX;
 use crate::control::request::{Call, INSTANT, Query, instant, wrong};
 use crate::control::response::{Answered, Refusal, refuse};
 use fnd_core::ids::FunctionName;
+use fnd_core::json;
 use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;
 use fnd_core::protocol::HttpRequest;
@@ -219,7 +220,10 @@ fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
 
 fn check_json(bytes: &[u8]) -> Result<(), Refusal> {
     let checked = serde_json::from_slice::<serde::de::IgnoredAny>(bytes);
-    checked
-        .map(|_| ())
-        .map_err(|error| refuse(Code::BadJson, format!("the body is not JSON: {error}")))
+    checked.map_err(|error| refuse(Code::BadJson, format!("the body is not JSON: {error}")))?;
+    if json::is_too_deep(bytes) {
+        let detail = format!("the body is JSON nested deeper than {} levels", json::DEPTH_MAX);
+        return Err(refuse(Code::BadJson, detail));
+    }
+    Ok(())
 }

@@ -1,0 +1,253 @@
+//! JSON as text: made compact without changing a number, and how deep it is nested.
+//!
+//! A number is kept as it is written: a parser that makes a `f64` of it changes those above 2^53 and some fractions.
+
+use serde::de::IgnoredAny;
+
+/// Deepest nesting of arrays and objects that fnd takes: parsers of the languages of functions give up not far above it, and
+/// some of them by crashing.
+pub const DEPTH_MAX: usize = 500;
+
+/// Says whether a text that is JSON is nested deeper than [`DEPTH_MAX`].
+#[must_use]
+pub fn is_too_deep(json: &[u8]) -> bool {
+    // Each level takes two bytes.
+    if json.len() <= 2 * DEPTH_MAX {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Returns JSON without blanks and with the keys of objects sorted; of a key that is there twice the last value stays.
+/// Numbers stay as they are written. Nothing where it is not JSON, or too deep.
+#[must_use]
+pub fn compact(json: &[u8]) -> Option<String> {
+    let text = str::from_utf8(json).ok()?;
+    serde_json::from_str::<IgnoredAny>(text).ok()?;
+    if is_too_deep(json) {
+        return None;
+    }
+    let mut compact = String::with_capacity(text.len());
+    let mut reader = Reader { text, at: 0 };
+    reader.value(&mut compact)?;
+    Some(compact)
+}
+
+/// Reads text that is known to be JSON.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Appends the next value.
+    fn value(&mut self, out: &mut String) -> Option<()> {
+        match self.peek()? {
+            b'{' => self.object(out),
+            b'[' => self.array(out),
+            b'"' => {
+                let string = self.string()?;
+                write(&string, out)
+            }
+            _ => {
+                let rest = self.text.get(self.at..)?;
+                let end = rest.find([',', ']', '}', ' ', '\t', '\r', '\n']).unwrap_or(rest.len());
+                out.push_str(rest.get(..end)?);
+                self.at += end;
+                Some(())
+            }
+        }
+    }
+
+    fn array(&mut self, out: &mut String) -> Option<()> {
+        self.at += 1;
+        out.push('[');
+        let mut first = true;
+        while self.peek()? != b']' {
+            if self.peek()? == b',' {
+                self.at += 1;
+            }
+            if !first {
+                out.push(',');
+            }
+            first = false;
+            self.value(out)?;
+        }
+        self.at += 1;
+        out.push(']');
+        Some(())
+    }
+
+    fn object(&mut self, out: &mut String) -> Option<()> {
+        self.at += 1;
+        let mut members = std::collections::BTreeMap::new();
+        while self.peek()? != b'}' {
+            if self.peek()? == b',' {
+                self.at += 1;
+                self.peek()?;
+            }
+            let key = self.string()?;
+            self.peek()?;
+            self.at += 1; // the colon
+            let mut value = String::new();
+            self.value(&mut value)?;
+            members.insert(key, value);
+        }
+        self.at += 1;
+        out.push('{');
+        for (number, (key, value)) in members.iter().enumerate() {
+            if number > 0 {
+                out.push(',');
+            }
+            write(key, out)?;
+            out.push(':');
+            out.push_str(value);
+        }
+        out.push('}');
+        Some(())
+    }
+
+    /// Returns the string that begins here, decoded.
+    fn string(&mut self) -> Option<String> {
+        let rest = self.text.get(self.at..)?;
+        let mut escaped = false;
+        let end = rest.bytes().skip(1).position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        })?;
+        let literal = rest.get(..end + 2)?;
+        self.at += literal.len();
+        serde_json::from_str(literal).ok()
+    }
+
+    /// Returns the next byte that is no blank.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        let blanks = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
+        self.at += blanks;
+        rest.get(blanks).copied()
+    }
+}
+
+fn write(string: &str, out: &mut String) -> Option<()> {
+    out.push_str(&serde_json::to_string(string).ok()?);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn blanks_go_keys_are_sorted_and_numbers_stay() {
+        for (json, expected) in [
+            (
+                r#" { "b" : 1 , "a" : [ 1 , 2.50 , "x" ] } "#,
+                r#"{"a":[1,2.50,"x"],"b":1}"#,
+            ),
+            ("18446744073709551617", "18446744073709551617"),
+            ("[0.1e-400, 1E+2, -0, 1.0]", "[0.1e-400,1E+2,-0,1.0]"),
+            (
+                "[123456789012345678901234567890.000000000000000000001]",
+                "[123456789012345678901234567890.000000000000000000001]",
+            ),
+            ("[]", "[]"),
+            ("{ }", "{}"),
+            ("[[],{},null,true,false]", "[[],{},null,true,false]"),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#""a\u00e9\"\\ [1, 2]""#, r#""aé\"\\ [1, 2]""#),
+            (r#"{"\u0062":{"z":1,"y":2},"a":"}"}"#, r#"{"a":"}","b":{"y":2,"z":1}}"#),
+        ] {
+            assert_eq!(compact(json.as_bytes()).as_deref(), Some(expected), "{json}");
+        }
+        for text in ["", "{", "[1,]", "{\"a\" 1}", "01", "a", "\"\\ud800\"", "1 2"] {
+            assert_eq!(compact(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(compact(b"\"\xff\""), None);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(!is_too_deep(nested(DEPTH_MAX).as_bytes()));
+        assert!(is_too_deep(nested(DEPTH_MAX + 1).as_bytes()));
+        assert!(compact(nested(DEPTH_MAX).as_bytes()).is_some());
+        assert_eq!(compact(nested(100_000).as_bytes()), None);
+        // Brackets of a string are none.
+        let text = format!("\"{}\\\"{}\"", "[".repeat(2000), "{".repeat(2000));
+        assert!(!is_too_deep(text.as_bytes()));
+    }
+
+    fn number() -> impl Strategy<Value = String> {
+        "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let string = any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap());
+        let leaf = prop_oneof![
+            number(),
+            string.clone(),
+            Just("null".to_owned()),
+            Just("true".to_owned())
+        ];
+        leaf.prop_recursive(6, 64, 6, move |inner| {
+            let members = prop::collection::vec((string.clone(), inner.clone()), 0..6);
+            prop_oneof![
+                prop::collection::vec(inner, 0..6).prop_map(|items| format!("[ {} ]", items.join(" ,\n"))),
+                members.prop_map(|members| {
+                    let members: Vec<_> = members.iter().map(|(key, value)| format!("{key}\t: {value}")).collect();
+                    format!("{{{} }}", members.join(", "))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_means_the_same_and_is_its_own_compact_form(json in json()) {
+            let compacted = compact(json.as_bytes()).unwrap();
+            // A number too large for a `f64` is none for `Value`.
+            if let Ok(value) = serde_json::from_str::<serde_json::Value>(&json) {
+                prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&compacted).unwrap(), value);
+            }
+            prop_assert_eq!(compact(compacted.as_bytes()).unwrap(), compacted);
+        }
+
+        #[test]
+        fn a_number_is_the_same_text(number in number()) {
+            prop_assert_eq!(compact(format!(" [{number} ]").as_bytes()).unwrap(), format!("[{number}]"));
+        }
+
+        #[test]
+        fn of_integers_it_is_what_a_value_prints(value in prop::collection::btree_map(any::<String>(), any::<i64>(), 0..8)) {
+            let json = serde_json::to_string_pretty(&value).unwrap();
+            let printed = serde_json::from_str::<serde_json::Value>(&json).unwrap().to_string();
+            prop_assert_eq!(compact(json.as_bytes()).unwrap(), printed);
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let is_json = serde_json::from_slice::<IgnoredAny>(&bytes).is_ok() && str::from_utf8(&bytes).is_ok();
+            prop_assert_eq!(compact(&bytes).is_some(), is_json);
+        }
+    }
+}
