@@ -4,7 +4,7 @@
 //! there, and requests with one key take turns: so none can slip between the look and the acceptance of another.
 
 use crate::backend::{Control, failure};
-use crate::control::backend::{Answering, Failure, Repeated};
+use crate::control::backend::{Answering, Failure, Leaving, Repeated};
 use crate::ledger::{Brought, Command};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::Trigger;
@@ -44,12 +44,19 @@ impl Control {
     }
 
     fn submit_now(&self, submit: Submit) -> Answering {
-        self.ask(|reply| {
+        let (id, waits) = (submit.id, submit.wait);
+        let (answer, reply) = self.ask_as(|reply| {
             Event::Submit(Box::new(Submit {
                 reply: Some(reply),
                 ..submit
             }))
-        })
+        });
+        if waits {
+            // Who hears it is named without a further allocation: this is on the way of every call.
+            Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn Leaving>, id, reply)
+        } else {
+            answer.into()
+        }
     }
 
     /// Submits; one whose key an invocation has already gets that one's answer.
@@ -63,7 +70,7 @@ impl Control {
         }
         let (sender, receiver) = oneshot::channel();
         let control = self.clone();
-        // Ends with its answer; the caller may have gone, and nothing else waits for it.
+        // Ends with its answer; the caller may have gone, and an invocation with a key goes on without it.
         drop(tokio::task::spawn_local(async move {
             let answer = match control.look_up(submit, key).await {
                 Found::Answer(answer) => Some(*answer),
@@ -73,7 +80,7 @@ impl Control {
                 let _ = sender.send(answer); // the caller has gone
             }
         }));
-        receiver
+        receiver.into()
     }
 
     async fn look_up(&self, submit: Submit, key: Arc<str>) -> Found {

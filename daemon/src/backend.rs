@@ -1,9 +1,10 @@
 //! The daemon as the control server sees it: [`Backend`] over the supervisor, the ledger and the kept output.
 
 use crate::control::backend::{
-    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
-    Pending, Pieces, Repeated, SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
+    PassedOn, Pending, Pieces, Repeated, SubmitRequest,
 };
+use crate::control::connections::Connections;
 use crate::driver::{Daemon, State};
 use crate::ledger;
 use crate::metrics::{self, Form};
@@ -21,7 +22,7 @@ use fnd_core::manifest::Mode;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
 use fnd_core::runtime::RuntimeSummary;
-use fnd_core::supervisor::{Event, ReplyTo, Submit};
+use fnd_core::supervisor::{Answer, Event, ReplyTo, Submit};
 use fnd_core::units;
 use fnd_files::Disk;
 use hyper::body::Incoming;
@@ -59,6 +60,11 @@ impl Control {
 
     /// Makes a place for an answer and hands an event that brings it to the supervisor.
     pub(crate) fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
+        self.ask_as(event).0.into()
+    }
+
+    /// As [`Self::ask`], and returns the number of the answer.
+    pub(crate) fn ask_as(&self, event: impl FnOnce(ReplyTo) -> Event) -> (oneshot::Receiver<Answer>, ReplyTo) {
         let (sender, receiver) = oneshot::channel();
         let reply = {
             let mut state = self.daemon.state.borrow_mut();
@@ -68,7 +74,7 @@ impl Control {
             reply
         };
         self.daemon.answer_first(event(reply));
-        receiver
+        (receiver, reply)
     }
 
     fn submit_as(&self, id: InvocationId, request: SubmitRequest) -> Answering {
@@ -108,7 +114,29 @@ pub(crate) fn failure(error: impl std::fmt::Display) -> Failure {
     Failure(error.to_string())
 }
 
+impl Leaving for Daemon {
+    fn left(&self, id: InvocationId, reply: ReplyTo) {
+        {
+            let mut state = self.state.borrow_mut();
+            state.replies.remove(&reply);
+            // fnd is at its end; or somebody waits for the invocation in another way.
+            let waits = state
+                .ends
+                .get(&id)
+                .is_some_and(|ends| ends.iter().any(|end| !end.is_closed()));
+            if state.connection.is_none() || waits {
+                return;
+            }
+        }
+        self.step(Event::CallerLeft { id, reply });
+    }
+}
+
 impl Backend for Control {
+    fn connections(&self) -> Rc<Connections> {
+        Rc::clone(&self.daemon.state.borrow().connections)
+    }
+
     fn health(&self) -> Result<(), String> {
         let state = self.daemon.state.borrow();
         match &state.connection {
@@ -196,7 +224,10 @@ impl Backend for Control {
         let mut state = self.settled();
         state.supervisor.invocation(id)?;
         let (sender, receiver) = oneshot::channel();
-        state.ends.entry(id).or_default().push(sender);
+        let waiting = state.ends.entry(id).or_default();
+        // Those that gave up waiting stay no longer than until the next one comes.
+        waiting.retain(|end| !end.is_closed());
+        waiting.push(sender);
         Some(receiver)
     }
 

@@ -4,6 +4,7 @@
 
 use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
+use crate::control::connections::Connections;
 use crate::functions::Functions;
 use crate::installer::Installer;
 use crate::interpreters::Interpreters;
@@ -118,6 +119,8 @@ pub(crate) struct State {
     pub(crate) messages: mpsc::UnboundedSender<Message>,
     pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     pub(crate) last_reply: u64,
+    /// Who is connected to the control socket.
+    pub(crate) connections: Rc<Connections>,
     /// Who waits for the end of an invocation.
     pub(crate) ends: HashMap<InvocationId, Vec<oneshot::Sender<()>>>,
     /// Bodies on their way to programs that serve HTTP, and what waits for their answers; nothing once the caller has gone.

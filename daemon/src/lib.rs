@@ -159,6 +159,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
+        connections: Rc::default(),
         last_reply: 0,
         ends: HashMap::new(),
         uploads: HashMap::new(),

@@ -131,6 +131,7 @@ impl State {
             | Event::Claimed(_)
             | Event::ClaimFailed(_)
             | Event::Cancel { .. }
+            | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
             | Event::Drain
             | Event::HandOver

@@ -20,6 +20,22 @@ impl Supervisor {
         out.push(Action::Reply(reply, Box::new(answer)));
     }
 
+    /// A caller went away before its answer came.
+    pub(super) fn caller_left(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get_mut(&id) else {
+            // It has ended, was refused, or shares the invocation of another caller's key, which goes on: an answer to a
+            // caller that has left is dropped.
+            return;
+        };
+        invocation.waiters.retain(|waiter| *waiter != reply);
+        // A caller with a key comes back with it, and a durable invocation was promised to run.
+        let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
+        if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
+            let why = "its caller closed the connection before it began";
+            self.end(now, id, End::new(Reason::Cancelled, why), out);
+        }
+    }
+
     /// Something is due.
     pub(super) fn fire(&mut self, now: Now, timer: Timer, out: &mut Vec<Action>) {
         match timer {

@@ -74,6 +74,14 @@ pub enum Event {
         /// Where the answer goes.
         reply: ReplyTo,
     },
+    /// A caller that waited for an end closed its connection. An invocation that nobody waits for any more and that has
+    /// not begun is cancelled; one that has begun goes on.
+    CallerLeft {
+        /// What the caller asked for.
+        id: InvocationId,
+        /// Where its answer would have gone.
+        reply: ReplyTo,
+    },
     /// Lets a function run again, or not. Disabling ends nothing that runs; what waits in the queue is skipped.
     SetEnabled {
         /// The function.

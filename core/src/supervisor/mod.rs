@@ -155,6 +155,7 @@ impl Supervisor {
             Event::Claimed(ids) => self.claimed(now, &ids, out),
             Event::ClaimFailed(ids) => self.claim_failed(now, &ids),
             Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
+            Event::CallerLeft { id, reply } => self.caller_left(now, id, reply, out),
             Event::SetEnabled {
                 function,
                 enabled,

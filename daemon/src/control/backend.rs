@@ -3,6 +3,7 @@
 //! Everything runs on one `current_thread` runtime, so nothing here is `Send`. What is in memory is answered at once;
 //! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
 
+use super::connections::Connections;
 use crate::metrics::Form;
 use crate::stream::StreamQuery;
 use crate::workers::exchange::Passing;
@@ -17,19 +18,83 @@ use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::runtime::RuntimeSummary;
-use fnd_core::supervisor::Answer;
+use fnd_core::supervisor::{Answer, ReplyTo};
 use futures_util::future::LocalBoxFuture;
 use hyper::Response;
 use hyper::body::Incoming;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Something that comes later.
 pub type Pending<T> = LocalBoxFuture<'static, T>;
 
-/// An answer of the supervisor that comes later; a dropped sender means that fnd is stopping.
-pub type Answering = oneshot::Receiver<Answer>;
+/// An answer of the supervisor that comes later; a dropped sender means that fnd is stopping. Dropped before it came, it
+/// says that its caller has left.
+pub struct Answering {
+    answer: oneshot::Receiver<Answer>,
+    caller: Option<Caller>,
+}
+
+/// Who waits for an answer, and who hears that nobody does any more.
+struct Caller {
+    hears: Rc<dyn Leaving>,
+    id: InvocationId,
+    reply: ReplyTo,
+}
+
+/// Hears of callers that left before their answer came.
+pub trait Leaving {
+    /// A caller that waited for the end of an invocation has gone.
+    fn left(&self, id: InvocationId, reply: ReplyTo);
+}
+
+impl Answering {
+    /// Returns an answer that ends an invocation with its caller: `hears` decides whether it does.
+    #[must_use]
+    pub fn for_caller(
+        answer: oneshot::Receiver<Answer>,
+        hears: Rc<dyn Leaving>,
+        id: InvocationId,
+        reply: ReplyTo,
+    ) -> Self {
+        let caller = Some(Caller { hears, id, reply });
+        Self { answer, caller }
+    }
+}
+
+impl std::fmt::Debug for Answering {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Answering")
+    }
+}
+
+impl From<oneshot::Receiver<Answer>> for Answering {
+    fn from(answer: oneshot::Receiver<Answer>) -> Self {
+        Self { answer, caller: None }
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Answer, oneshot::error::RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        self.caller = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(Caller { hears, id, reply }) = self.caller.take() {
+            hears.left(id, reply);
+        }
+    }
+}
 
 /// Lines of output, oldest first; closed after the last one.
 pub type LogLines = mpsc::Receiver<LogLine>;
@@ -41,6 +106,9 @@ pub struct Failure(pub String);
 
 /// The daemon behind the control socket.
 pub trait Backend {
+    /// Returns where the server keeps account of its connections.
+    fn connections(&self) -> Rc<Connections>;
+
     /// Returns why fnd is not able to run functions, or nothing where it is: `GET /healthz`.
     ///
     /// # Errors
@@ -59,7 +127,7 @@ pub trait Backend {
     /// Returns what a request to run may ask of a function; nothing where it has no version that could run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
 
-    /// Hands a request to run to the supervisor. Dropping the receiver ends nothing.
+    /// Hands a request to run to the supervisor. Dropped, the answer cancels what has not begun and nobody else waits for.
     fn submit(&self, request: SubmitRequest) -> Answering;
 
     /// Hands a request to run to the supervisor whose body goes to a program that serves HTTP as it comes.

@@ -1,42 +1,152 @@
-//! Which connections are open and which of them are idle: at the limit the one idle for longest makes room.
+//! Which connections are open, whose they are, and which of them give way at the limit.
+//!
+//! One user other than root has at most half of the places, and some are kept for root: so nobody locks an administrator
+//! out. At a limit a connection that is idle makes room, and where none is idle the oldest that only follows (a stream, a
+//! log) does. A connection that waits for an answer never does.
 //!
 //! ```text
 //! opened ─▶ idle ─▶ busy (request to end of answer) ─▶ idle ─▶ ... ─▶ closed
-//!             └─ evicted: told to close
+//!             │       └─▶ following (an answer without an end)
+//!             └──────────────┴─ evicted: told to close
 //! ```
 
-use super::limits::CONNECTIONS_MAX;
+use super::limits::{CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// The open connections.
+/// The open connections of the control socket.
 #[derive(Debug, Default)]
-pub(super) struct Connections {
+pub struct Connections {
     open: Cell<usize>,
-    /// Counts the times a connection became idle; smaller is longer ago.
+    /// How many each user has open.
+    users: RefCell<BTreeMap<u32, usize>>,
+    /// Counts the times a connection began to wait; smaller is longer ago.
     ticks: Cell<u64>,
-    /// Idle ones by when they became so.
-    idle: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    /// Those that can give way, in the order in which they do.
+    yielding: RefCell<BTreeMap<Turn, (u32, Rc<Notify>)>>,
+    refused: Cell<u64>,
+    silent: Cell<u64>,
+}
+
+/// When a connection gives way: all that are idle before all that follow, and of each the oldest first.
+type Turn = (Standing, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Idle,
+    Following,
+}
+
+/// A limit that refuses a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Full {
+    /// Every place is taken.
+    All,
+    /// The user has as many as one user may have.
+    User(u32),
 }
 
 impl Connections {
-    /// Returns a place for a connection, making room if needed; nothing where every place is busy.
-    pub(super) fn admit(self: &Rc<Self>) -> Option<Rc<Connection>> {
-        if self.open.get() >= CONNECTIONS_MAX {
-            let (_, oldest) = self.idle.borrow_mut().pop_first()?;
-            // It closes when its task runs next; until then one more than the limit is open.
-            oldest.notify_one();
+    /// Returns a place for a connection of a user, making room if needed.
+    ///
+    /// # Errors
+    /// Which limit stands in the way: everybody within it waits for an answer.
+    pub(super) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
+        let room = self.make_room(uid);
+        if room.is_err() {
+            self.refused.set(self.refused.get() + 1);
         }
+        room?;
         self.open.set(self.open.get() + 1);
+        *self.users.borrow_mut().entry(uid).or_default() += 1;
         let connection = Connection {
             all: Rc::clone(self),
+            uid,
             evicted: Rc::default(),
-            idle_since: Cell::new(None),
+            turn: Cell::new(None),
         };
-        connection.rest();
-        Some(Rc::new(connection))
+        connection.rest(Standing::Idle);
+        Ok(Rc::new(connection))
+    }
+
+    fn make_room(&self, uid: u32) -> Result<(), Full> {
+        let is_root = uid == 0;
+        if !is_root && self.open_of(uid) >= CONNECTIONS_OF_ONE {
+            return self.evict(|other| other == uid).then_some(()).ok_or(Full::User(uid));
+        }
+        let most = if is_root {
+            CONNECTIONS_MAX
+        } else {
+            CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT
+        };
+        // Root's own make way for root only.
+        let room = self.open.get() < most || self.evict(|other| is_root || other != 0);
+        room.then_some(()).ok_or(Full::All)
+    }
+
+    /// Tells a connection to close; says whether one could be told. It closes when its task runs next; until then one more
+    /// than the limit is open.
+    fn evict(&self, whose: impl Fn(u32) -> bool) -> bool {
+        let mut yielding = self.yielding.borrow_mut();
+        let users = self.users.borrow();
+        // Of those whose turn it is, the user with the most open ones gives way: few connections are not driven out by many.
+        let candidates = yielding.iter().filter(|(_, (uid, _))| whose(*uid));
+        let first = candidates.min_by_key(|((standing, tick), (uid, _))| {
+            let of_user = users.get(uid).copied().unwrap_or_default();
+            (*standing, std::cmp::Reverse(of_user), *tick)
+        });
+        let Some(turn) = first.map(|(turn, _)| *turn) else {
+            return false;
+        };
+        if let Some((_, told)) = yielding.remove(&turn) {
+            told.notify_one();
+        }
+        true
+    }
+
+    fn open_of(&self, uid: u32) -> usize {
+        self.users.borrow().get(&uid).copied().unwrap_or_default()
+    }
+
+    /// Returns how many connections each user has open.
+    #[must_use]
+    pub fn by_user(&self) -> Vec<(u32, usize)> {
+        self.users.borrow().iter().map(|(uid, open)| (*uid, *open)).collect()
+    }
+
+    /// Returns how many connections were refused so far because too many were open.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
+    }
+
+    /// Returns how many connections were closed so far because nothing was ever sent on them.
+    #[must_use]
+    pub fn silent(&self) -> u64 {
+        self.silent.get()
+    }
+
+    /// Returns what people are told where a limit is reached.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let users = self.users.borrow();
+        let full = users
+            .iter()
+            .find(|(uid, open)| **uid != 0 && **open >= CONNECTIONS_OF_ONE);
+        if let Some((uid, open)) = full {
+            return Some(format!(
+                "the user {uid} has {open} connections to the control socket open, the most that one user may have; \
+                 more of that user are refused (`ss -xp` names the processes)"
+            ));
+        }
+        (self.open.get() >= CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT).then(|| {
+            format!(
+                "{} connections to the control socket are open: only root can open more (`ss -xp` names the processes)",
+                self.open.get()
+            )
+        })
     }
 }
 
@@ -44,9 +154,10 @@ impl Connections {
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Rc<Connections>,
+    uid: u32,
     evicted: Rc<Notify>,
-    /// Its key among the idle ones.
-    idle_since: Cell<Option<u64>>,
+    /// Its key among those that can give way; nothing while it is busy.
+    turn: Cell<Option<Turn>>,
 }
 
 impl Connection {
@@ -61,17 +172,29 @@ impl Connection {
         Busy(Rc::clone(self))
     }
 
+    /// Says whether a request is being answered.
+    pub(super) fn is_answering(&self) -> bool {
+        !matches!(self.turn.get(), Some((Standing::Idle, _)))
+    }
+
+    /// Counts it as closed because nothing came on it.
+    pub(super) fn was_silent(&self) {
+        self.all.silent.set(self.all.silent.get() + 1);
+    }
+
     fn wake(&self) {
-        if let Some(since) = self.idle_since.take() {
-            self.all.idle.borrow_mut().remove(&since);
+        if let Some(turn) = self.turn.take() {
+            self.all.yielding.borrow_mut().remove(&turn);
         }
     }
 
-    fn rest(&self) {
-        let tick = self.all.ticks.get();
-        self.all.ticks.set(tick + 1);
-        self.idle_since.set(Some(tick));
-        self.all.idle.borrow_mut().insert(tick, Rc::clone(&self.evicted));
+    fn rest(&self, standing: Standing) {
+        self.wake();
+        let turn = (standing, self.all.ticks.get());
+        self.all.ticks.set(turn.1 + 1);
+        self.turn.set(Some(turn));
+        let told = (self.uid, Rc::clone(&self.evicted));
+        self.all.yielding.borrow_mut().insert(turn, told);
     }
 }
 
@@ -79,6 +202,13 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.wake();
         self.all.open.set(self.all.open.get() - 1);
+        let mut users = self.all.users.borrow_mut();
+        if let Some(open) = users.get_mut(&self.uid) {
+            *open -= 1;
+            if *open == 0 {
+                users.remove(&self.uid);
+            }
+        }
     }
 }
 
@@ -86,9 +216,16 @@ impl Drop for Connection {
 #[derive(Debug)]
 pub(super) struct Busy(Rc<Connection>);
 
+impl Busy {
+    /// Lets the connection give way although its answer has not ended: the answer has no end.
+    pub(super) fn follows(&self) {
+        self.0.rest(Standing::Following);
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.rest();
+        self.0.rest(Standing::Idle);
     }
 }
 
@@ -97,23 +234,83 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
+    const ADA: u32 = 1000;
+    const BOB: u32 = 1001;
+
+    fn told(connection: &Connection) -> bool {
+        connection.evicted().now_or_never().is_some()
+    }
+
     #[test]
     fn the_longest_idle_makes_room_and_busy_ones_stay() {
         let all = Rc::new(Connections::default());
-        let mut open: Vec<_> = (0..CONNECTIONS_MAX).map(|_| all.admit().unwrap()).collect();
+        let mut open: Vec<_> = (0..CONNECTIONS_MAX).map(|_| all.admit(0).unwrap()).collect();
         let first_busy = open[0].busy();
-        let newcomer = all.admit().unwrap();
-        assert!(open[0].evicted().now_or_never().is_none());
-        assert!(open[1].evicted().now_or_never().is_some());
+        let newcomer = all.admit(0).unwrap();
+        assert!(!told(&open[0]));
+        assert!(told(&open[1]));
         drop(open.remove(1));
         // Everybody is busy: nobody makes room, until one is done.
         let mut busy: Vec<_> = open.iter().skip(1).chain([&newcomer]).map(Connection::busy).collect();
-        assert!(all.admit().is_none());
+        assert_eq!(all.admit(0).err(), Some(Full::All));
         drop(first_busy);
-        let another = all.admit().unwrap();
-        assert!(open[0].evicted().now_or_never().is_some());
+        let another = all.admit(0).unwrap();
+        assert!(told(&open[0]));
         busy.clear();
         drop((open, newcomer, another));
-        assert_eq!((all.open.get(), all.idle.borrow().len()), (0, 0));
+        assert_eq!((all.open.get(), all.yielding.borrow().len()), (0, 0));
+        assert_eq!((all.by_user(), all.refused()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn one_user_has_half_of_the_places_and_root_keeps_some() {
+        let all = Rc::new(Connections::default());
+        let held: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
+        let busy: Vec<_> = held.iter().map(Connection::busy).collect();
+        assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
+        let problem = all.problem().unwrap();
+        assert!(problem.contains("the user 1000 has 500"), "{problem}");
+        let rest = CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT - CONNECTIONS_OF_ONE;
+        let others: Vec<_> = (0..rest).map(|_| all.admit(BOB).unwrap()).collect();
+        let others_busy: Vec<_> = others.iter().map(Connection::busy).collect();
+        assert_eq!(all.admit(BOB).err(), Some(Full::All));
+        let roots: Vec<_> = (0..CONNECTIONS_FOR_ROOT).map(|_| all.admit(0).unwrap()).collect();
+        assert_eq!(
+            all.by_user(),
+            [(0, CONNECTIONS_FOR_ROOT), (ADA, CONNECTIONS_OF_ONE), (BOB, rest)]
+        );
+        // Root's are idle, and make way for nobody but root.
+        assert_eq!(all.admit(BOB).err(), Some(Full::All));
+        assert!(all.admit(0).is_ok());
+        assert!(told(&roots[0]));
+        drop((busy, others_busy));
+    }
+
+    #[test]
+    fn followers_give_way_after_idle_ones_and_for_their_own_user_first() {
+        let all = Rc::new(Connections::default());
+        let held: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
+        let busy: Vec<_> = held.iter().map(Connection::busy).collect();
+        busy[3].follows();
+        busy[2].follows();
+        let other = all.admit(BOB).unwrap();
+        assert!(all.admit(ADA).is_ok());
+        assert!(told(&held[3]) && !told(&held[2]) && !told(&other));
+        assert!(all.admit(ADA).is_ok());
+        assert!(told(&held[2]));
+        assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
+    }
+
+    #[test]
+    fn at_the_limit_of_all_the_user_with_the_most_gives_way() {
+        let all = Rc::new(Connections::default());
+        let few = all.admit(BOB).unwrap();
+        let many: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
+        let rest = CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT - CONNECTIONS_OF_ONE - 1;
+        let _rest: Vec<_> = (0..rest)
+            .map(|n| all.admit(2000 + u32::try_from(n).unwrap()).unwrap())
+            .collect();
+        assert!(all.admit(3000).is_ok());
+        assert!(told(&many[0]) && !told(&few));
     }
 }

@@ -25,9 +25,24 @@ pub const BODY_TIME: Duration = Duration::from_secs(60);
 /// broken pipe. A larger one may see the latter.
 pub const DISCARD_MAX: u64 = 16 << 20;
 
-/// Connections open at once. At the limit the one that is idle for longest makes room; where none is idle the new one
-/// is refused.
+/// How long a connection may be silent from its start. A client connects to ask something.
+pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a caller may take for the next [`WRITE_MIN`] bytes of an answer that fnd holds for it.
+pub const WRITE_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of an answer that a caller has to read within [`WRITE_TIME`], or all that is left of it.
+pub const WRITE_MIN: usize = 1 << 20;
+
+/// Connections open at once. At the limit one that is idle makes room, then one that only follows; where every one waits
+/// for an answer the new one is refused.
 pub const CONNECTIONS_MAX: usize = 1000;
+
+/// Connections that one user may have open, unless it is root.
+pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS_MAX / 2;
+
+/// Connections that only root may have: enough to find out what is wrong and to end it.
+pub const CONNECTIONS_FOR_ROOT: usize = 8;
 
 /// How long requests that are being answered may go on when the server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(1);

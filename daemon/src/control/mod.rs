@@ -4,15 +4,16 @@
 //! HTTP. It decides nothing about functions, and keeps no state but that of its connections.
 //!
 //! ```text
-//! listen.rs ─▶ server.rs (connections.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
-//!                                                       request.rs ◀────┘    └────▶ answer.rs, response.rs
+//! listen.rs ─▶ server.rs (connections.rs, line.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
+//!                                                                request.rs ◀────┘    └────▶ answer.rs, response.rs
 //! ```
 
 mod answer;
 pub mod backend;
-mod connections;
+pub mod connections;
 mod headers;
 pub mod limits;
+mod line;
 pub mod listen;
 pub mod peer;
 mod request;

@@ -5,6 +5,7 @@ use super::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
 use super::response::{Refusal, refuse};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::problem::Code;
+use fnd_core::settings::Role;
 use fnd_core::units::{parse_duration, print_size};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -19,6 +20,8 @@ pub(super) type Unread = Rc<RefCell<Option<Incoming>>>;
 /// A request that found its route, with what its handler needs.
 pub(super) struct Call {
     pub(super) backend: Rc<dyn Backend>,
+    /// What the caller may do.
+    pub(super) role: Option<Role>,
     pub(super) parts: hyper::http::request::Parts,
     pub(super) body: Unread,
     /// What stands in the path for `{...}`, decoded, in order.

@@ -143,9 +143,19 @@ impl Body {
         Self::new(Content::Passing(body))
     }
 
-    /// Keeps the connection busy until the body is sent.
+    /// Keeps the connection busy until the body is sent. One without an end gives way to others.
     pub(super) fn hold(&mut self, busy: Busy) {
+        if let Content::Stream(stream) = &self.content
+            && stream.is_endless()
+        {
+            busy.follows();
+        }
         self.busy = Some(busy);
+    }
+
+    /// Says whether fnd holds all of it until it is read.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.content, Content::Whole(_))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The accept loop: a bounded number of HTTP/1.1 connections, each judged by its peer, until it is told to stop.
 
 use super::backend::Backend;
-use super::connections::{Connection, Connections};
-use super::limits::{HEAD_MAX, HEAD_TIME, HEADERS_MAX, STOP_TIME};
+use super::connections::{Connection, Connections, Full};
+use super::limits::{CONNECTIONS_OF_ONE, HEAD_MAX, HEAD_TIME, HEADERS_MAX, SILENCE_MAX, STOP_TIME};
+use super::line::{Io, Line};
 use super::peer::{Access, Peer};
 use super::routes;
 use fnd_core::api::Problem;
@@ -49,10 +50,11 @@ impl Server {
     #[must_use]
     pub fn new(listener: UnixListener, backend: Rc<dyn Backend>, access: Rc<RefCell<Access>>) -> (Self, Stop) {
         let (sender, stop) = watch::channel(false);
+        let connections = backend.connections();
         let shared = Shared {
             backend,
             access,
-            connections: Rc::default(),
+            connections,
         };
         (
             Self {
@@ -105,11 +107,11 @@ impl Server {
                 return;
             }
         };
-        match self.shared.connections.admit() {
-            Some(place) => {
+        match self.shared.connections.admit(peer.uid) {
+            Ok(place) => {
                 tasks.spawn_local(serve(stream, peer, place, Rc::clone(&self.shared), self.stop.clone()));
             }
-            None => refuse(&stream),
+            Err(full) => refuse(&stream, full),
         }
     }
 }
@@ -121,15 +123,19 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Says that there are too many connections, if that can be said at once, and closes.
-fn refuse(stream: &UnixStream) {
-    let problem = Problem::new(
-        Code::TooManyConnections,
-        "too many connections are open and none is idle",
-    );
+fn refuse(stream: &UnixStream, full: Full) {
+    let detail = match full {
+        Full::All => "too many connections are open, and each of them waits for an answer".to_owned(),
+        Full::User(uid) => format!(
+            "your user ({uid}) has {CONNECTIONS_OF_ONE} connections open, which is the most for one user, and each of \
+             them waits for an answer"
+        ),
+    };
+    let problem = Problem::new(Code::TooManyConnections, detail);
     // A problem is plain text and numbers; were it not, the status would still say enough.
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let refusal = format!(
-        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/problem+json\r\n\
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
@@ -146,12 +152,14 @@ async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let role = shared.access.borrow().role(&peer);
+    let line = Line::new(stream);
     let service = service_fn(|request| {
         let busy = place.busy();
         let backend = Rc::clone(&shared.backend);
-        let peer = &peer;
+        let (peer, line) = (&peer, &line);
         async move {
             let mut response = routes::answer(backend, peer, role, request).await;
+            line.answers_whole(response.body().is_whole());
             response.body_mut().hold(busy);
             Ok::<_, Infallible>(response)
         }
@@ -163,12 +171,18 @@ async fn serve(
         .max_header_size(HEAD_MAX)
         // A client may close its half after the request and still read the answer, as `nc -N` does.
         .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Io(Rc::clone(&line))), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        // Idle, so there is nothing to lose.
+        // Told to close first: a request that comes at the same moment is not begun.
+        biased;
+        // Idle, or it only follows: there is nothing to lose.
         () = place.evicted() => return,
+        ended = connection.as_mut() => ended,
+        // Nobody reads the answer. Whatever waits for it is dropped, and says so to the supervisor.
+        () = line.hung_up(&place) => return,
+        // Only waits, and then looks.
+        () = silent(&line) => return place.was_silent(),
         // Only looks at the value.
         () = stopped(&mut stop) => {
             connection.as_mut().graceful_shutdown();
@@ -185,13 +199,21 @@ async fn serve(
     }
 }
 
+/// Resolves where a connection says nothing from its start.
+async fn silent(line: &Line) {
+    tokio::time::sleep(SILENCE_MAX).await;
+    if line.was_heard() {
+        std::future::pending::<()>().await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[tokio::test]
     async fn the_refusal_is_whole() {
         use tokio::io::AsyncReadExt as _;
         let (here, mut there) = tokio::net::UnixStream::pair().unwrap();
-        super::refuse(&here);
+        super::refuse(&here, super::Full::User(1000));
         drop(here);
         let mut text = String::new();
         there.read_to_string(&mut text).await.unwrap();

@@ -18,6 +18,10 @@ pub(super) trait Chunks: Debug {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
     /// Says whether nothing follows.
     fn is_over(&self) -> bool;
+    /// Says whether it goes on with what happens, until its reader leaves.
+    fn is_endless(&self) -> bool {
+        false
+    }
 }
 
 /// How streamed lines are put together.
@@ -137,6 +141,10 @@ impl<T: Piece> Chunks for Stream<T> {
 
     fn is_over(&self) -> bool {
         self.over
+    }
+
+    fn is_endless(&self) -> bool {
+        self.gap.is_some()
     }
 }
 

@@ -11,11 +11,12 @@ use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
-use fnd_core::supervisor::{Answer, FunctionState, Rejection};
+use fnd_core::supervisor::{Answer, FunctionState, Rejection, ReplyTo};
 use fnd_daemon::control::backend::{
-    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, LogLines, LogQuery, PassedOn,
-    Pending, Pieces, Repeated, SubmitRequest,
+    Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
+    PassedOn, Pending, Pieces, Repeated, SubmitRequest,
 };
+use fnd_daemon::control::connections::Connections;
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
 use fnd_daemon::metrics::Form;
@@ -47,6 +48,18 @@ pub(crate) struct Seen {
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,
+    /// How many requests to run there were.
+    pub(crate) submits: usize,
+    /// How many of their callers left before the answer.
+    pub(crate) left: usize,
+}
+
+struct Hears(Arc<Mutex<Seen>>);
+
+impl Leaving for Hears {
+    fn left(&self, _: InvocationId, _: ReplyTo) {
+        self.0.lock().unwrap().left += 1;
+    }
 }
 
 #[derive(Default)]
@@ -56,6 +69,7 @@ pub(crate) struct Fake {
     unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,
+    connections: Rc<Connections>,
 }
 
 fn id(text: &str) -> InvocationId {
@@ -226,7 +240,7 @@ impl Fake {
     fn answer(&self, answer: Answer) -> Answering {
         let (sender, receiver) = oneshot::channel();
         let _ = sender.send(answer);
-        receiver
+        receiver.into()
     }
 
     fn known(&self, function: &FunctionName, done: Answer) -> Answering {
@@ -239,6 +253,10 @@ impl Fake {
 }
 
 impl Backend for Fake {
+    fn connections(&self) -> Rc<Connections> {
+        Rc::clone(&self.connections)
+    }
+
     fn health(&self) -> Result<(), String> {
         Ok(())
     }
@@ -277,7 +295,7 @@ impl Backend for Fake {
                 mode_reason: "no handler found".to_owned(),
                 newer: None,
                 source: format!("/etc/fnd/functions/{function}.py"),
-                manifest: serde_json::json!({"limits": {"memory": "256M"}}),
+                manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}}),
                 interpreter: "/usr/bin/python3.11".to_owned(),
                 uid: Some(70_001),
                 diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
@@ -300,7 +318,10 @@ impl Backend for Fake {
     }
 
     fn submit(&self, request: SubmitRequest) -> Answering {
-        self.seen.lock().unwrap().submitted = Some(request.clone());
+        let mut seen = self.seen.lock().unwrap();
+        seen.submitted = Some(request.clone());
+        seen.submits += 1;
+        drop(seen);
         let function = request.function.as_str();
         let ended = |reason, message, result| Answer::Finished(Box::new(record(function, reason, message, result)));
         let skipped = |skip| {
@@ -346,11 +367,12 @@ impl Backend for Fake {
                 id: id(ENDED),
                 message: "`slow` did not end within 180s (limits.timeout)".to_owned(),
             },
-            "stopping" => return oneshot::channel().1,
+            "stopping" => return oneshot::channel().1.into(),
             "stuck" => {
                 let (sender, receiver) = oneshot::channel();
                 self.unanswered.borrow_mut().push(sender);
-                return receiver;
+                let hears = Rc::new(Hears(Arc::clone(&self.seen)));
+                return Answering::for_caller(receiver, hears, id(RUNNING), ReplyTo(0));
             }
             _ => ended(
                 Reason::Ok,
@@ -538,7 +560,7 @@ impl Backend for Fake {
     }
 
     fn config(&self) -> serde_json::Value {
-        serde_json::json!({"keep_versions": 5, "node": {"max_workers": 1000}})
+        serde_json::json!({"build": {"env": {"TOKEN": "hunter3"}}, "keep_versions": 5, "node": {"max_workers": 1000}})
     }
 }
 
@@ -589,6 +611,16 @@ impl Running {
             thread: Some(thread),
             _directory: directory,
         }
+    }
+}
+
+impl Running {
+    /// Lets every user connect; what each may do is decided by its role.
+    pub(crate) fn open_to_all(&self) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |mode| std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(self.socket.parent().unwrap(), mode(0o755)).unwrap();
+        std::fs::set_permissions(&self.socket, mode(0o666)).unwrap();
     }
 }
 

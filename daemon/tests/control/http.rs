@@ -106,3 +106,14 @@ fn join_chunks(mut bytes: &[u8]) -> Vec<u8> {
         bytes = &bytes[end + 4 + length..];
     }
 }
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "a deadline of a test")]
+    let now = std::time::Instant::now;
+    let start = now();
+    while !is_so() {
+        assert!(now() - start < LIMIT, "this did not come true: {what}");
+        std::thread::yield_now();
+    }
+}

@@ -3,6 +3,8 @@
 use crate::fake::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use crate::http::{ask, get, post};
 use fnd_core::happening::{Kind, Seq};
+use fnd_core::settings::Role;
+use fnd_daemon::control::peer::Access;
 use fnd_daemon::stream::Since;
 use std::time::Duration;
 
@@ -471,4 +473,40 @@ fn a_stream_is_server_sent_events_or_lines_for_who_accepts_them() {
     assert_eq!(String::from_utf8_lossy(&answer.body), format!("{line}\n"));
     assert_eq!(server.seen.lock().unwrap().stream.take().unwrap().from, Since::Kept);
     assert_eq!(request("last-event-id: yesterday").status, 400);
+}
+
+#[test]
+fn only_an_admin_sees_the_values_of_an_environment() {
+    let own = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata("/proc/self").unwrap());
+    for (role, shown) in [(None, true), (Some(Role::Operator), false), (Some(Role::Viewer), false)] {
+        // Whoever is no admin by its user is what its group is.
+        let server = Running::start_for(Access {
+            own_uid: if role.is_some() {
+                u32::MAX
+            } else {
+                rustix::process::getuid().as_raw()
+            },
+            groups: role.map(|role| (own, role)).into_iter().collect(),
+        });
+        if role.is_some() && rustix::process::getuid().is_root() {
+            server.open_to_all();
+        }
+        let socket = server.socket.clone();
+        let ask = move || {
+            let body = |path| String::from_utf8(get(&socket, path).body).unwrap();
+            (body("/v1/functions/hello"), body("/v1/config"))
+        };
+        // Root is always an admin: it asks as somebody else.
+        let (function, config) = if role.is_some() && rustix::process::getuid().is_root() {
+            crate::crowd::as_user_of(65_530, own, ask).join().unwrap()
+        } else {
+            ask()
+        };
+        assert!(
+            function.contains("PASSWORD") && config.contains("TOKEN"),
+            "{function} {config}"
+        );
+        assert_eq!(function.contains("hunter2"), shown, "{role:?}: {function}");
+        assert_eq!(config.contains("hunter3"), shown, "{role:?}: {config}");
+    }
 }

@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::frame::ExitStatus::{self, Code, Signal};
 use crate::ids::WorkerId;
 use crate::outcome::Reason;
-use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, Rules, Submit};
+use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, ReplyTo, Rules, Submit};
 
 /// Runs one attempt to this end and returns reason and message.
 fn check(rules: Rules, exited: Exited, expected: &str) {
@@ -249,6 +249,41 @@ fn cancel_terminates_what_runs_and_ends_what_waits_at_once() {
         "record cancelled: cancelled cancelled; reply 1: cancelled cancelled"
     );
     assert_eq!(b.cancel(1), "reply 99: not found");
+}
+
+#[test]
+fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
+    let mut b = Bench::with(rules());
+    let left = |b: &mut Bench, n: u128, reply: u64| {
+        let (id, reply) = (id(n), ReplyTo(reply));
+        b.event(Event::CallerLeft { id, reply })
+    };
+    b.submit(1);
+    b.spawned(1);
+    b.submit(2);
+    let keyed = |n, reply| Submit {
+        idempotency_key: Some("k".into()),
+        reply: Some(ReplyTo(reply)),
+        ..submit("f", n)
+    };
+    b.event(Event::Submit(Box::new(keyed(3, 3))));
+    b.event(Event::Submit(Box::new(keyed(4, 4))));
+    b.event(Event::Submit(Box::new(Submit {
+        wait: false,
+        ..submit("f", 5)
+    })));
+    b.event(Event::Stored(id(5)));
+    // It runs: it goes on.
+    assert_eq!(left(&mut b, 1, 1), "");
+    // Another caller's number changes nothing.
+    assert_eq!(left(&mut b, 2, 77), "");
+    assert_eq!(left(&mut b, 2, 2), "update 2 cancelled cancelled");
+    assert_eq!(left(&mut b, 2, 2), "");
+    // A caller with a key asks again, and its invocation is shared.
+    assert_eq!(left(&mut b, 4, 4), "");
+    assert_eq!(left(&mut b, 3, 3), "");
+    // What was queued was promised.
+    assert_eq!(left(&mut b, 5, 5), "");
 }
 
 #[test]

@@ -127,10 +127,17 @@ pub(super) async fn answer(
     let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
     let (uid, pid) = (peer.uid, peer.pid);
     let unread = Rc::new(RefCell::new(Some(body)));
+    // Who changed what; reading is nobody's business.
+    let mut audit = (method != Method::GET).then(|| Audit {
+        asked: format!("{method} {}", short(&path)),
+        peer: (uid, pid),
+        status: None,
+    });
     let outcome = match find(&method, &path, role) {
         Ok((route, places)) => {
             let call = Call {
                 backend,
+                role,
                 parts,
                 body: Rc::clone(&unread),
                 places,
@@ -146,17 +153,27 @@ pub(super) async fn answer(
             problem(&refusal)
         }
     };
-    // Who changed what; reading is nobody's business.
-    if method != Method::GET {
-        tracing::info!(
-            uid,
-            pid,
-            status = response.status().as_u16(),
-            "{method} {}",
-            short(&path)
-        );
+    if let Some(audit) = &mut audit {
+        audit.status = Some(response.status().as_u16());
     }
     response
+}
+
+/// The line of the journal about a request that can change something: also where its caller left before the answer.
+struct Audit {
+    asked: String,
+    peer: (u32, Option<i32>),
+    status: Option<u16>,
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        let (asked, (uid, pid)) = (&self.asked, self.peer);
+        match self.status {
+            Some(status) => tracing::info!(uid, pid, status, "{asked}"),
+            None => tracing::info!(uid, pid, "{asked}, its caller left before the answer"),
+        }
+    }
 }
 
 /// Returns the route of a request, and what stands for its places.

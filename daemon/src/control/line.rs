@@ -1,0 +1,174 @@
+//! The bytes of one connection: noticing that nobody is at its other end any more, and that an answer is not read.
+//!
+//! A client that has closed its writing half still reads (`nc -N`), and hyper does not look whether one that waits for its
+//! answer is there at all. The kernel tells both apart: `EPOLLHUP` is set only where both halves are closed (epoll_ctl(2)).
+
+use super::connections::Connection;
+use super::limits::{WRITE_MIN, WRITE_TIME};
+use std::cell::{Cell, RefCell};
+use std::future::{Future as _, poll_fn};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::time::{Sleep, sleep};
+
+/// A connection's socket, for hyper and for who watches it.
+pub(super) struct Line {
+    stream: RefCell<UnixStream>,
+    /// Whether anything was ever read.
+    heard: Cell<bool>,
+    /// Whether the answer is held by fnd as a whole, so that a caller who does not read it costs its size.
+    is_whole: Cell<bool>,
+    stall: RefCell<Option<Stall>>,
+}
+
+/// An answer that the socket does not take.
+struct Stall {
+    until: Pin<Box<Sleep>>,
+    written: usize,
+}
+
+impl Line {
+    pub(super) fn new(stream: UnixStream) -> Rc<Self> {
+        Rc::new(Self {
+            stream: RefCell::new(stream),
+            heard: Cell::new(false),
+            is_whole: Cell::new(false),
+            stall: RefCell::new(None),
+        })
+    }
+
+    /// Says whether anything was ever read.
+    pub(super) fn was_heard(&self) -> bool {
+        self.heard.get()
+    }
+
+    /// Sets whether the answer that follows has to be read within [`WRITE_TIME`].
+    pub(super) fn answers_whole(&self, is_whole: bool) {
+        self.is_whole.set(is_whole);
+    }
+
+    /// Resolves when the other end is closed while a request is being answered. Between requests hyper reads, and sees it.
+    ///
+    /// Costs no system call as long as the client sends nothing: readiness says that nothing has come.
+    pub(super) async fn hung_up(&self, place: &Connection) {
+        let mut watch: Option<AsyncFd<OwnedFd>> = None;
+        poll_fn(|cx| {
+            if !place.is_answering() {
+                watch = None;
+                return Poll::Pending;
+            }
+            if watch.is_none() {
+                let ready = self.stream.borrow().poll_read_ready(cx);
+                if ready.is_pending() {
+                    return Poll::Pending;
+                }
+                if self.is_hung_up() {
+                    return Poll::Ready(());
+                }
+                // More came, or the client closed its half. Either stays as it is, so it tells nothing of what follows:
+                // a descriptor of its own is watched for the hang-up only.
+                watch = self.watch();
+            }
+            match &watch {
+                Some(watch) => watch.poll_read_ready(cx).map(drop),
+                // Without a descriptor to spare it is noticed when the answer is written.
+                None => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    fn is_hung_up(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let stream = self.stream.borrow();
+        // A hang-up is told whatever is asked for (poll(2)).
+        let mut look = [PollFd::new(&*stream, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut look, Some(&now)).is_ok() && look[0].revents().contains(PollFlags::HUP)
+    }
+
+    fn watch(&self) -> Option<AsyncFd<OwnedFd>> {
+        let duplicate = self.stream.borrow().as_fd().try_clone_to_owned().ok()?;
+        // A Unix socket has no urgent data: what is left are errors and the hang-up.
+        crate::workers::watch(duplicate, Interest::PRIORITY).ok()
+    }
+
+    /// Fails a write that makes too little progress for too long.
+    fn progress(&self, cx: &mut Context<'_>, took: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
+        if !self.is_whole.get() {
+            return took;
+        }
+        let mut stall = self.stall.borrow_mut();
+        match &took {
+            Poll::Ready(Ok(count)) if *count == offered => *stall = None,
+            Poll::Ready(Ok(count)) => {
+                if let Some(waiting) = stall.as_mut() {
+                    waiting.written += count;
+                }
+                if stall.as_ref().is_some_and(|waiting| waiting.written >= WRITE_MIN) {
+                    *stall = None;
+                }
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                let waiting = stall.get_or_insert_with(|| Stall {
+                    until: Box::pin(sleep(WRITE_TIME)),
+                    written: 0,
+                });
+                if waiting.until.as_mut().poll(cx).is_ready() {
+                    let why = "the caller does not read its answer";
+                    return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
+                }
+            }
+        }
+        took
+    }
+}
+
+/// The end of a [`Line`] that hyper reads and writes.
+pub(super) struct Io(pub(super) Rc<Line>);
+
+impl AsyncRead for Io {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.0.heard.set(true);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let took = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write(cx, bytes);
+        self.0.progress(cx, took, bytes.len())
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let took = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write_vectored(cx, pieces);
+        self.0.progress(cx, took, pieces.iter().map(|piece| piece.len()).sum())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.stream.borrow().is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.stream.borrow_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0.stream.borrow_mut()).poll_shutdown(cx)
+    }
+}
