@@ -1,9 +1,15 @@
-//! `GET /v1/config`: the effective configuration. Secrets are never part of it.
+//! `GET /v1/config`: the effective configuration. Secrets are never part of it; values of `[env]` only for an admin.
 
+use super::functions::hide_values;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json};
+use fnd_core::settings::Role;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
-    json(&call.backend.config())
+    let mut config = call.backend.config();
+    if call.role < Some(Role::Admin) {
+        hide_values(&mut config);
+    }
+    json(&config)
 }

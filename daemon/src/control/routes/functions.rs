@@ -5,6 +5,7 @@ use crate::control::backend::FunctionFilter;
 use crate::control::request::{Call, Query, wrong};
 use crate::control::response::{Answered, Framing, Refusal, json, lines};
 use fnd_core::api::FunctionList;
+use fnd_core::settings::Role;
 
 /// Lists functions; of several labels each must be there.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
@@ -28,7 +29,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["watch"])?;
     let name = call.function()?;
-    let detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
+    let mut detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
     if query.switch("watch")? {
         let filter = FunctionFilter {
             function: Some(name),
@@ -36,5 +37,52 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
         };
         return Ok(lines(call.backend.watch(filter), Framing::Lines));
     }
+    if call.role < Some(Role::Admin) {
+        hide_values(&mut detail.more.manifest);
+    }
     json(&detail)
+}
+
+/// Takes the values of `[env]` out of a manifest or of the configuration, and leaves the names: people put passwords there.
+pub(super) fn hide_values(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, member) in members {
+                match member {
+                    serde_json::Value::Object(variables) if key == "env" => {
+                        variables
+                            .values_mut()
+                            .for_each(|value| *value = serde_json::Value::Null);
+                    }
+                    other => hide_values(other),
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(hide_values),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn of_an_environment_only_the_names_stay() {
+        let mut value = json!({
+            "env": {"PASSWORD": "hunter2"},
+            "limits": {"memory": "256M"},
+            "defaults": [{"env": {"A": "x", "env": "y"}}, {"env": "not a table"}],
+        });
+        super::hide_values(&mut value);
+        let expected = json!({
+            "env": {"PASSWORD": null},
+            "limits": {"memory": "256M"},
+            "defaults": [{"env": {"A": null, "env": null}}, {"env": "not a table"}],
+        });
+        assert_eq!(value, expected);
+    }
 }
