@@ -45,6 +45,8 @@ pub(crate) enum Format {
     Json,
     /// The same as YAML.
     Yaml,
+    /// The bytes of a function, unchanged: of `invoke`, `result` and `logs` only.
+    Raw,
 }
 
 const AFTER_HELP: &str = "\

@@ -8,8 +8,11 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
@@ -137,7 +140,7 @@ impl Client {
         let stream = UnixStream::connect(&self.path)
             .await
             .map_err(|error| self.unreachable(&error))?;
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let handshake = http1::handshake(TokioIo::new(Patient::new(stream))).await;
         let (sender, connection) = handshake.map_err(|error| self.broke_off(&error))?;
         let mut owner = JoinSet::new();
         owner.spawn(async move {
@@ -187,6 +190,55 @@ impl Client {
     #[must_use]
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// A connection that still reads when nothing more can be written: fnd refuses a body that is too large before it has read all
+/// of it, and says so. Without this the broken pipe would be seen, and not why.
+struct Patient {
+    stream: UnixStream,
+    /// The other end takes nothing more.
+    is_deaf: bool,
+}
+
+impl Patient {
+    fn new(stream: UnixStream) -> Self {
+        Self { stream, is_deaf: false }
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.stream).poll_read(cx, buffer) {
+            // What fnd left unread resets the connection (unix(7)); by then everything it said was read.
+            Poll::Ready(Err(error)) if self.is_deaf && error.kind() == ErrorKind::ConnectionReset => {
+                Poll::Ready(Ok(()))
+            }
+            read => read,
+        }
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.is_deaf {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match Pin::new(&mut self.stream).poll_write(cx, bytes) {
+            Poll::Ready(Err(error)) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                self.is_deaf = true;
+                Poll::Ready(Ok(bytes.len()))
+            }
+            took => took,
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -47,6 +47,11 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         (None, true) => user_socket()?,
         (None, false) => PathBuf::from(SYSTEM_SOCKET),
     };
+    let gives_bytes = matches!(cli.verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_));
+    if cli.output == cli::Format::Raw && !gives_bytes {
+        let message = "`-o raw` is for what functions print and answer: `invoke`, `result` and `logs`";
+        return Err(Failure::usage(message));
+    }
     let context = Context {
         client: Client::new(socket, cli.user),
         out: Output::new(cli.output),

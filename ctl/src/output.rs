@@ -168,7 +168,7 @@ impl Output {
         match self.format {
             Format::Json => self.line(&self.untrusted(&String::from_utf8_lossy(body))),
             Format::Yaml => self.yaml(body),
-            Format::Table | Format::Wide => table(&parse(body)?, self),
+            Format::Table | Format::Wide | Format::Raw => table(&parse(body)?, self),
         }
     }
 
@@ -233,12 +233,12 @@ impl Output {
         self.raw(format!("{text}\n").as_bytes())
     }
 
-    /// Prints a function's bytes: as they are, but on a terminal without effects, and with a line end.
+    /// Prints a function's bytes: as they are, but on a terminal without effects (unless raw was asked for), and with a line end.
     ///
     /// # Errors
     /// Where standard output cannot be written.
     pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), Failure> {
-        if !self.terminal {
+        if !self.terminal || self.format == Format::Raw {
             return self.raw(bytes);
         }
         let mut text = escape(&String::from_utf8_lossy(bytes), true);
@@ -248,7 +248,18 @@ impl Output {
         self.raw(text.as_bytes())
     }
 
-    /// Returns a function's text for a line of ours, without effects on a terminal.
+    /// Returns a line that a function printed, without effects on a terminal, unless raw was asked for. Also in a pipe:
+    /// what it is read with later often is a terminal (`fndctl logs F | tail`).
+    #[must_use]
+    pub(crate) fn printed(&self, text: &str) -> String {
+        if self.format == Format::Raw {
+            text.to_owned()
+        } else {
+            escape(text, true)
+        }
+    }
+
+    /// Returns JSON of the API, without effects on a terminal. Elsewhere it stays what it is, for programs.
     #[must_use]
     pub(crate) fn untrusted(&self, text: &str) -> String {
         escape_for(self.terminal, text)
@@ -272,7 +283,7 @@ impl Output {
 
     /// Prints a function's line to standard error.
     pub(crate) fn aside(&self, text: &str) {
-        say(&escape_for(io::stderr().is_terminal(), text));
+        say(&self.printed(text));
     }
 
     /// Says what is going on, on standard error and only to a terminal.

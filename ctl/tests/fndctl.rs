@@ -362,3 +362,55 @@ fn a_status_the_function_chose_is_no_failure_and_said() {
     let (code, _, err) = run(&server, &["result", ENDED]);
     assert_eq!((code, err.as_str()), (0, "the function answered with status 404\n"));
 }
+
+#[test]
+fn a_body_far_too_large_is_refused_in_words() {
+    let server = Running::start();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("large");
+    std::fs::write(&path, vec![b'x'; 50 << 20]).unwrap();
+    let data = format!("@{}", path.display());
+    let (code, _, errors) = run(&server, &["invoke", "hello", "-d", &data]);
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("6M (limits.body)"), "{errors}");
+}
+
+#[test]
+fn a_refused_connection_says_why() {
+    // A server that refuses at once and closes, before anything was written.
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("control.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let refusing = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let body = r#"{"type":"about:blank","title":"t","status":503,"code":"too-many-connections","detail":"too many connections"}"#;
+        let head = format!(
+            "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    });
+    let (_, _, errors) = told(&fndctl(&socket).args(["status"]).output().unwrap());
+    refusing.join().unwrap();
+    assert!(errors.contains("too many connections"), "{errors}");
+}
+
+#[test]
+fn raw_bytes_are_asked_for_where_there_are_some() {
+    let server = Running::start();
+    let (code, out, _) = run(&server, &["logs", "hello", "-o", "raw"]);
+    assert_eq!((code, out.as_str()), (0, "first\nsecond \u{1b}[31m\n"));
+    let (code, out, _) = run(&server, &["logs", "hello"]);
+    assert!(
+        code == 0 && !out.contains('\u{1b}') && out.contains("second \\u{1b}[31m"),
+        "{out}"
+    );
+    let (code, _, errors) = run(&server, &["status", "-o", "raw"]);
+    assert!(
+        code == 2 && errors.contains("`invoke`, `result` and `logs`"),
+        "{errors}"
+    );
+    // A pipe gets the bytes of a result, whatever they are.
+    let output = fndctl(&server.socket).args(["invoke", "binary"]).output().unwrap();
+    assert_eq!(output.stdout, b"\xff\x00\xfe");
+}

@@ -96,8 +96,18 @@ fn control_characters_are_escaped_where_people_see_them() {
         );
     }
     assert!(on_a_terminal(&fnd, "logs hostile").contains("text"));
-    // A pipe gets what was written: whoever reads it decides.
-    assert!(fnd.ctl(&["logs", "hostile"]).out().contains("\u{1b}[2Jtext"));
+    // What a pipe gets often ends up on a terminal, too.
+    for verb in [&["logs", "hostile"][..], &["invoke", "hostile", "--follow"]] {
+        let run = fnd.ctl(verb);
+        let shown = format!("{}{}", run.out(), run.stderr);
+        assert!(
+            !shown.contains('\u{1b}') && shown.contains("\\u{1b}[2Jtext"),
+            "{verb:?}: {shown}"
+        );
+    }
+    // Unless the bytes are asked for.
+    let raw = fnd.ctl(&["logs", "hostile", "-n", "1", "-o", "raw"]);
+    assert_eq!(raw.out(), "\u{1b}]0;owned\u{7}\u{1b}[2Jtext\n");
     fnd.finish();
 }
 

@@ -83,7 +83,7 @@ fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
             out.line("---")?;
             out.yaml(line)
         }
-        Format::Table | Format::Wide => {
+        Format::Table | Format::Wide | Format::Raw => {
             let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
                 Failure::new(
                     Exit::NotReachable,

@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         match context.out.format {
             Format::Json => context.out.line(&String::from_utf8_lossy(&reply.body))?,
             Format::Yaml => context.out.yaml(&reply.body)?,
-            Format::Table | Format::Wide => context.out.line(&queued(&reply.body)?)?,
+            Format::Table | Format::Wide | Format::Raw => context.out.line(&queued(&reply.body)?)?,
         }
         return Ok(Exit::Fine);
     }

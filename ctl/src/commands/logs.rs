@@ -12,6 +12,7 @@ use jiff::Timestamp;
     fndctl logs hello\n  \
     fndctl logs -f                       of every function, as it comes\n  \
     fndctl logs hello --since 1h\n  \
+    fndctl logs hello -o raw             the text alone, colours and all\n  \
     fndctl logs --id 01934567-89ab-7def-8123-456789abcdef")]
 pub(crate) struct Args {
     /// Of one function.
@@ -63,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         context.out.document(&reply.body, |list: &LogList, out| {
             list.lines
                 .iter()
-                .try_for_each(|line| out.line(&text(out.format, named, &out.untrusted(&line.text), line)))
+                .try_for_each(|line| out.line(&text(out.format, named, &out.printed(&line.text), line)))
         })?;
         return Ok(Exit::Fine);
     }
@@ -71,12 +72,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let mut lines = context.client.stream(&format!("{path}{}", parameters.0)).await?;
     while let Some(line) = lines.line().await? {
         match context.out.format {
-            Format::Json => context.out.line(&String::from_utf8_lossy(&line))?,
+            Format::Json => context
+                .out
+                .line(&context.out.untrusted(&String::from_utf8_lossy(&line)))?,
             Format::Yaml => {
                 context.out.line("---")?;
                 context.out.yaml(&line)?;
             }
-            Format::Table | Format::Wide => {
+            Format::Table | Format::Wide | Format::Raw => {
                 let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
                 let line = parsed.map_err(|error| {
                     Failure::new(
@@ -87,7 +90,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
                 context.out.line(&text(
                     context.out.format,
                     named,
-                    &context.out.untrusted(&line.text),
+                    &context.out.printed(&line.text),
                     &line,
                 ))?;
             }
@@ -96,8 +99,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// Returns a line for people: instant, function unless one was named, stream where it is not standard output, text.
+/// Returns a line for people (raw: the text alone): instant, function unless one was named, stream where it is not standard output, text.
 fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
+    if format == Format::Raw {
+        return untrusted.to_owned();
+    }
     let mut shown = line.time.clone();
     if !named || format == Format::Wide {
         shown.push_str(&format!(" {}", line.function));

@@ -86,6 +86,15 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     for line in flat(&detail.more.manifest) {
         out.line(&format!("  {}", escape(&line, false)))?;
     }
+    // fnd gives the values to admins only.
+    let env = detail.more.manifest.get("env").and_then(serde_json::Value::as_object);
+    if let Some(hidden) = env.filter(|env| env.values().any(serde_json::Value::is_null)) {
+        let names: Vec<&str> = hidden.keys().map(String::as_str).collect();
+        out.line(&format!(
+            "  env = {} (an admin sees the values)",
+            escape(&names.join(", "), false)
+        ))?;
+    }
     let problems = detail
         .more
         .diagnostics

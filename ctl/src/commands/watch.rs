@@ -28,7 +28,7 @@ pub(crate) async fn watch(
                 context.out.line("---")?;
                 context.out.yaml(&change)?;
             }
-            Format::Table | Format::Wide => {
+            Format::Table | Format::Wide | Format::Raw => {
                 let until = Instant::now() + GATHER;
                 // Cancel-safe: what was read of a line is kept for the next call. The end is seen by that, too.
                 while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}

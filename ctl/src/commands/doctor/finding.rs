@@ -112,7 +112,7 @@ pub(super) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failu
             out.document(&body, |_: &serde_json::Value, _| Ok(()))?;
         }
         Format::Wide => out.table(&table(&report.findings))?,
-        Format::Table => {
+        Format::Table | Format::Raw => {
             for line in report.findings.iter().flat_map(lines) {
                 out.line(&escape(&line, false))?;
             }
