@@ -614,16 +614,6 @@ impl Running {
     }
 }
 
-impl Running {
-    /// Lets every user connect; what each may do is decided by its role.
-    pub(crate) fn open_to_all(&self) {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = |mode| std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(self.socket.parent().unwrap(), mode(0o755)).unwrap();
-        std::fs::set_permissions(&self.socket, mode(0o666)).unwrap();
-    }
-}
-
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
