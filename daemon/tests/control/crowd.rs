@@ -101,7 +101,7 @@ fn a_viewer_with_a_thousand_streams_locks_nobody_out() {
     }
     let (viewer, other) = (65_531, 65_532);
     let access = Access {
-        own_uid: 0,
+        own_uid: None,
         groups: vec![(viewer, Role::Viewer), (other, Role::Operator)],
     };
     let server = Running::start_for(access);
@@ -130,7 +130,7 @@ fn a_user_whose_callers_all_wait_is_refused_and_root_is_not() {
     }
     let operator = 65_533;
     let access = Access {
-        own_uid: 0,
+        own_uid: None,
         groups: vec![(operator, Role::Operator)],
     };
     let server = Running::start_for(access);
