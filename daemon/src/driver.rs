@@ -17,6 +17,7 @@ use crate::settings::Current;
 use crate::status::StatusFiles;
 use crate::telemetry;
 use crate::workers::address::Address;
+use crate::workers::key::WorkerKey;
 use crate::workers::output::{Captured, Meta, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
 use fnd_core::api::NodePlaces;
@@ -89,6 +90,8 @@ pub(crate) struct Starting {
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
     /// Where it shall serve HTTP.
     pub(crate) address: Option<Address>,
+    /// What its requests carry, where it serves HTTP.
+    pub(crate) key: Option<WorkerKey>,
 }
 
 /// Everything the driver owns.

@@ -167,6 +167,7 @@ impl State {
             rules,
             tmp,
             address,
+            key,
         } = *starting;
         let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
@@ -178,14 +179,17 @@ impl State {
                 meta,
             };
             if rules.pool.is_some() {
-                let server = rules.http.as_ref().map(|_| Server::new(user, address.clone()));
+                let server = rules
+                    .http
+                    .as_ref()
+                    .map(|_| Server::new(user, key.clone(), address.clone()));
                 member = self.take_on(worker, (channel, server), &rules, (piped, Vec::new()));
             } else {
                 self.output.attach(piped);
             }
         }
         let deaf = rules.pool.is_some() && member.is_none();
-        let looking = self.look_whether_ready(worker, (user, &rules), address);
+        let looking = self.look_whether_ready(worker, (user, &rules), (address, key));
         let attached = Attached {
             kill,
             result,

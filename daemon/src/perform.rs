@@ -6,6 +6,7 @@ use crate::ledger::{Begun, Command};
 use crate::requests;
 use crate::takeover;
 use crate::telemetry::events;
+use crate::workers::key::WorkerKey;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
@@ -179,6 +180,11 @@ impl State {
             Err(error) => return failed("find a place for it to listen", error),
         };
         passed.environment.extend(address.as_ref().map(requests::variable));
+        let key = match order.rules.http.as_ref().map(|_| WorkerKey::new()).transpose() {
+            Ok(key) => key,
+            Err(error) => return failed("make its key", error),
+        };
+        passed.environment.extend(key.as_ref().map(requests::key_variable));
         // A handler's worker has temporary files of its own, from its start to its end.
         let (invocation, attempt) = match &order.attempt {
             Some(run) => (run.invocation, run.attempt),
@@ -215,6 +221,7 @@ impl State {
                 rules: Arc::clone(&order.rules),
                 tmp,
                 address,
+                key,
             };
             self.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }

@@ -9,6 +9,7 @@ use crate::driver::{Daemon, State};
 use crate::environment;
 use crate::workers::address::Address;
 use crate::workers::exchange::{self, Passing, Sent, Trouble};
+use crate::workers::key::WorkerKey;
 use bytes::Bytes;
 use fnd_core::frame::Exited;
 use fnd_core::ids::{InvocationId, WorkerId};
@@ -51,6 +52,8 @@ pub(crate) struct Upload {
 pub(crate) struct Server {
     /// The user it runs as, where that is known.
     user: Option<u32>,
+    /// What each request carries.
+    key: Option<WorkerKey>,
     /// Nothing until it has said so.
     address: RefCell<Option<Address>>,
     /// Requests that are being answered.
@@ -70,13 +73,19 @@ impl Drop for Looking {
 }
 
 impl Server {
-    pub(crate) fn new(user: Option<u32>, address: Option<Address>) -> Rc<Self> {
+    pub(crate) fn new(user: Option<u32>, key: Option<WorkerKey>, address: Option<Address>) -> Rc<Self> {
         Rc::new(Self {
             user,
+            key,
             address: RefCell::new(address),
             open: Cell::new(0),
             ended: watch::channel(false).0,
         })
+    }
+
+    /// Returns what each request carries.
+    pub(crate) fn key(&self) -> Option<WorkerKey> {
+        self.key.clone()
     }
 
     /// Returns where it serves.
@@ -145,6 +154,12 @@ pub(crate) fn variable(address: &Address) -> (String, fnd_core::wire::Bytes) {
     (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()))
 }
 
+/// Returns the variable that tells a worker its key.
+pub(crate) fn key_variable(key: &WorkerKey) -> (String, fnd_core::wire::Bytes) {
+    let value = key.as_str().as_bytes().to_vec();
+    (WorkerKey::VARIABLE.to_owned(), fnd_core::wire::Bytes(value))
+}
+
 impl State {
     fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
         self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
@@ -155,11 +170,11 @@ impl State {
         &self,
         worker: WorkerId,
         (user, rules): (Option<u32>, &Rules),
-        address: Option<Address>,
+        (address, key): (Option<Address>, Option<WorkerKey>),
     ) -> Option<Looking> {
         let http = rules.http.as_ref().map(|http| http.ready.clone());
         let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
-        let look = look(Weak::clone(&self.daemon), (worker, user), address?, ready);
+        let look = look(Weak::clone(&self.daemon), (worker, user), (address?, key), ready);
         Some(Looking(tokio::task::spawn_local(look)))
     }
 
@@ -308,9 +323,9 @@ impl Task {
     async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
         let sent = match (request, upload) {
             (Err(why), _) => Err(Trouble::Worker(why)),
-            (Ok(request), None) => self.keep(&open.0, request).await,
+            (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
             (Ok(_), Some(None)) => Err(Trouble::Caller),
-            (Ok(request), Some(Some(upload))) => self.pass(&open.0, request, upload).await,
+            (Ok(request), Some(Some(upload))) => self.pass(&open.0, signed(&open.0, request), upload).await,
         };
         let (how, result) = match sent {
             Ok(outcome) => outcome,
@@ -375,6 +390,14 @@ impl Task {
     }
 }
 
+/// Returns a request with the worker's key.
+fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
+    if let Some(key) = &server.key {
+        key.put(request.headers_mut());
+    }
+    request
+}
+
 /// Returns where a worker is reached; one that is ready has said so.
 fn reached(server: &Server) -> Result<Address, Trouble> {
     let unknown = || Trouble::Worker("it never said where it serves".to_owned());
@@ -396,11 +419,16 @@ fn strange(port: u16, user: u32) -> String {
 }
 
 /// Looks whether a worker serves until it does.
-async fn look(daemon: Weak<Daemon>, (worker, user): (WorkerId, Option<u32>), address: Address, ready: Option<String>) {
+async fn look(
+    daemon: Weak<Daemon>,
+    (worker, user): (WorkerId, Option<u32>),
+    (address, key): (Address, Option<WorkerKey>),
+    ready: Option<String>,
+) {
     let mut pause = LOOK_AGAIN.0;
     let mut said = String::new();
     loop {
-        let found = exchange::probe(&address, ready.as_deref()).await;
+        let found = exchange::probe(&address, key.as_ref(), ready.as_deref()).await;
         let Some(daemon) = daemon.upgrade() else { return };
         // It reads all of the machine's sockets: not for one that does not serve yet.
         let found = match (

@@ -3,6 +3,7 @@
 use crate::driver::{Attached, State};
 use crate::requests::Server;
 use crate::workers::address::{Address, keep_only};
+use crate::workers::key::WorkerKey;
 use crate::workers::output::{Meta, Piped};
 use fnd_core::frame::{self, Held, NOTE_MAX, Request, Spawned};
 use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
@@ -29,9 +30,11 @@ enum Left<'a> {
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberNote<'a>>>,
-        /// Where it serves HTTP.
+        /// Where it serves HTTP, and what requests to it carry.
         #[serde(default)]
         address: Option<Address>,
+        #[serde(default)]
+        key: Option<WorkerKey>,
     },
 }
 
@@ -44,6 +47,7 @@ pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(Funct
             tmp,
             handed_over: None,
             address: None,
+            key: None,
         }),
         None => supervisor.note(worker).map(|note| {
             let output_max = note.rules.output_max;
@@ -167,6 +171,7 @@ impl State {
             tmp,
             handed_over,
             address,
+            key,
         }) = left
         else {
             return None;
@@ -179,6 +184,7 @@ impl State {
                 tmp,
                 handed_over: None,
                 address: address.clone(),
+                key: key.clone(),
             };
             self.leave(worker, bytes(&left));
         }
@@ -205,9 +211,9 @@ impl State {
             };
             if note.concurrency.is_none() {
                 // The functions are not looked at yet: as whom it runs is not known.
-                attached.looking = self.look_whether_ready(worker, (None, &note.rules), address.clone());
+                attached.looking = self.look_whether_ready(worker, (None, &note.rules), (address.clone(), key.clone()));
             }
-            let server = note.rules.http.as_ref().map(|_| Server::new(None, address));
+            let server = note.rules.http.as_ref().map(|_| Server::new(None, key, address));
             let under_way = note.calls.iter();
             let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
             attached.member = self.take_on(worker, (channel, server), &note.rules, (piped, under_way.collect()));
@@ -243,6 +249,7 @@ impl State {
             tmp,
             handed_over: Some(Box::new(note)),
             address: server.and_then(|server| server.address()),
+            key: server.and_then(|server| server.key()),
         };
         let left = bytes(&left);
         self.leave(worker, left);

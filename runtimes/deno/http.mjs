@@ -1,5 +1,6 @@
 // Serves the `fetch` of a module's default export over HTTP. Descriptor 3 only says where, or why not.
 import { Buffer } from "node:buffer";
+import { timingSafeEqual } from "node:crypto";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { failure, fnd } from "./lib/answer.mjs";
@@ -18,7 +19,16 @@ export async function serveHttp(entry) {
     if (typeof served?.fetch !== "function") throw new Error("its default export has no function `fetch`");
     const onListen = ({ port }) =>
       wire.send(0, READY, Buffer.from(JSON.stringify({ protocol: 1, concurrency: CONCURRENCY, port })), Buffer.alloc(0));
-    Deno.serve({ hostname: "127.0.0.1", port: 0, onListen }, (request, info) => served.fetch(request, info));
+    // The port is open to everybody on this machine. Only fnd knows the key.
+    const key = Buffer.from(process.env.FND_WORKER_KEY ?? "");
+    const isOurs = (request) => {
+      const sent = Buffer.from(request.headers.get("fnd-worker-key") ?? "");
+      return key.length > 0 && sent.length === key.length && timingSafeEqual(sent, key);
+    };
+    Deno.serve({ hostname: "127.0.0.1", port: 0, onListen }, (request, info) =>
+      isOurs(request)
+        ? served.fetch(request, info)
+        : new Response("this function is called through fnd\n", { status: 403 }));
   } catch (error) {
     wire.json(0, ERROR, { ...failure(error, ours), kind: "error" });
     wire.end(() => process.exit(1));

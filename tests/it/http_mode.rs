@@ -243,6 +243,76 @@ fn a_socket_that_leads_elsewhere_is_not_followed() {
     fnd.finish();
 }
 
+/// Returns a port of the loopback that a process of a user listens on.
+fn port_of(uid: u64) -> Option<u16> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let listens = fields[3] == "0A" && fields[7] == uid.to_string();
+        let port = fields[1].strip_prefix("0100007F:").filter(|_| listens)?;
+        u16::from_str_radix(port, 16).ok()
+    })
+}
+
+fn forged(port: u16, key: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nfnd-invocation: 1\r\n{key}Connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Says whether a request came from fnd.
+const OWN_SERVER: &str = r#"// /// fnd
+// permissions = ["net"]
+// [http_server]
+// ///
+const key = Deno.env.get("FND_WORKER_KEY");
+Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (request) =>
+  new Response(request.headers.get("fnd-worker-key") === key ? "fnd" : "stranger"));
+"#;
+
+/// A port is open to every user of the machine; what comes with the worker's key comes from fnd.
+#[test]
+fn a_request_that_does_not_come_from_fnd_is_told_by_its_key() {
+    require!(root, deno);
+    // Other tests have functions with ports as well, of other users.
+    let fnd = Fnd::start_with(&Setup::default().config("[users]\nrange = [81500, 81509]\n"));
+    fnd.drop_file("fetch.ts", "export default { fetch: () => new Response(`reached`) };\n");
+    fnd.drop_file("own.ts", OWN_SERVER);
+    let uid = |name: &str| {
+        fnd.client()
+            .get(&format!("/v1/functions/{name}"))
+            .json::<serde_json::Value>()["uid"]
+            .as_u64()
+            .unwrap()
+    };
+    for (name, ours, theirs) in [("fetch", "reached", "403"), ("own", "fnd", "stranger")] {
+        fnd.wait_ready(name);
+        let forged_key = [("fnd-worker-key", "0123456789abcdef0123456789abcdef")];
+        let answer = fnd
+            .client()
+            .call("GET", &format!("/v1/functions/{name}/http/"), &forged_key, b"");
+        assert_eq!(answer.text(), ours, "{name}");
+        let port = port_of(uid(name)).expect("its port");
+        for key in [
+            "",
+            "fnd-worker-key: \r\n",
+            "fnd-worker-key: 0123456789abcdef0123456789abcdef\r\n",
+            "fnd-worker-key: \u{fc}\r\n",
+        ] {
+            let answer = forged(port, key);
+            assert!(
+                answer.contains(theirs) && !answer.contains("reached"),
+                "{name}: {answer}"
+            );
+        }
+    }
+    fnd.finish();
+}
+
 #[test]
 fn a_deno_module_with_fetch_is_served() {
     require!(deno);

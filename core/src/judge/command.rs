@@ -12,7 +12,7 @@ use crate::schema::tree::Node;
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
 /// for one of these must not fail.
-const GIVEN: [&str; 33] = [
+const GIVEN: [&str; 34] = [
     "FND_FUNCTION",
     "FND_INVOCATION",
     "FND_ATTEMPT",
@@ -46,6 +46,7 @@ const GIVEN: [&str; 33] = [
     "CMD_ARGS",
     "PORT",
     "FND_SOCKET_PATH",
+    "FND_WORKER_KEY",
 ];
 
 fn plain(text: &str) -> Text {

@@ -4,6 +4,7 @@
 //! connecting on the same machine takes less than a tenth of a millisecond.
 
 use super::address::Address;
+use super::key::WorkerKey;
 use bytes::Bytes;
 use fnd_core::record::Response as Answer;
 use http_body_util::BodyExt as _;
@@ -152,7 +153,7 @@ fn words(error: &dyn std::error::Error) -> String {
 ///
 /// # Errors
 /// Why it is not, for people.
-pub async fn probe(address: &Address, path: Option<&str>) -> Result<(), String> {
+pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str>) -> Result<(), String> {
     let Some(path) = path else {
         let connected = address.connect().await;
         return connected
@@ -160,7 +161,10 @@ pub async fn probe(address: &Address, path: Option<&str>) -> Result<(), String> 
             .map_err(|error| format!("it takes no connections: {error}"));
     };
     let request = Request::get(path).body(Sent::Whole(None));
-    let request = request.map_err(|error| format!("`{path}`: {error}"))?;
+    let mut request = request.map_err(|error| format!("`{path}`: {error}"))?;
+    if let Some(key) = key {
+        key.put(request.headers_mut());
+    }
     match tokio::time::timeout(PROBE_MAX, send(address, request)).await {
         Err(_) => Err(format!("`{path}` does not answer")),
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod conversation;
 pub mod exchange;
+pub mod key;
 pub mod output;
 pub mod spawner;
 pub mod usage;
