@@ -19,9 +19,11 @@ lines=$(code_lines)
 # A ceiling that comes down, and rises only for what needs root: 47 lines for handlers (their socket as descriptor 3, what is handed over of them, and
 # looking whether functions can read the shim; reading on where answers meet a closed connection). Two for HTTP: the umask of a program
 # that shares a socket with fnd, and the variables it is told. Four for
-# the identity of an interpreter, so that a replaced one makes a new version. ARCHITECTURE.md says why it is not 3,000.
+# the identity of an interpreter, so that a replaced one makes a new version. 740 for what an fnd that was taken over, a function or an
+# author could make it do: deriving names and manifests, following links one by one, copying, removing and closing in helpers, what
+# functions may have as other users, kinds of descriptors, sums and homes of the uid table. ARCHITECTURE.md says why it is not 3,000.
 # 67 to keep the last good configuration: without it a typing mistake in fnd.toml ends every function at the next restart.
-ceiling=3804
+ceiling=4530
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

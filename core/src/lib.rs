@@ -2,7 +2,7 @@
 //!
 //! No I/O, no clock, no randomness, no logging, no locks, no async: the time and the seeded generator are arguments.
 //! Built with the feature `full` for `fnd` and `fndctl`; `fnd-spawner`, which runs as root, takes only [`ids`],
-//! [`wire`], [`plan`], [`frame`] and [`trust`], so that no TOML or JSON parser is part of the root program.
+//! [`naming`], [`wire`], [`plan`], [`frame`] and [`trust`], so that no TOML or JSON parser is part of the root program.
 
 #[cfg(feature = "full")]
 pub mod check;
@@ -20,6 +20,7 @@ pub mod json;
 pub mod judge;
 #[cfg(feature = "full")]
 pub mod manifest;
+pub mod naming;
 pub mod plan;
 #[cfg(feature = "full")]
 pub mod runtime;

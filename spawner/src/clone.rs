@@ -161,6 +161,13 @@ pub fn settle(kept: RawFd) {
     let _ = fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
 }
 
+/// Closes a descriptor by its number.
+#[expect(unsafe_code, reason = "in a helper that shares the table of descriptors, no owner of it is there")]
+pub fn close(number: RawFd) {
+    // SAFETY: its owner gave up the number for this.
+    let _ = unsafe { libc::close(number) };
+}
+
 /// Closes every descriptor above standard error but one.
 #[expect(unsafe_code, reason = "close_range has no wrapper")]
 pub fn close_all_but(kept: RawFd) {

@@ -2,25 +2,30 @@
 //!
 //! ```text
 //! Install ─▶ reading (a few files a turn, so that the loop never waits) ─▶ judging ─▶ copied below versions/F/HASH ─▶ reply
+//!             └─▶ copying a large file, in a helper ─▶ reading
 //! ```
 //! What is hashed, judged and installed are the same bytes: small sources are held in memory, larger ones are copied to a
-//! staging directory and read from there.
+//! staging directory and read from there. A file above 1 MiB is copied, and a staged function is stored, by a helper.
 
+use crate::clock::now;
+use crate::grants::{self, Looked};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
-use crate::source::{Kind, Opened, Sources};
+use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
 use fnd_core::frame::{Install, Problem};
 use fnd_core::ids::Version;
 use fnd_core::plan::{CODE_MAX, JudgeFunction, JudgeRequest, JudgedFile, Plan};
-use fnd_core::wire::{Bytes, Wire as _};
+use fnd_core::wire::{Bytes, Wire};
 use rustix::fs::{Dir, FileType};
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Files of a directory form.
 const FILES_MAX: usize = 10_000;
@@ -30,8 +35,10 @@ const BYTES_MAX: u64 = 512 << 20;
 const HELD_MAX: u64 = 1 << 20;
 /// Bytes of code shown to the judge, all files together.
 const SHOWN_MAX: usize = 8 << 20;
-/// Files read in one turn of the loop, and bytes.
-const TURN: (usize, u64) = (64, 8 << 20);
+/// Files read in one turn of the loop, bytes, and how long it may take.
+const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
+/// Largest entry of which byte-order mark and carriage returns are removed: what is larger carries data behind its text.
+const TEXT_MAX: u64 = 1 << 20;
 /// What to do about a source that is too large.
 const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 /// Largest manifest.
@@ -69,6 +76,17 @@ impl Content {
     }
 }
 
+/// How far reading came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more.
+    More,
+    /// A large file has to be [copied](Snapshot::copier) first.
+    Copy,
+    /// Everything was read.
+    Read,
+}
+
 /// A function's files, being read or read.
 pub struct Snapshot {
     /// The request's number.
@@ -81,7 +99,11 @@ pub struct Snapshot {
     pub owner: u32,
     /// Path of the source, for people.
     pub shown: String,
+    /// The state of manifest and code file.
+    pub looked: Looked,
     manifest: Option<JudgedFile>,
+    /// The large file to be copied.
+    large: Option<(String, Opened)>,
     files: Vec<Code>,
     pending: VecDeque<(String, Kind)>,
     bytes: u64,
@@ -90,7 +112,8 @@ pub struct Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.staging); // renamed to its place, or never there
+        let _ = fs::remove_dir_all(&self.staging); // renamed to its place, put away, or never there
+        let _ = fs::remove_file(self.report());
     }
 }
 
@@ -100,11 +123,15 @@ impl Snapshot {
     /// # Errors
     /// What is wrong with its manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
-        let _ = fs::remove_dir_all(&staging); // left by a crash
         let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-        let manifest = match install.sidecar.clone().or(own) {
+        let mut looked = Looked::new();
+        let manifest = match sources.claim(install)?.or(own) {
             None => None,
-            Some(path) => Some(sources.open(install.directory, &path, Kind::File)?.judged(MANIFEST_MAX)?),
+            Some(path) => {
+                let opened = sources.open(install.directory, &path, Kind::File)?;
+                looked.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+                Some(opened.judged(MANIFEST_MAX)?)
+            }
         };
         let kind = if install.directory_form { Kind::Directory } else { Kind::File };
         Ok(Self {
@@ -113,7 +140,9 @@ impl Snapshot {
             trusted: manifest.as_ref().is_none_or(|manifest| manifest.trusted),
             owner: 0,
             shown: String::new(),
+            looked,
             manifest,
+            large: None,
             files: Vec::new(),
             pending: VecDeque::from([(String::new(), kind)]),
             bytes: 0,
@@ -121,12 +150,12 @@ impl Snapshot {
         })
     }
 
-    /// Reads a little; says whether everything was read.
+    /// Reads a little.
     ///
     /// # Errors
     /// Why it can't be read.
-    pub fn read(&mut self, sources: &Sources) -> Result<bool, Problem> {
-        let start = self.bytes;
+    pub fn read(&mut self, sources: &Sources) -> Result<Progress, Problem> {
+        let (start, until) = (self.bytes, now() + TURN.2);
         for _ in 0..TURN.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
             let Install { source, directory, .. } = &self.install;
@@ -140,16 +169,68 @@ impl Snapshot {
                 Kind::Directory => self.list(&relative, &opened)?,
                 Kind::File if relative.is_empty() => {
                     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+                    self.looked.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                     self.read_file(name, opened)?;
                 }
                 Kind::File => self.read_file(relative, opened)?,
             }
-            if self.bytes - start >= TURN.1 {
+            if self.large.is_some() {
+                return Ok(Progress::Copy);
+            }
+            if self.bytes - start >= TURN.1 || now() >= until {
                 break;
             }
         }
+        if !self.pending.is_empty() {
+            return Ok(Progress::More);
+        }
         self.files.sort_by(|a, b| a.relative.cmp(&b.relative));
-        Ok(self.pending.is_empty())
+        Ok(Progress::Read)
+    }
+
+    /// Returns what copies the large file, and the descriptor that a helper has to keep for it.
+    ///
+    /// # Errors
+    /// From duplicating a descriptor.
+    pub fn copier(&self) -> io::Result<(RawFd, Box<dyn FnOnce() -> i32>)> {
+        let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
+        let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
+        let kept = file.as_raw_fd();
+        Ok((kept, Box::new(move || tell(&report, stage(&file, &path)))))
+    }
+
+    /// A helper has copied the large file.
+    ///
+    /// # Errors
+    /// Why it did not.
+    pub fn copied(&mut self) -> Result<(), Problem> {
+        let Some((relative, opened)) = self.large.take() else { return Ok(()) };
+        let copied = told::<(u64, [u8; 32])>(&self.report());
+        let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
+        opened.unchanged(length)?;
+        let content = Content::Staged(self.staged(&relative));
+        self.add(relative, opened, digest, content);
+        Ok(())
+    }
+
+    /// Says whether something of it lies in the staging directory, so that storing and removing it may take long.
+    pub fn is_staged(&self) -> bool {
+        self.staging.exists()
+    }
+
+    /// Returns what removes its staging directory.
+    pub fn remover(&mut self) -> Box<dyn FnOnce() -> i32> {
+        let staging = std::mem::take(&mut self.staging);
+        Box::new(move || i32::from(fs::remove_dir_all(staging).is_err()))
+    }
+
+    fn staged(&self, relative: &str) -> PathBuf {
+        self.staging.join("code").join(relative)
+    }
+
+    /// Where a helper writes what came of its work: beside the staging directory.
+    pub fn report(&self) -> PathBuf {
+        self.staging.with_extension("report")
     }
 
     fn list(&mut self, relative: &str, opened: &Opened) -> Result<(), Problem> {
@@ -162,6 +243,16 @@ impl Snapshot {
                 continue;
             }
             let below = if relative.is_empty() { name.to_owned() } else { format!("{relative}/{name}") };
+            if below.split('/').count() > DEPTH_MAX {
+                return Err(problem(
+                    &self.shown,
+                    format!("it has more than {DEPTH_MAX} levels of directories"),
+                    SHALLOWER,
+                ));
+            }
+            if self.install.source.len() + 1 + below.len() > PATH_MAX {
+                return Err(problem(&self.shown, "a path in it is longer than 1,024 bytes", SHALLOWER));
+            }
             let kind = if entry.file_type() == FileType::Directory { Kind::Directory } else { Kind::File };
             self.pending.push_back((below, kind));
             if self.pending.len() + self.files.len() > FILES_MAX {
@@ -181,18 +272,23 @@ impl Snapshot {
             let bytes = opened.read(HELD_MAX)?;
             let digest = Sha256::digest(&bytes).into();
             (Content::Held(bytes), digest)
+        } else if length > HELD_MAX {
+            self.large = Some((relative, opened));
+            return Ok(());
         } else {
-            let path = self.staging.join("code").join(&relative);
-            let help = "check the file and the room on the disk";
-            let staged = stage(&opened.file, &path);
-            let staged = staged.map_err(|error| problem(&opened.shown, format!("failed to copy it: {error}"), help));
-            let (copied, digest) = staged?;
+            let path = self.staged(&relative);
+            let (copied, digest) = stage(&opened.file, &path).map_err(|error| uncopied(&opened, &error.to_string()))?;
             opened.unchanged(copied)?;
             (Content::Staged(path), digest)
         };
-        let Opened { meta, shown, trusted, .. } = opened;
-        self.files.push(Code { relative, shown, mode: meta.mode() & 0o7777, trusted, digest, length, content });
+        self.add(relative, opened, digest, content);
         Ok(())
+    }
+
+    fn add(&mut self, relative: String, opened: Opened, digest: [u8; 32], content: Content) {
+        let Opened { meta, shown, trusted, .. } = opened;
+        let (mode, length) = (meta.mode() & 0o7777, meta.len());
+        self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
     }
 
     /// Returns what the judge is shown: every file by name, with its front as far as there is room.
@@ -250,7 +346,8 @@ impl Snapshot {
     /// From writing.
     pub fn store(&self, plan: &Plan, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
         let dirs = places.of(&plan.function.file_form());
-        places::make(&dirs.versions, 0o711)?;
+        places::make(&dirs.versions, 0o711)
+            .or_else(|_| places.restore().and_then(|()| places::make(&dirs.versions, 0o711)))?;
         let target = dirs.version(version);
         let bytes = plan.to_wire();
         let mut written = false;
@@ -301,7 +398,30 @@ impl Snapshot {
 }
 
 fn is_unix(file: &Code, plan: &Plan) -> bool {
-    plan.unix_text && file.relative == plan.entry
+    plan.unix_text && file.relative == plan.entry && file.length <= TEXT_MAX
+}
+
+fn uncopied(opened: &Opened, why: &str) -> Problem {
+    problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the room on the disk")
+}
+
+/// Writes what came of a helper's work; returns the helper's exit code.
+pub fn tell<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
+    let result = result.map_err(|error| error.to_string());
+    let told = (result.as_ref().ok().map(Wire::to_wire).map(Bytes), result.err().unwrap_or_default());
+    i32::from(write(report, &told.to_wire(), 0o600).is_err())
+}
+
+/// Returns what came of a helper's work.
+///
+/// # Errors
+/// Why it failed, for people.
+pub fn told<T: Wire>(report: &Path) -> Result<T, String> {
+    let bytes = fs::read(report).map_err(|_| "the helper ended before it was done".to_owned())?;
+    let _ = fs::remove_file(report);
+    let told = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
+    let value = told.0.ok_or(told.1)?;
+    T::from_wire(&value.0).map_err(|error| error.to_string())
 }
 
 fn installed<'a>(file: &Code, plan: &Plan, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {

@@ -11,26 +11,26 @@ use crate::protocol::Channel;
 use crate::sandbox::identity::Identity;
 use fnd_core::frame::FRAME_MAX;
 use fnd_core::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
+use fnd_core::trust::JUDGE_ID;
 use fnd_core::wire::Wire as _;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long one answer may take; parsing a manifest takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The judge's user and group: no function's (the range begins above it), nobody's.
-const JUDGE_ID: u32 = 69_999;
-
 /// The judge and what is asked of it.
 pub struct Judge {
     program: PathBuf,
     root: bool,
     running: Option<(Channel, Child)>,
+    /// Descriptors it passed.
+    unwanted: Vec<OwnedFd>,
     /// The message of the last settings it took.
     settings: Option<Vec<u8>>,
     /// Whether its next answer is to settings it was given only because it was started again.
@@ -42,7 +42,7 @@ pub struct Judge {
 impl Judge {
     /// Returns a judge that is started when it is first asked.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        Self { program, root, running: None, settings: None, repeated: false, asked: None }
+        Self { program, root, running: None, unwanted: Vec::new(), settings: None, repeated: false, asked: None }
     }
 
     /// Returns when the answer in hand is overdue; none where nothing was asked.
@@ -87,7 +87,8 @@ impl Judge {
             Ok(None) => return None,
             Ok(Some(reply)) => Some(reply),
             Err(error) => {
-                let (_, child) = self.running.take()?;
+                let (channel, child) = self.running.take()?;
+                self.unwanted.extend(channel.into_descriptors());
                 crate::log!("the judge (pid {}) ended: {error}; it is started again when needed", child.pid);
                 child.signal(rustix::process::Signal::KILL);
                 let _ = crate::reap::wait(&child);
@@ -101,10 +102,17 @@ impl Judge {
         Some(answer)
     }
 
+    /// Takes the descriptors it passed: it has none to pass.
+    pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
+        let running = self.running.iter_mut().flat_map(|(channel, _)| channel.take_unwanted());
+        self.unwanted.drain(..).chain(running).collect()
+    }
+
     fn receive(&mut self) -> io::Result<Option<JudgeReply>> {
         let Some((channel, _)) = &mut self.running else { return Ok(None) };
         channel.flush()?;
         while let Some(frame) = channel.receive()? {
+            self.unwanted.extend(frame.descriptors);
             if frame.bytes.len() > ANSWER_MAX {
                 return Err(io::Error::other("its answer is too large"));
             }

@@ -10,20 +10,24 @@
 
 pub mod args;
 pub mod cgroup;
+pub mod claim;
 pub mod clock;
 pub mod clone;
 pub mod contain;
 pub mod environment;
+pub mod grants;
 pub mod install;
 pub mod judge;
 pub mod launcher;
 pub mod log;
 pub mod meeting;
+pub mod passed;
 pub mod places;
 pub mod policy;
 pub mod poller;
 pub mod protocol;
 pub mod reap;
+pub mod removal;
 pub mod sandbox;
 pub mod settings;
 pub mod source;

@@ -1,9 +1,9 @@
 //! The directories below the state and run directories: who owns them, and making them.
 //!
 //! Root makes and removes things only in directories that are root's; what a function owns it enters never, except as that
-//! function (see [`empty`]).
+//! function ([`removal`](crate::removal)).
 
-use crate::clone::{self, Child};
+use crate::policy::insecure_above;
 use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
 use fnd_core::ids::{InvocationId, Version};
@@ -78,7 +78,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Places {
-    /// Makes the fixed directories.
+    /// Makes the fixed directories. As root it takes none that somebody else can change.
     ///
     /// # Errors
     /// From making them; where functions have users of their own (`root`), also a directory above that those can't pass.
@@ -87,13 +87,7 @@ impl Places {
             DirBuilder::new().recursive(true).mode(0o711).create(dir)?;
         }
         let places = Self { state: fs::canonicalize(state)?, run: fs::canonicalize(run)? };
-        for name in ["versions", "home", "cache", "tmp"] {
-            make(&places.state.join(name), 0o711)?;
-        }
-        make(&places.state.join("spawner"), 0o700)?;
-        for name in ["creds", "bindings"] {
-            make(&places.run.join(name), 0o711)?;
-        }
+        places.restore()?;
         if root {
             for dir in [&places.state, &places.run] {
                 let meta = fs::metadata(dir)?;
@@ -109,8 +103,44 @@ impl Places {
                     }
                 }
             }
+            if let Some(bad) = places.fixed().iter().find_map(|(dir, _)| insecure_above(dir, &[0])) {
+                let bad = bad.display();
+                return Err(io::Error::other(format!(
+                    "others than root can change `{bad}`; run `chown root {bad} && chmod go-w {bad}`, or use another directory"
+                )));
+            }
         }
         Ok(places)
+    }
+
+    /// The directories below which root makes what functions own, and their modes.
+    fn fixed(&self) -> Vec<(PathBuf, u32)> {
+        let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
+        let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
+        fixed.push((self.state.join("spawner"), 0o700));
+        fixed.extend(["creds", "bindings"].map(run));
+        fixed
+    }
+
+    /// Makes those of the fixed directories that are missing, and the two above them.
+    ///
+    /// # Errors
+    /// From making them.
+    pub fn restore(&self) -> io::Result<()> {
+        for dir in [&self.state, &self.run] {
+            if !dir.exists() {
+                make(dir, 0o711)?;
+            }
+        }
+        self.fixed().iter().try_for_each(|(dir, mode)| make(dir, *mode))
+    }
+
+    /// Makes what a function owns beyond its invocations; also where somebody removed the directories above.
+    ///
+    /// # Errors
+    /// From making it.
+    pub fn prepare_again(&self, dirs: &FunctionPlaces, owner: Option<&Identity>) -> io::Result<()> {
+        dirs.prepare(owner).or_else(|_| self.restore().and_then(|()| dirs.prepare(owner)))
     }
 
     /// Returns the directories of a function, named by its file form.
@@ -136,6 +166,11 @@ impl FunctionPlaces {
     /// Returns the directory of an invocation: root's, holding `tmp`, `result.N` and `previous`.
     pub fn invocation(&self, invocation: InvocationId) -> PathBuf {
         self.tmp.join(invocation.to_string())
+    }
+
+    /// Says whether what [`prepare`](Self::prepare) makes is there.
+    pub fn are_there(&self) -> bool {
+        [&self.home, &self.cache, &self.credentials, &self.bindings, &self.tmp].iter().all(|dir| dir.exists())
     }
 
     /// Makes what a function owns beyond its invocations.
@@ -215,37 +250,6 @@ pub fn own(path: &Path, owner: Option<&Identity>) -> io::Result<()> {
         return Ok(());
     }
     std::os::unix::fs::lchown(path, Some(owner.uid), Some(owner.gid))
-}
-
-/// Empties a directory; as root in the place of its owner, so that a link planted there leads root nowhere. For a copy of
-/// the spawner only, which is then somebody else. Returns its exit code.
-pub fn empty(dir: &Path, root: bool) -> i32 {
-    let Ok(meta) = fs::symlink_metadata(dir) else { return 1 };
-    let owner = Identity { uid: meta.uid(), gid: meta.gid(), groups: Vec::new() };
-    if root && owner.take().is_err() {
-        return 1;
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let _ = fs::set_permissions(&path, Permissions::from_mode(0o700)); // an unreadable directory of its own
-            let _ = fs::remove_dir_all(&path);
-        } else {
-            let _ = fs::remove_file(&path);
-        }
-    }
-    0
-}
-
-/// Does something that may take long in a copy of this process, which holds none of its descriptors.
-///
-/// # Errors
-/// From copying.
-pub fn apart(body: impl FnOnce() -> i32) -> io::Result<Child> {
-    clone::fork(None, false, 0, || {
-        clone::settle(2);
-        body()
-    })
 }
 
 #[cfg(test)]

@@ -70,6 +70,10 @@ pub fn identity(
         return Ok((None, own));
     }
     let (uid, gid, name) = match &plan.user {
+        // Looked at again: the range, or the table of numbers, may have changed since it was installed.
+        User::Own if !(policy.uid_range.0..=policy.uid_range.1).contains(&uid) => {
+            return Err(format!("its uid {uid} is outside `[users] range`"));
+        }
         User::Own => (uid, uid, name),
         User::Named(user) => {
             let account =
@@ -92,8 +96,7 @@ pub fn identity(
         let found = Group::from_name(group).ok().flatten().ok_or_else(|| format!("there is no group `{group}`"))?;
         groups.push(found.gid.as_raw());
     }
-    // The overflow ids belong to everybody and nobody; half of the range above would be negative somewhere.
-    if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| matches!(**id, 65534 | 65535) || **id >= 1 << 31) {
+    if let Some(bad) = groups.iter().chain([&uid, &gid]).find(|id| trust::reserved(**id, **id).is_some()) {
         return Err(format!("the id {bad} is never given to a function"));
     }
     let groups = groups.into_iter().map(Gid::from_raw).collect();

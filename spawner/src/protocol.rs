@@ -20,6 +20,8 @@ pub struct Channel {
     socket: OwnedFd,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     partial: Partial,
+    /// Descriptors that came where none belong.
+    unwanted: Vec<OwnedFd>,
     /// Room for a packet, made when the first is received.
     room: Vec<u8>,
 }
@@ -35,7 +37,7 @@ pub struct Frame {
 impl Channel {
     /// Takes a connected socket. One that blocks makes [`send`](Self::send) and [`receive`](Self::receive) wait.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket, waiting: VecDeque::new(), partial: Partial::default(), room: Vec::new() }
+        Self { socket, waiting: VecDeque::new(), partial: Partial::default(), unwanted: Vec::new(), room: Vec::new() }
     }
 
     /// Returns a channel that never waits, and the other end, which does.
@@ -82,6 +84,17 @@ impl Channel {
         Ok(())
     }
 
+    /// Takes the descriptors that came where none belong: closing one may take as long as whoever made it likes.
+    pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.unwanted)
+    }
+
+    /// Returns the socket and what came where it does not belong.
+    pub fn into_descriptors(mut self) -> Vec<OwnedFd> {
+        self.unwanted.push(self.socket);
+        self.unwanted
+    }
+
     /// Returns how many packets wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
@@ -113,12 +126,18 @@ impl Channel {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed"));
             }
             let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-            if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-                return Err(invalid("a packet is too large".to_owned()));
-            }
-            let whole = self.partial.add(self.room.get(..got.bytes).unwrap_or_default());
-            if let Some(bytes) = whole.map_err(|error| invalid(error.to_string()))? {
-                return Ok(Some(Frame { bytes, descriptors }));
+            let whole = if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+                Err(invalid("a packet is too large".to_owned()))
+            } else {
+                let whole = self.partial.add(self.room.get(..got.bytes).unwrap_or_default());
+                whole.map_err(|error| invalid(error.to_string()))
+            };
+            match whole {
+                Ok(Some(bytes)) => return Ok(Some(Frame { bytes, descriptors })),
+                other => {
+                    self.unwanted.extend(descriptors);
+                    other?;
+                }
             }
         }
     }

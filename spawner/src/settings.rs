@@ -45,5 +45,5 @@ fn read_file(path: &Path, myself: &Myself) -> Result<Option<JudgedFile>, Problem
         other => other.map_err(|error| source::unreadable(&shown, &error))?,
     };
     let dir = real.parent().unwrap_or(&real);
-    source::open(dir, &real, shown, Kind::File, myself)?.judged(FILE_MAX).map(Some)
+    source::open(dir, &real, shown, (Kind::File, &[]), myself)?.judged(FILE_MAX).map(Some)
 }

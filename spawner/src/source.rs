@@ -2,16 +2,28 @@
 //! link, checked on the descriptor that is read, and refused where somebody else could have written it.
 
 use crate::policy::{Myself, insecure_above, problem};
+use crate::sandbox::identity;
 use fnd_core::frame::Problem;
 use fnd_core::plan::JudgedFile;
 use fnd_core::wire::Bytes;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2, readlinkat};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+/// Most levels of directories in a function.
+pub const DEPTH_MAX: usize = 32;
+/// Longest path below a functions directory, bytes.
+pub const PATH_MAX: usize = 1024;
+/// Most symbolic links on the way to a file.
+const LINKS_MAX: usize = 16;
+/// What to do about a path that is too deep or too long.
+pub const SHALLOWER: &str = "move it up, or rename its directories";
 
 /// A file opened and found fit to be read.
 pub struct Opened {
@@ -42,31 +54,106 @@ pub struct Sources {
     pub myself: Myself,
 }
 
+/// Where a path leads, links followed.
+struct Place {
+    /// The functions directory it is in, without links.
+    base: PathBuf,
+    /// The path, without links.
+    real: PathBuf,
+    /// User and group of each link on the way.
+    links: Vec<(u32, u32)>,
+}
+
 impl Sources {
-    /// Opens a file or directory beneath a functions directory. A symbolic link must lead into one of them.
+    /// Opens a file or directory beneath a functions directory. A symbolic link must stay in these directories, and gives
+    /// only what its owner may read.
     ///
     /// # Errors
     /// What is wrong with it and what to do; `index` out of range counts as not there.
     pub fn open(&self, index: u16, relative: &str, wanted: Kind) -> Result<Opened, Problem> {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
-        let path = dir.join(relative);
-        let shown = path.display().to_string();
-        let real = fs::canonicalize(&path).map_err(|error| unreadable(&shown, &error))?;
-        let mut dirs = self.dirs.iter().filter_map(|dir| fs::canonicalize(dir).ok());
-        let Some(dir) = dirs.find(|dir| real != *dir && real.starts_with(dir)) else {
-            let message = format!("the symbolic link leads out of the functions directories, to `{}`", real.display());
-            return Err(problem(&shown, message, "copy the file here instead of linking it"));
-        };
-        open(&dir, &real, shown, wanted, &self.myself)
+        let shown = dir.join(relative).display().to_string();
+        let place = self.follow(dir, relative, &shown)?;
+        let links = if self.myself.root() { place.links } else { Vec::new() };
+        open(&place.base, &place.real, shown, (wanted, &links), &self.myself)
+    }
+
+    /// Follows a path one name at a time. Outside the functions directories nothing is looked at.
+    fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<Place, Problem> {
+        let failed = |error: &io::Error| unreadable(shown, error);
+        let real_of = |dir: &PathBuf| Some((dir.clone(), fs::canonicalize(dir).ok()?));
+        let bases: Vec<(PathBuf, PathBuf)> = self.dirs.iter().filter_map(real_of).collect();
+        let within = |path: &Path| bases.iter().find(|(_, base)| path.starts_with(base) && path != base);
+        let mut real = fs::canonicalize(dir).map_err(|error| failed(&error))?;
+        let mut links = Vec::new();
+        let mut rest: Vec<OsString> = names(Path::new(relative)).collect();
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                real.pop();
+                continue;
+            }
+            real.push(name);
+            if let Some((_, base)) = bases.iter().find(|(given, _)| real == *given) {
+                real.clone_from(base);
+                continue;
+            }
+            let Some((_, base)) = within(&real) else {
+                if bases.iter().any(|(given, base)| given.starts_with(&real) || base.starts_with(&real)) {
+                    continue; // on the way to one of them
+                }
+                real.extend(rest.iter().rev());
+                return Err(leads_out(shown, &real));
+            };
+            if real.components().count() > base.components().count() + DEPTH_MAX + 2 {
+                return Err(problem(shown, format!("it lies more than {DEPTH_MAX} levels deep"), SHALLOWER));
+            }
+            let looked = beneath(base, &real, OFlags::PATH | OFlags::NOFOLLOW).map(File::from);
+            let looked = looked.map_err(|errno| failed(&errno.into()))?;
+            let meta = looked.metadata().map_err(|error| failed(&error))?;
+            if meta.is_symlink() {
+                links.push((meta.uid(), meta.gid()));
+                if links.len() > LINKS_MAX {
+                    let message = format!("it leads through more than {LINKS_MAX} symbolic links");
+                    return Err(problem(shown, message, "copy the file here instead of linking it"));
+                }
+                let target = readlinkat(&looked, "", Vec::new()).map_err(|errno| failed(&errno.into()))?;
+                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                real.pop();
+                if target.is_absolute() {
+                    real = PathBuf::from("/");
+                }
+                rest.extend(names(target));
+            }
+        }
+        let Some((_, base)) = within(&real) else { return Err(leads_out(shown, &real)) };
+        Ok(Place { base: base.clone(), real, links })
     }
 }
 
-/// Opens what a real path (without links) names, beneath a directory.
+/// Returns the names of a path, the last one first.
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    let named = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    path.components().filter(named).map(|part| part.as_os_str().to_owned()).rev().collect::<Vec<_>>().into_iter()
+}
+
+fn leads_out(shown: &str, real: &Path) -> Problem {
+    let message = format!("the symbolic link leads out of the functions directories, to `{}`", real.display());
+    problem(shown, message, "copy the file here instead of linking it")
+}
+
+/// Opens what a real path (without links) names, beneath a directory. It has to be readable for every user and group in
+/// `links` as well: they own the links that led to it.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
-pub fn open(dir: &Path, real: &Path, shown: String, wanted: Kind, myself: &Myself) -> Result<Opened, Problem> {
+pub fn open(
+    dir: &Path,
+    real: &Path,
+    shown: String,
+    (wanted, links): (Kind, &[(u32, u32)]),
+    myself: &Myself,
+) -> Result<Opened, Problem> {
     let look = |flags| {
         let file = File::from(beneath(dir, real, flags).map_err(|errno| unreadable(&shown, &errno.into()))?);
         let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
@@ -89,7 +176,14 @@ pub fn open(dir: &Path, real: &Path, shown: String, wanted: Kind, myself: &Mysel
     if let Some(above) = real.parent().and_then(|parent| insecure_above(parent, &owners)) {
         return Err(insecure(&above));
     }
-    let (file, again) = look(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+    let read = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    for (uid, gid) in links.iter().filter(|(uid, _)| *uid != 0) {
+        if identity::with_files_of((*uid, *gid), || beneath(dir, real, read).is_err()).unwrap_or(true) {
+            let message = format!("the owner of the symbolic link, uid {uid}, may not read `{}`", real.display());
+            return Err(problem(&shown, message, "copy the file here, or let everybody read it"));
+        }
+    }
+    let (file, again) = look(read)?;
     if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
         return Err(changed(&shown));
     }
@@ -176,7 +270,7 @@ mod tests {
         let path = dir.path().join("a.sh");
         for _ in 0..20 {
             fs::write(&path, "a").unwrap();
-            let opened = open(dir.path(), &path, "a.sh".to_owned(), Kind::File, &Myself::look()).ok().unwrap();
+            let opened = open(dir.path(), &path, "a.sh".to_owned(), (Kind::File, &[]), &Myself::look()).ok().unwrap();
             fs::write(&path, "b").unwrap();
             assert!(opened.unchanged(1).is_err());
         }

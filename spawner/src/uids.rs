@@ -1,14 +1,16 @@
-//! Which function has which number and user: `STATE/spawner/uids`, a line `UID NAME` each, only ever appended to.
+//! Which function has which number and user: `STATE/spawner/uids`, a line `UID NAME SUM` each, only ever appended to.
 //!
 //! A function's [`FunctionId`] is its line number. A user is never given to another function, so files it left behind can't
-//! fall to a stranger.
+//! fall to a stranger. `SUM` is the beginning of the SHA-256 of what is before it; lines of the first release have none.
+//! What the table lost is taken from the homes: who owns one, has that number.
 
 use crate::log::Failed as _;
 use fnd_core::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// The table.
@@ -16,7 +18,26 @@ use std::path::Path;
 pub struct Uids {
     file: File,
     lines: Vec<(u32, FunctionName)>,
+    /// Owners of homes of which the table says nothing, with the function's name where the home has such a name.
+    homes: Vec<(u32, Option<FunctionName>)>,
     unsynced: bool,
+}
+
+/// Returns the owners of the homes in a directory; root's are nobody's.
+pub fn owners(homes: &Path) -> Vec<(u32, Option<FunctionName>)> {
+    let owner = |entry: std::fs::DirEntry| {
+        let uid = entry.metadata().ok()?.uid();
+        // No part of a name has a dot, so the first one is between group and name.
+        let name = entry.file_name().to_str().and_then(|name| FunctionName::new(&name.replacen('.', "/", 1)).ok());
+        (uid != 0).then_some((uid, name))
+    };
+    std::fs::read_dir(homes).into_iter().flatten().flatten().filter_map(owner).collect()
+}
+
+/// Returns the sum of a line. It begins with a character that no name has: a line that lost the space before it is not taken
+/// for an old one.
+fn sum(line: &str) -> String {
+    Sha256::digest(line).iter().take(4).fold("#".to_owned(), |sum, byte| format!("{sum}{byte:02x}"))
 }
 
 impl Uids {
@@ -35,13 +56,31 @@ impl Uids {
         let text = std::io::read_to_string(&file).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).failed(&read)?;
-        let mut table = Self { file, lines: Vec::new(), unsynced: false };
+        let mut table = Self { file, lines: Vec::new(), homes: Vec::new(), unsynced: false };
         for (index, line) in text.get(..whole).unwrap_or_default().lines().enumerate() {
-            let entry = line.split_once(' ').and_then(|(uid, n)| Some((uid.parse().ok()?, FunctionName::new(n).ok()?)));
-            let wrong = || format!("line {} of `{shown}` is not `UID NAME`; restore it from a backup", index + 1);
-            table.lines.push(entry.ok_or_else(wrong)?);
+            let entry = || {
+                let (uid, name) = line.split_once(' ')?;
+                let name = match name.split_once(' ') {
+                    None => name,
+                    Some((name, found)) => Some(name).filter(|_| found == sum(&format!("{uid} {name}")))?,
+                };
+                Some((uid.parse().ok()?, FunctionName::new(name).ok()?))
+            };
+            let wrong = || {
+                let remedy =
+                    "restore it from a backup, or remove it: numbers are then taken from the owners of the homes";
+                format!("line {} of `{shown}` is damaged; {remedy}", index + 1)
+            };
+            table.lines.push(entry().ok_or_else(wrong)?);
         }
         Ok(table)
+    }
+
+    /// Takes what the homes say into account; what the table says counts more.
+    pub fn with_homes(mut self, homes: Vec<(u32, Option<FunctionName>)>) -> Self {
+        let known = |uid: u32, lines: &[(u32, FunctionName)]| lines.iter().any(|(known, _)| *known == uid);
+        self.homes = homes.into_iter().filter(|(uid, _)| !known(*uid, &self.lines)).collect();
+        self
     }
 
     /// Returns number and uid of a function, given now if it has none; [`sync`](Self::sync) it before use. `range` is inclusive; absent: everything runs as `own`.
@@ -55,21 +94,32 @@ impl Uids {
         own: u32,
     ) -> Result<(FunctionId, u32), String> {
         if let Some((id, (uid, _))) = self.id(name).and_then(|id| Some((id, self.get(id)?))) {
-            return Ok((id, if range.is_some() { uid } else { own }));
+            return match range {
+                None => Ok((id, own)),
+                Some((first, last)) if !(first..=last).contains(&uid) => Err(format!(
+                    "its uid {uid} is outside `[users] range` {first} to {last}; make the range as it was, or restore the uid table"
+                )),
+                Some(_) => Ok((id, uid)),
+            };
         }
         let uid = match range {
             None => own,
             Some((first, last)) => {
-                let used = self.lines.iter().map(|(uid, _)| *uid).filter(|uid| (first..=last).contains(uid)).max();
+                let within = |uid: &u32| (first..=last).contains(uid);
+                let home = self.homes.iter().find(|(uid, known)| known.as_ref() == Some(name) && within(uid));
+                let homes = self.homes.iter().map(|(uid, _)| *uid);
+                let used = self.lines.iter().map(|(uid, _)| *uid).chain(homes).filter(within).max();
                 let next = used.map_or(Some(first), |used| used.checked_add(1));
                 let full = || format!("no uid is left in `[users] range` {first} to {last}; make it larger");
-                next.filter(|next| *next <= last).ok_or_else(full)?
+                home.map(|(uid, _)| *uid).or(next.filter(|next| *next <= last)).ok_or_else(full)?
             }
         };
+        self.homes.retain(|(taken, _)| *taken != uid);
         let end = self.file.metadata().failed("look at the uid table")?.len();
         // What a full disk lets through of a line would be the beginning of the next one.
         let cut = |_: &std::io::Error| drop(self.file.set_len(end));
-        let line = format!("{uid} {name}\n");
+        let line = format!("{uid} {name}");
+        let line = format!("{line} {}\n", sum(&line));
         (&self.file).write_all(line.as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
         self.lines.push((uid, name.clone()));
@@ -139,7 +189,29 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_byte_is_found_or_changes_its_own_line_only() {
+    fn a_flipped_byte_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        let mut uids = Uids::open(&path).unwrap();
+        for name in ["a", "ops/b", "c"] {
+            uids.assign(&FunctionName::new(name).unwrap(), Some((70_000, 70_100)), 0).unwrap();
+        }
+        drop(uids);
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..whole.len() - 1 {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                std::fs::write(&path, &damaged).unwrap();
+                let error = Uids::open(&path).expect_err("it was damaged");
+                assert!(error.contains(path.to_str().unwrap()), "byte {at} bit {bit}: {error}");
+                assert_eq!(std::fs::read(&path).unwrap(), damaged, "what is refused is not touched");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_of_an_old_line_is_found_or_changes_its_own_line_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
         let whole = b"70000 a\n70001 ops/b\n70002 c\n";
@@ -168,6 +240,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_table_lost_is_taken_from_the_homes() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = |name: &str| FunctionName::new(name).unwrap();
+        let homes = vec![(73, Some(name("ops/b"))), (75, None), (12, Some(name("c"))), (70, Some(name("stranger")))];
+        std::fs::write(dir.path().join("uids"), "70 a\n").unwrap();
+        let mut uids = Uids::open(&dir.path().join("uids")).unwrap().with_homes(homes);
+        let mut uid = |name: &FunctionName| uids.assign(name, Some((70, 90)), 0).unwrap().1;
+        for (function, expected) in [("a", 70), ("new", 76), ("ops/b", 73), ("c", 77), ("stranger", 78)] {
+            assert_eq!(uid(&name(function)), expected, "{function}");
+        }
+    }
+
+    #[test]
     fn numbers_stay_and_a_torn_line_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
@@ -182,7 +267,8 @@ mod tests {
         assert_eq!(uids.assign(&a, Some((70, 71)), 0).unwrap(), (FunctionId(1), 70));
         let full = uids.assign(&FunctionName::new("c").unwrap(), Some((70, 71)), 0).unwrap_err();
         assert!(full.contains("no uid is left"), "{full}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "70 a\n71 ops/b\n");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("70 a\n71 ops/b {}\n", sum("71 ops/b")), "old lines stay as they are");
         assert_eq!(uids.get(FunctionId(0)), None);
         drop(uids);
         std::fs::write(&path, "x a\n").unwrap();

@@ -3,6 +3,7 @@
 //! It reads no directory: whoever does asks about each entry, and pairs manifests with code by name.
 
 use crate::ids::{NameError, is_part};
+pub use crate::naming::is_ignored;
 use crate::runtime::RuntimeSummary;
 
 /// What runtimes claim.
@@ -60,25 +61,6 @@ pub enum FileForm {
 
 /// Suffixes of archives.
 const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"];
-
-/// Ends of names that are never looked at.
-const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
-
-/// Says whether a name of a file or directory is never looked at.
-#[must_use]
-pub fn is_ignored(name: &[u8]) -> bool {
-    // `.dpkg-new`, `.rpmsave` and their kin: what a package manager leaves beside a file.
-    let packager = || {
-        let dot = name.iter().rposition(|b| *b == b'.').and_then(|dot| name.get(dot..));
-        dot.is_some_and(|suffix| suffix.starts_with(b".dpkg-") || suffix.starts_with(b".rpm"))
-    };
-    let sharp = name.starts_with(b"#") && name.ends_with(b"#");
-    name.starts_with(b".")
-        || sharp
-        || IGNORED.iter().any(|end| name.ends_with(end.as_bytes()))
-        || [b"4913".as_slice(), b"__pycache__", b"node_modules"].contains(&name)
-        || packager()
-}
 
 /// Returns what a regular file is by its name. A name that is not UTF-8 has replacement characters in its error.
 #[must_use]

@@ -8,6 +8,7 @@ use crate::schema::pick::{Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{self, Table, Value};
+use crate::trust;
 use std::collections::BTreeMap;
 
 /// The configuration, with what only the judge needs.
@@ -122,7 +123,12 @@ fn range(value: &Value) -> Result<(u32, u32), String> {
     };
     match numbers.as_slice() {
         // Below are the system's and people's own accounts on every distribution.
-        [first, last] if *first >= 1000 && first < last => Ok((*first, *last)),
+        [first, last] if *first >= 1000 && first < last => match trust::reserved(*first, *last) {
+            None => Ok((*first, *last)),
+            Some(id) => Err(format!(
+                "the uid {id} in it is reserved and never given to a function; use 70000 to 99999"
+            )),
+        },
         [first, _] if *first < 1000 => Err("expected uids from 1000 on: below are the system's own users".to_owned()),
         [_, _] => Err("expected the first uid below the last".to_owned()),
         _ => Err("expected two uids, the first and the last".to_owned()),

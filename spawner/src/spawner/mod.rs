@@ -1,6 +1,7 @@
 //! The loop: one event at a time, nothing waited for in between.
 
 mod configuration;
+mod helpers;
 mod removing;
 mod requests;
 mod verdicts;
@@ -8,29 +9,30 @@ mod verdicts;
 use crate::args::{Args, Meeting};
 use crate::cgroup::{self, Tree};
 use crate::clock::now;
-use crate::clone::Child;
-use crate::install::Snapshot;
+use crate::grants::Grants;
+use crate::install::{self, Progress, Snapshot};
 use crate::judge::Judge;
 use crate::log::Failed as _;
 use crate::meeting;
-use crate::places::{self, FunctionPlaces, Places};
+use crate::passed::Passed;
+use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
-use crate::reap;
+use crate::removal;
 use crate::source::Sources;
-use crate::uids::Uids;
+use crate::uids::{self, Uids};
 use crate::workers::{Host, Outbox, Workers};
 use fnd_core::frame::{
     Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Prune, Refused, Release,
     Reply, Request, SettingsRead, Spawn, SpawnFailed, TermCause, Welcome, decode, encode,
 };
-use fnd_core::ids::{FunctionName, InvocationId, Version};
+use fnd_core::ids::{FunctionName, Version};
 use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
 use fnd_core::wire::{Bytes, Wire as _};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -38,15 +40,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use removing::{After, Task};
+use helpers::{After, Helpers, Lane};
 use verdicts::{Job, Subject};
 
 /// Frames waiting for fnd above which no more requests are read: it has to read first.
 const BACKLOG: usize = 1000;
 /// How long after an install its copies are synced, all at once; none is synced alone.
 const SYNC_AFTER: Duration = Duration::from_secs(3);
-/// Helpers at once.
-const HELPERS_MAX: usize = 16;
 /// How long the end of everything is waited for at the very end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -75,9 +75,10 @@ pub struct Spawner {
     next: Option<(Subject, JudgeRequest)>,
     judging: Option<Subject>,
     snapshots: u64,
-    helpers: BTreeMap<u64, (Child, After)>,
-    tasks: VecDeque<Task>,
-    helper_count: u64,
+    /// Large files of these were copied; the rest is to be read.
+    copied: VecDeque<Snapshot>,
+    helpers: Helpers,
+    grants: Grants,
     /// When what was installed is synced to the disk.
     sync_at: Option<Duration>,
     /// When what still runs is killed.
@@ -93,7 +94,7 @@ impl Spawner {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         let myself = Myself::look();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
-        let uids = Uids::open(&places.state.join("spawner/uids"))?;
+        let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
         let signals = signals().failed("block signals")?;
         let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
@@ -108,6 +109,7 @@ impl Spawner {
             tree,
             containment,
             zone: crate::environment::machine_zone(),
+            passed: Passed::look().failed("look at a pipe and a memory file")?,
             best_effort: args.best_effort,
             myself: myself.clone(),
         };
@@ -129,15 +131,16 @@ impl Spawner {
             reading: None,
             next: None,
             judging: None,
-            snapshots: 0,
-            helpers: BTreeMap::new(),
-            tasks: VecDeque::new(),
-            helper_count: 0,
+            snapshots: crate::clock::unix_ms(), // no name that an earlier spawner left
+            copied: VecDeque::new(),
+            helpers: Helpers::default(),
+            grants: Grants::default(),
             sync_at: None,
             stopping: None,
             args,
         };
         spawner.workers.restore_ends(&spawner.exits())?;
+        spawner.remove_staged();
         if let Some(Meeting::Inherited(number)) = spawner.args.meeting {
             let socket = meeting::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
@@ -185,6 +188,7 @@ impl Spawner {
                 self.sync();
             }
             self.start_helpers();
+            self.helpers.enforce(now);
             if let Some(connection) = &self.connection {
                 let interest = (connection.waiting() <= BACKLOG, connection.waiting() > 0);
                 if std::mem::replace(&mut self.interest, interest) != interest {
@@ -206,8 +210,15 @@ impl Spawner {
             }
             let reading = self.can_read().then_some(now);
             let away = self.connection.is_none().then(|| self.workers.enforce_at()).flatten();
-            let deadlines =
-                [self.workers.deadline(), self.judge.deadline(), self.stopping, self.sync_at, reading, away];
+            let deadlines = [
+                self.workers.deadline(),
+                self.judge.deadline(),
+                self.helpers.deadline(),
+                self.stopping,
+                self.sync_at,
+                reading,
+                away,
+            ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             for token in self.poller.wait(timeout)? {
                 self.handle(token);

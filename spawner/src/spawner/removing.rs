@@ -1,17 +1,7 @@
 //! Removing what is no longer needed, in helpers: it may take long, and some of it may be touched as its owner only.
 
 use super::*;
-
-/// Something done in a helper, and for which request (0: none).
-pub(super) struct Task {
-    pub(super) request: u32,
-    /// The invocation whose `tmp` it empties: the rest of its files go afterwards.
-    pub(super) invocation: Option<(FunctionPlaces, InvocationId)>,
-    pub(super) body: Box<dyn FnOnce() -> i32>,
-}
-
-/// What follows when a helper ends.
-pub(super) type After = (u32, Option<(FunctionPlaces, InvocationId)>);
+use std::rc::Rc;
 
 impl Spawner {
     pub(super) fn release(&mut self, request: u32, release: &Release) {
@@ -23,8 +13,8 @@ impl Spawner {
             return self.reply(request, &Reply::Done, Vec::new());
         }
         let (dir, root) = (places.invocation(release.invocation).join("tmp"), self.sources.myself.root());
-        let body = Box::new(move || places::empty(&dir, root));
-        self.tasks.push_back(Task { request, invocation: Some((places, release.invocation)), body });
+        let after = After::Released(request, places, release.invocation);
+        self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
     }
 
     pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
@@ -37,7 +27,20 @@ impl Spawner {
             }
         }
         let body = Box::new(move || gone.iter().map(|path| i32::from(fs::remove_dir_all(path).is_err())).sum());
-        self.tasks.push_back(Task { request, invocation: None, body });
+        self.helpers.add(Lane::Write, After::Done(request), body);
+    }
+
+    /// Removes what a spawner that was killed had half copied.
+    pub(super) fn remove_staged(&mut self) {
+        let versions = self.workers.host().places.state.join("versions");
+        let staged = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".new-");
+        let entries = fs::read_dir(versions).into_iter().flatten().flatten();
+        let found: Vec<PathBuf> = entries.filter(staged).map(|entry| entry.path()).collect();
+        if !found.is_empty() {
+            let remove = |path: &PathBuf| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path));
+            let body = Box::new(move || found.iter().map(|path| i32::from(remove(path).is_err())).sum());
+            self.helpers.add(Lane::Write, After::Done(0), body);
+        }
     }
 
     /// Syncs the file system of the state directory.
@@ -45,39 +48,46 @@ impl Spawner {
         let state = self.workers.host().places.state.clone();
         let body =
             Box::new(move || i32::from(!fs::File::open(&state).is_ok_and(|dir| rustix::fs::syncfs(dir).is_ok())));
-        self.tasks.push_back(Task { request: 0, invocation: None, body });
+        self.helpers.add(Lane::Write, After::Done(0), body);
     }
 
-    pub(super) fn start_helpers(&mut self) {
-        while self.helpers.len() < HELPERS_MAX {
-            let Some(Task { request, invocation, body }) = self.tasks.pop_front() else { return };
-            match places::apart(body) {
-                Ok(child) => {
-                    self.helper_count += 1;
-                    let _ = self.poller.add(&child.pidfd, Token::Helper(self.helper_count)); // only memory can fail it
-                    self.helpers.insert(self.helper_count, (child, (request, invocation)));
-                }
-                Err(error) => {
-                    crate::log!("failed to start a helper: {error}");
-                    self.helped((request, invocation));
-                }
-            }
+    /// Lets go of a function's files that are not going to be installed.
+    pub(super) fn put_away(&mut self, mut snapshot: Snapshot) {
+        if snapshot.is_staged() {
+            self.helpers.add(Lane::Write, After::Done(0), snapshot.remover());
         }
     }
 
-    pub(super) fn helper_ended(&mut self, number: u64) {
-        if let Some((child, after)) = self.helpers.remove(&number) {
-            let _ = reap::ended(&child); // how far it came is seen by what is left
+    pub(super) fn start_helpers(&mut self) {
+        for after in self.helpers.start(&self.poller) {
             self.helped(after);
         }
     }
 
-    fn helped(&mut self, (request, invocation): After) {
-        match invocation {
-            Some((places, id)) if !places.remove_invocation(id) => {
+    pub(super) fn helper_ended(&mut self, number: u64) {
+        if let Some(after) = self.helpers.ended(number) {
+            self.helped(after);
+        }
+    }
+
+    fn helped(&mut self, after: After) {
+        match after {
+            After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
+            After::Released(request, places, id) if !places.remove_invocation(id) => {
                 self.failed(request, format!("`{}` could not be removed", places.invocation(id).display()));
             }
-            _ => self.reply(request, &Reply::Done, Vec::new()),
+            After::Released(request, ..) => self.reply(request, &Reply::Done, Vec::new()),
+            After::Copied(mut snapshot) => match snapshot.copied() {
+                Ok(()) => self.copied.push_back(*snapshot),
+                Err(problem) => self.refuse_unread(*snapshot, problem),
+            },
+            After::Stored(snapshot, request, installed) => {
+                let written = install::told(&snapshot.report());
+                self.stored(&snapshot, request, *installed, written);
+                if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
+                    self.put_away(snapshot);
+                }
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ impl Spawner {
         (0..16).for_each(|_| self.read_requests());
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
+            self.helpers.close([socket]);
         } else if let Err(error) = self.connect(socket) {
             crate::log!("failed to use a connection: {error}");
         }
@@ -34,6 +35,8 @@ impl Spawner {
                 crate::log!("the connection with fnd ended: {why}");
             }
             self.poller.remove(&connection);
+            // What it passed and nobody has read is closed with it.
+            self.helpers.close(connection.into_descriptors());
             self.hello = None;
             self.disown();
         }
@@ -50,12 +53,29 @@ impl Spawner {
                 let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
                 Ok(Some((number, request, frame.descriptors)))
             });
+            self.helpers.close(connection.take_unwanted());
             match read {
                 Ok(None) => return,
-                Ok(Some((number, request, descriptors))) => self.request(number, request, descriptors),
+                Ok(Some((number, request, descriptors))) => {
+                    let descriptors = self.sorted(descriptors);
+                    self.request(number, request, descriptors);
+                }
                 Err(error) => return self.disconnect(&error),
             }
         }
+    }
+
+    /// Returns the descriptors that may be read, given away and closed here; none where another one is among them.
+    fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
+        let passed = self.workers.host().passed;
+        let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd);
+        let (fine, other): (Vec<_>, Vec<_>) = descriptors.into_iter().partition(fine);
+        if other.is_empty() {
+            return fine.into();
+        }
+        crate::log!("fnd passed a descriptor that is neither a pipe nor a memory file; it is not used");
+        self.helpers.close(other);
+        VecDeque::new()
     }
 
     fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
@@ -87,9 +107,9 @@ impl Spawner {
         // Before anything is the function's: its number must not be given to another after a crash.
         let synced = self.uids.sync();
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
-        let result = synced
-            .and(policy)
-            .and_then(|policy| self.workers.spawn(number, spawn, descriptors, (&self.uids, policy, &self.poller)));
+        let result = synced.and(policy).and_then(|policy| {
+            self.workers.spawn(number, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
+        });
         if let Err(message) = result {
             self.reply(number, &Reply::SpawnFailed(SpawnFailed { worker, message }), Vec::new());
         }

@@ -1,10 +1,14 @@
 //! Settings and functions as the judge sees them, and installing what it lets through.
 
 use super::*;
+use std::rc::Rc;
 
 /// What to do about a limit that can't be enforced.
 const GO_ON: &str =
     "remove it from the manifest, or set `best_effort_limits = true` in fnd.toml (`--best-effort-limits`)";
+
+/// Most functions of which a large file is being copied: what was read of each is held.
+const COPIES_MAX: usize = 4;
 
 /// What is read and judged, with the request's number, in order.
 pub(super) enum Job {
@@ -41,17 +45,17 @@ impl Spawner {
     /// Nobody waits any more for what was asked: numbers of requests begin anew with the next fnd.
     pub(super) fn disown(&mut self) {
         let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
-        let reading = self.reading.iter_mut().map(|snapshot| &mut snapshot.request);
+        let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);
         let jobs = self.jobs.iter_mut().map(Job::request);
-        let helpers = self.helpers.values_mut().map(|(_, (request, _))| request);
-        let tasks = self.tasks.iter_mut().map(|task| &mut task.request);
-        let judged = subjects.map(Subject::request).chain(reading).chain(jobs);
-        judged.chain(helpers).chain(tasks).for_each(|request| *request = 0);
+        subjects.map(Subject::request).chain(reading).chain(jobs).for_each(|request| *request = 0);
+        self.helpers.disown();
     }
 
     /// Takes the judge's answer, if it came; sees its end too.
     pub(super) fn judge_answered(&mut self) {
-        if let Some(reply) = self.judge.answer()
+        let reply = self.judge.answer();
+        self.helpers.close(self.judge.take_unwanted());
+        if let Some(reply) = reply
             && let Some(subject) = self.judging.take()
         {
             self.judged(subject, reply);
@@ -78,11 +82,15 @@ impl Spawner {
 
     /// Says whether [`judge_some`](Self::judge_some) has something to do now.
     pub(super) fn can_read(&self) -> bool {
-        self.next.is_none() && (self.reading.is_some() || !self.jobs.is_empty())
+        let jobs = !self.jobs.is_empty() && self.helpers.copying() < COPIES_MAX;
+        self.next.is_none() && (self.reading.is_some() || !self.copied.is_empty() || jobs)
     }
 
     fn read_some(&mut self) -> Option<(Subject, JudgeRequest)> {
-        let mut snapshot = match self.reading.take() {
+        if !self.can_read() {
+            return None;
+        }
+        let mut snapshot = match self.reading.take().or_else(|| self.copied.pop_front()) {
             Some(snapshot) => snapshot,
             None => match self.jobs.pop_front()? {
                 Job::Reload(request) => return self.read_settings(request),
@@ -104,14 +112,27 @@ impl Spawner {
             },
         };
         match snapshot.read(&self.sources) {
-            Err(problem) => self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None),
-            Ok(false) => self.reading = Some(snapshot),
-            Ok(true) => {
+            Err(problem) => self.refuse_unread(snapshot, problem),
+            Ok(Progress::More) => self.reading = Some(snapshot),
+            Ok(Progress::Copy) => match snapshot.copier() {
+                Ok(copier) => self.helpers.add_with(Lane::Write, After::Copied(Box::new(snapshot)), copier),
+                Err(error) => {
+                    let problem = problem(&snapshot.shown, format!("failed to copy it: {error}"), "try again");
+                    self.refuse_unread(snapshot, problem);
+                }
+            },
+            Ok(Progress::Read) => {
                 let question = snapshot.question();
                 return Some((Subject::Function(Box::new(snapshot)), question));
             }
         }
         None
+    }
+
+    /// What is wrong was found before the judge saw it.
+    pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
+        self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
+        self.put_away(snapshot);
     }
 
     fn judged(&mut self, subject: Subject, reply: Option<JudgeReply>) {
@@ -120,18 +141,20 @@ impl Spawner {
                 self.settings_judged((request, trusted, refused), verdict);
             }
             (Subject::Function(snapshot), Some(JudgeReply::Function(verdict))) => {
+                let function = snapshot.install.function.clone();
+                self.grants.judged(&function, verdict.plan.as_ref(), snapshot.looked.clone());
                 let result = match verdict.plan {
                     Some(plan) => self.install(&snapshot, plan),
                     None => Err(Vec::new()),
                 };
                 match result {
-                    Ok(installed) => {
+                    Ok((plan, installed, group)) => {
                         let installed = Installed { document: verdict.document, ..installed };
-                        self.reply(snapshot.request, &Reply::Installed(installed), Vec::new());
+                        self.store(*snapshot, plan, installed, group);
                     }
                     Err(problems) => {
-                        let function = snapshot.install.function.clone();
                         self.refuse(snapshot.request, function, problems, Some(verdict.document));
+                        self.put_away(*snapshot);
                     }
                 }
             }
@@ -153,6 +176,7 @@ impl Spawner {
             Subject::Function(snapshot) => {
                 let problems = vec![problem(&snapshot.shown, why, help)];
                 self.refuse(snapshot.request, snapshot.install.function.clone(), problems, None);
+                self.put_away(*snapshot);
             }
         }
     }
@@ -161,7 +185,8 @@ impl Spawner {
         self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
     }
 
-    fn install(&mut self, snapshot: &Snapshot, mut plan: Plan) -> Result<Installed, Vec<Problem>> {
+    /// Decides how a function is installed: returns plan, answer, and the group its files are given to.
+    fn install(&mut self, snapshot: &Snapshot, mut plan: Plan) -> Result<(Plan, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
         let unread = || one("the configuration has not been read yet".to_owned(), "try again");
@@ -191,15 +216,8 @@ impl Spawner {
         // What is stored is what was decided: the interpreter chosen, as it is to be executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
-        let stored = snapshot.store(&plan, &version, &host.places, identity.as_ref().map(|identity| identity.gid));
-        let help = "check the state directory and the room on its disk";
-        let written = stored.failed("install it").map_err(|why| one(why, help))?;
-        if written && self.sync_at.is_none() {
-            self.sync_at = Some(now() + SYNC_AFTER);
-        }
-        // A plan may change without the version: by the configuration, or by a runtime's description.
-        self.workers.retire(id, (!written).then_some(version));
-        Ok(Installed {
+        let group = identity.as_ref().map(|identity| identity.gid);
+        let installed = Installed {
             function: function.clone(),
             id,
             version,
@@ -208,6 +226,44 @@ impl Spawner {
             uid: identity.map_or(self.sources.myself.uid, |identity| identity.uid),
             warnings,
             document: Bytes::default(),
-        })
+        };
+        Ok((plan, installed, group))
+    }
+
+    /// Has a function copied to its place: by a helper, where it is large.
+    fn store(&mut self, snapshot: Snapshot, plan: Plan, installed: Installed, group: Option<u32>) {
+        let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
+        if !snapshot.is_staged() {
+            let written = snapshot.store(&plan, &installed.version, &places, group);
+            return self.stored(&snapshot, snapshot.request, installed, written.map_err(|error| error.to_string()));
+        }
+        let (copy, version) = (Rc::clone(&snapshot), installed.version);
+        let body = move || install::tell(&copy.report(), copy.store(&plan, &version, &places, group));
+        let request = snapshot.request;
+        self.helpers.add(Lane::Write, After::Stored(snapshot, request, Box::new(installed)), Box::new(body));
+    }
+
+    /// A function was copied to its place, or why not.
+    pub(super) fn stored(
+        &mut self,
+        snapshot: &Snapshot,
+        request: u32,
+        installed: Installed,
+        written: Result<bool, String>,
+    ) {
+        let written = match written {
+            Ok(written) => written,
+            Err(why) => {
+                let help = "check the state directory and the room on its disk";
+                let problem = problem(&snapshot.shown, format!("failed to install it: {why}"), help);
+                return self.refuse(request, installed.function, vec![problem], Some(installed.document));
+            }
+        };
+        if written && self.sync_at.is_none() {
+            self.sync_at = Some(now() + SYNC_AFTER);
+        }
+        // A plan may change without the version: by the configuration, or by a runtime's description.
+        self.workers.retire(installed.id, (!written).then_some(installed.version));
+        self.reply(request, &Reply::Installed(installed), Vec::new());
     }
 }

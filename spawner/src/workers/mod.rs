@@ -15,8 +15,10 @@ use crate::clock::now;
 use crate::clone::{self, Child, Exec};
 use crate::contain::Report;
 use crate::environment;
+use crate::grants::Grants;
 use crate::launcher::{self, Answer, Order, Spec};
 use crate::log::Failed as _;
+use crate::passed::Passed;
 use crate::places::Places;
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
@@ -62,6 +64,8 @@ pub struct Host {
     pub myself: Myself,
     /// Time zone.
     pub zone: String,
+    /// What descriptors fnd may pass.
+    pub passed: Passed,
     /// Goes on where a limit can't be enforced.
     pub best_effort: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use fnd_core::frame::NOTE_MAX;
+use fnd_core::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 impl Workers {
@@ -14,9 +15,9 @@ impl Workers {
         request: u32,
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
-        with: (&Uids, &Policy, &Poller),
+        with: (&Uids, &Policy, &Grants, &Poller),
     ) -> Result<(), String> {
-        let (uids, policy, poller) = with;
+        let (uids, policy, grants, poller) = with;
         let id = spawn.worker.0;
         if id < self.next || id > NUMBER_MAX {
             return Err(format!("worker number {id} was used before, or is too large"));
@@ -32,18 +33,31 @@ impl Workers {
         {
             return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()));
         }
-        let mut take = |wanted: bool| {
-            if wanted { descriptors.pop_front().map(Some).ok_or("a descriptor is missing") } else { Ok(None) }
+        let passed = self.host.passed;
+        let mut take = |wanted: bool, pipe: bool| {
+            let missing = "a descriptor is missing, or is of the wrong kind";
+            let fits = |fd: &OwnedFd| passed.is_memory(fd) || pipe && passed.is_pipe(fd);
+            if wanted { descriptors.pop_front().filter(fits).map(Some).ok_or(missing) } else { Ok(None) }
         };
-        let (input, previous) = (take(spawn.input)?, take(spawn.previous)?);
-        let number = match self.launcher_of(spawn.function, spawn.version) {
+        let (input, previous) = (take(spawn.input, true)?, take(spawn.previous, false)?);
+        let who = (spawn.function, uid, name);
+        let mut number = self.launcher_of(spawn.function, spawn.version);
+        if let Some(found) = number
+            && !self.is_still(found, uid, policy, grants)?
+        {
+            self.retire(spawn.function, None);
+            number = None;
+        }
+        let number = match number {
             Some(number) => number,
-            None => self.launch((spawn.function, uid, name), spawn.version, policy, poller)?,
+            None => self.launch(who, spawn.version, (policy, grants), poller)?,
         };
         let launcher = self.launchers.get_mut(&number).ok_or("the launcher is gone")?;
         let owner = launcher.identity.as_ref();
         let dirs = self.host.places.of(&name.file_form());
-        let files = dirs.for_attempt(spawn.invocation, id, owner).failed("make the attempt's files")?;
+        let made = if dirs.are_there() { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
+        let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner));
+        let files = made.failed("make the attempt's files")?;
         if let Some(previous) = previous {
             let path =
                 files.give_previous(previous, launcher.plan.limits.result, owner).failed("copy the previous result")?;
@@ -70,7 +84,7 @@ impl Workers {
         let (leaf, leaf_dir) = made.unzip();
         let before = group.map(Group::counters).unwrap_or_default();
         let sent = (|| {
-            let piped = input.as_ref().map_or(Ok(false), is_pipe)?;
+            let piped = input.as_ref().is_some_and(|fd| passed.is_pipe(fd));
             let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
             let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
             let (error_read, error_write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -112,11 +126,23 @@ impl Workers {
         self.launchers.iter().find(|(_, launcher)| fits(launcher)).map(|(number, _)| *number)
     }
 
+    /// Says whether a launcher starts as whom its version would start now: a user that a manifest names may be another one by
+    /// now, or none.
+    fn is_still(&self, number: u64, uid: u32, policy: &Policy, grants: &Grants) -> Result<bool, String> {
+        let Some(launcher) = self.launchers.get(&number) else { return Ok(false) };
+        let plan = &launcher.plan;
+        if plan.user == User::Own && plan.groups.is_empty() {
+            return Ok(true);
+        }
+        grants.check(plan)?;
+        Ok(policy::identity(plan, uid, policy, true, &self.host.myself)?.0 == launcher.identity)
+    }
+
     pub(super) fn launch(
         &mut self,
         who: (FunctionId, u32, &FunctionName),
         version: Version,
-        policy: &Policy,
+        (policy, grants): (&Policy, &Grants),
         poller: &Poller,
     ) -> Result<u64, String> {
         let (function, uid, name) = who;
@@ -126,8 +152,9 @@ impl Workers {
         let bytes = fs::read(dir.join("plan")).failed(&format!("read the installed version {version}"))?;
         let plan = Plan::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
         // Whether the manifest was root's was checked when it was installed; the rest may have changed since.
+        grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
-        dirs.prepare(identity.as_ref()).failed("make the function's directories")?;
+        self.host.places.prepare_again(&dirs, identity.as_ref()).failed("make the function's directories")?;
         if !self.active.contains_key(&function) {
             let active = self.activate(function, &file_form, poller).failed("make the function's cgroup")?;
             self.active.insert(function, active);
@@ -204,9 +231,4 @@ fn start_launcher(spec: Spec, number: u64, poller: &Poller) -> io::Result<(Chann
     let child = clone::fork(leaf, false, 0, move || launcher::run(spec, theirs))?;
     poller.add(&channel, Token::Launcher(number))?;
     Ok((channel, child))
-}
-
-/// Says whether a descriptor is a pipe, which is given to its user; what else fnd passed stays whose it is.
-fn is_pipe(fd: &OwnedFd) -> io::Result<bool> {
-    Ok(rustix::fs::fstat(fd)?.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }

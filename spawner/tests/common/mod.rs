@@ -95,6 +95,10 @@ pub struct Options {
     pub config: &'static str,
     /// Listen on a socket instead of being a child with an inherited one.
     pub listen: bool,
+    /// Have a second functions directory, `uploads`.
+    pub uploads: bool,
+    /// What is done to the directory before the spawner starts.
+    pub prepare: Option<fn(&Path)>,
 }
 
 pub enum Outcome {
@@ -129,7 +133,15 @@ impl Harness {
         } else {
             command.arg("--fnd").arg(fake_judge());
         }
-        command.arg("--functions").arg(path("functions")).arg("--config").arg(path("etc/fnd.toml"));
+        if let Some(prepare) = options.prepare {
+            prepare(dir.path());
+        }
+        command.arg("--functions").arg(path("functions"));
+        if options.uploads {
+            fs::create_dir(path("uploads")).unwrap();
+            command.arg("--functions").arg(path("uploads"));
+        }
+        command.arg("--config").arg(path("etc/fnd.toml"));
         command.arg("--state").arg(path("state")).arg("--run-dir").arg(path("run"));
         if options.best_effort {
             command.arg("--best-effort-limits");
@@ -225,6 +237,11 @@ impl Harness {
             sidecar: sidecar.map(str::to_owned),
             directory_form,
         };
+        self.ask_to_install(install)
+    }
+
+    /// Asks for an installation as a hostile fnd may: with anything.
+    pub fn ask_to_install(&mut self, install: Install) -> Outcome {
         let number = self.send(&Request::Install(install), Vec::new());
         match self.answer(number).0 {
             Reply::Installed(installed) => Outcome::Installed(installed),
@@ -251,6 +268,18 @@ impl Harness {
             }
             Outcome::Installed(installed) => panic!("{installed:?}"),
         }
+    }
+
+    /// Waits until another request is answered: the loop of the spawner is not held up.
+    pub fn is_served(&mut self) {
+        let number = self.send(&Request::Term(WorkerId(1 << 40)), Vec::new());
+        assert_eq!(self.answer(number).0, Reply::Done);
+    }
+
+    pub fn release(&mut self, installed: &Installed, invocation: InvocationId) -> Reply {
+        let release = fnd_core::frame::Release { function: installed.id, invocation };
+        let number = self.send(&Request::Release(release), Vec::new());
+        self.answer(number).0
     }
 
     pub fn order(&mut self, installed: &Installed, input: Option<&[u8]>, given: &[(&str, &str)]) -> (u64, u32) {

@@ -386,6 +386,26 @@ fn entries_that_are_not_clear() {
 }
 
 #[test]
+fn a_range_of_users_has_no_reserved_number_in_it() {
+    for (range, expected) in [
+        ("[69990, 80000]", "69999"),
+        ("[60000, 70000]", "65534"),
+        ("[70000, 3000000000]", "2147483648"),
+    ] {
+        let text = format!("[users]\nrange = {range}\n");
+        let (policy, document) = judge("").settings(&JudgeSettings {
+            files: vec![file("/etc/fnd/fnd.toml", text.as_bytes())],
+            runtimes: vec![],
+        });
+        let lines: Vec<String> = document.diagnostics.iter().map(Diagnostic::line).collect();
+        assert!(
+            policy.is_none() && lines[0].contains(expected) && lines[0].contains("reserved"),
+            "{lines:?}"
+        );
+    }
+}
+
+#[test]
 fn the_configuration_points_into_the_right_file() {
     let mut judge = judge("");
     let files = vec![

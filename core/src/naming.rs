@@ -1,0 +1,100 @@
+//! Which function a path in a functions directory stands for, by its name alone: the rule that the spawner holds fnd to.
+//! What a runtime claims is not known here ([`forms`](crate::manifest::forms) knows it).
+
+use crate::ids::FunctionName;
+
+/// Ends of names that are never looked at.
+const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
+
+/// Says whether a name of a file or directory is never looked at.
+#[must_use]
+pub fn is_ignored(name: &[u8]) -> bool {
+    // `.dpkg-new`, `.rpmsave` and their kin: what a package manager leaves beside a file.
+    let packager = || {
+        let dot = name.iter().rposition(|b| *b == b'.').and_then(|dot| name.get(dot..));
+        dot.is_some_and(|suffix| suffix.starts_with(b".dpkg-") || suffix.starts_with(b".rpm"))
+    };
+    let sharp = name.starts_with(b"#") && name.ends_with(b"#");
+    name.starts_with(b".")
+        || sharp
+        || IGNORED.iter().any(|end| name.ends_with(end.as_bytes()))
+        || [b"4913".as_slice(), b"__pycache__", b"node_modules"].contains(&name)
+        || packager()
+}
+
+/// Returns the part of a function's name that a file or directory name gives; none for what can't be code. No part has a dot,
+/// so whatever suffix a runtime claims begins at the first one.
+#[must_use]
+pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
+    let manifest = [b".toml".as_slice(), b".yaml", b".yml"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    if is_ignored(name) || (manifest && !directory) {
+        return None;
+    }
+    let end = name.iter().position(|byte| *byte == b'.').filter(|_| !directory);
+    name.get(..end.unwrap_or(name.len()))
+}
+
+/// Returns the function that a source is the code of, and in file form where its manifest is; `source` is relative to the
+/// functions directory, as is that.
+#[must_use]
+pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Option<String>)> {
+    let (group, file) = source
+        .rsplit_once('/')
+        .map_or((None, source), |(group, file)| (Some(group), file));
+    let stem = str::from_utf8(stem(file.as_bytes(), directory)?).ok()?;
+    let full = match group {
+        Some(group) if is_ignored(group.as_bytes()) => return None,
+        Some(group) => format!("{group}/{stem}"),
+        None => stem.to_owned(),
+    };
+    let name = FunctionName::new(&full).ok()?;
+    Some((name, (!directory).then(|| format!("{full}.toml"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_of;
+
+    #[test]
+    fn a_path_names_one_function_and_one_manifest() {
+        let check = |source: &str, directory, expected: Option<(&str, Option<&str>)>| {
+            let found = function_of(source, directory);
+            let found = found
+                .as_ref()
+                .map(|(name, sidecar)| (name.as_str(), sidecar.as_deref()));
+            assert_eq!(found, expected, "{source}");
+        };
+        check("a.sh", false, Some(("a", Some("a.toml"))));
+        check("a", false, Some(("a", Some("a.toml"))));
+        check("a.any.suffix", false, Some(("a", Some("a.toml"))));
+        check("ops/a.sh", false, Some(("ops/a", Some("ops/a.toml"))));
+        check("a", true, Some(("a", None)));
+        check("ops/a", true, Some(("ops/a", None)));
+        for none in [
+            "",
+            "/",
+            "a.toml",
+            "a.yml",
+            ".a.sh",
+            "A.sh",
+            "a/",
+            "/a.sh",
+            "./a.sh",
+            "../a.sh",
+            "a/../b.sh",
+            "a/b/c.sh",
+            "a.sh.bak",
+            "a.sh~",
+            "node_modules/a.js",
+            "a.dpkg-new",
+            "a b.sh",
+        ] {
+            check(none, false, None);
+        }
+        for none in ["a.sh", "..", ".", "node_modules", "a/b/c", "4913"] {
+            check(none, true, None);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What fnd may have installed: it names a file, and the spawner says which function and which manifest that is.
+//!
+//! So an fnd that was taken over can neither install one function's code as another's user, nor give a script that may run
+//! as root the manifest of another.
+
+use crate::policy::problem;
+use crate::source::{Sources, unreadable};
+use fnd_core::frame::{Install, Problem};
+use fnd_core::naming;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Most names of one directory that are looked at.
+const NAMES_MAX: usize = 100_000;
+const AGAIN: &str = "reload fnd; if this comes again, fnd is damaged or was taken over: install it again";
+
+impl Sources {
+    /// Returns the manifest of what is to be installed, relative to its functions directory; none where there is none.
+    ///
+    /// # Errors
+    /// Why it may not be installed as that function.
+    pub fn claim(&self, install: &Install) -> Result<Option<String>, Problem> {
+        let Install { directory, function, source, sidecar, directory_form } = install;
+        let index = usize::from(*directory);
+        let root = self.dirs.get(index);
+        let root = root.ok_or_else(|| problem(source, "there is no such functions directory", "reload fnd"))?;
+        let shown = root.join(source).display().to_string();
+        let beside = match naming::function_of(source, *directory_form) {
+            Some((name, beside)) if name == *function => beside,
+            _ => return Err(problem(&shown, format!("it is not the code of function `{function}`"), AGAIN)),
+        };
+        if let Some(other) = sidecar.as_ref().filter(|sidecar| beside.as_ref() != Some(sidecar)) {
+            return Err(problem(&shown, format!("`{other}` is not the manifest of function `{function}`"), AGAIN));
+        }
+        let is_form = |dir: PathBuf| fs::symlink_metadata(dir.join("function.toml")).is_ok();
+        if let Some(group) = function.group().filter(|group| is_form(root.join(group))) {
+            return Err(problem(&shown, format!("it is part of the function `{group}`, which is a directory"), AGAIN));
+        }
+        for above in self.dirs.iter().take(index) {
+            if let Some(other) = claimants(above, install)?.first() {
+                let other = other.display();
+                let message = format!("`{other}` has the name `{function}`, and its directory comes before this one");
+                return Err(problem(&shown, message, "rename one of the two"));
+            }
+        }
+        self.shared(root, install)?;
+        Ok(beside.filter(|beside| sidecar.is_some() || fs::symlink_metadata(root.join(beside)).is_ok()))
+    }
+
+    /// Where several people may put files (a sticky directory), nobody takes a name that somebody else's file has.
+    fn shared(&self, root: &Path, install: &Install) -> Result<(), Problem> {
+        let path = root.join(&install.source);
+        let writable = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o022 != 0);
+        if !path.parent().is_some_and(writable) {
+            return Ok(());
+        }
+        let owner = |path: &Path| fs::symlink_metadata(path).ok().map(|meta| meta.uid());
+        let mine = owner(&path);
+        match claimants(root, install)?.iter().find(|other| owner(other) != mine) {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("`{}` has the same name, and belongs to somebody else", other.display());
+                Err(problem(&path.display().to_string(), message, "rename one of the two"))
+            }
+        }
+    }
+}
+
+/// Returns what in a functions directory has the name of a function, manifests apart.
+fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
+    let dir = install.function.group().map_or_else(|| root.to_owned(), |group| root.join(group));
+    let shown = || dir.display().to_string();
+    let entries = match fs::read_dir(&dir) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        entries => entries.map_err(|error| unreadable(&shown(), &error))?,
+    };
+    let name = install.function.as_str().rsplit('/').next().unwrap_or_default();
+    let mut found = Vec::new();
+    for (count, entry) in entries.enumerate() {
+        let entry = entry.map_err(|error| unreadable(&shown(), &error))?;
+        if count >= NAMES_MAX {
+            let message = format!("it holds more than {NAMES_MAX} names");
+            return Err(problem(&shown(), message, "keep data elsewhere than in a functions directory"));
+        }
+        let file_name = entry.file_name();
+        let stems = |directory| naming::stem(OsStr::as_bytes(&file_name), directory) == Some(name.as_bytes());
+        if !stems(false) && !stems(true) {
+            continue; // most of them
+        }
+        let path = entry.path();
+        let is_one = match fs::metadata(&path) {
+            Ok(meta) if meta.is_dir() => stems(true) && path.join("function.toml").symlink_metadata().is_ok(),
+            _ => stems(false),
+        };
+        found.extend(is_one.then_some(path));
+    }
+    Ok(found)
+}

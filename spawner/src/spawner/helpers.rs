@@ -1,0 +1,171 @@
+//! Helpers: copies of this process that do what may take long. Each kind of work has places of its own, so that none of it
+//! waits for another, and an end: who has not ended then is killed.
+
+use crate::clock::now;
+use crate::clone::{self, Child};
+use crate::install::Snapshot;
+use crate::places::FunctionPlaces;
+use crate::poller::{Poller, Token};
+use fnd_core::frame::Installed;
+use fnd_core::ids::InvocationId;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Kinds of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Emptying what a function owned: its size is the function's choice.
+    Clean,
+    /// Copying, storing, deleting versions, syncing.
+    Write,
+    /// Closing what fnd should not have passed.
+    Close,
+}
+
+/// Of each kind: how many at once, and how long one may take.
+const LANES: [(usize, Duration); 3] =
+    [(16, Duration::from_secs(30)), (4, Duration::from_secs(300)), (4, Duration::from_secs(30))];
+
+/// What follows when a helper ends. The number is of a request (0: none).
+pub(super) enum After {
+    Done(u32),
+    /// The invocation whose `tmp` was emptied: the rest of its files go now.
+    Released(u32, FunctionPlaces, InvocationId),
+    /// A large file was copied.
+    Copied(Box<Snapshot>),
+    /// A function was stored: what fnd is going to be told.
+    Stored(Rc<Snapshot>, u32, Box<Installed>),
+}
+
+/// What runs in a helper.
+type Body = Box<dyn FnOnce() -> i32>;
+
+struct Task {
+    lane: Lane,
+    kept: RawFd,
+    body: Body,
+    after: After,
+}
+
+struct Helper {
+    child: Child,
+    lane: Lane,
+    after: After,
+    ends_at: Duration,
+    killed: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Helpers {
+    running: BTreeMap<u64, Helper>,
+    waiting: VecDeque<Task>,
+    count: u64,
+}
+
+impl Helpers {
+    /// Adds work that needs no descriptor.
+    pub(super) fn add(&mut self, lane: Lane, after: After, body: Body) {
+        self.add_with(lane, after, (2, body));
+    }
+
+    /// Adds work that needs one descriptor, which it owns.
+    pub(super) fn add_with(&mut self, lane: Lane, after: After, (kept, body): (RawFd, Body)) {
+        self.waiting.push_back(Task { lane, kept, body, after });
+    }
+
+    /// Has descriptors closed, which may take as long as whoever made them likes.
+    pub(super) fn close(&mut self, descriptors: impl IntoIterator<Item = OwnedFd>) {
+        let numbers: Vec<RawFd> = descriptors.into_iter().map(OwnedFd::into_raw_fd).collect();
+        if !numbers.is_empty() {
+            let body = move || {
+                numbers.iter().for_each(|number| clone::close(*number));
+                0
+            };
+            self.add(Lane::Close, After::Done(0), Box::new(body));
+        }
+    }
+
+    /// Starts what there are places for; returns what follows of those that could not be started.
+    pub(super) fn start(&mut self, poller: &Poller) -> Vec<After> {
+        let mut failed = Vec::new();
+        let mut index = 0;
+        while let Some(lane) = self.waiting.get(index).map(|task| task.lane) {
+            let (places, lasts) = LANES[lane as usize];
+            if self.running.values().filter(|helper| helper.lane == lane).count() >= places {
+                index += 1;
+                continue;
+            }
+            let Some(Task { kept, body, after, .. }) = self.waiting.remove(index) else { break };
+            match fork(lane, kept, body) {
+                Ok(child) => {
+                    self.count += 1;
+                    let _ = poller.add(&child.pidfd, Token::Helper(self.count)); // only memory can fail it
+                    let helper = Helper { child, lane, after, ends_at: now() + lasts, killed: false };
+                    self.running.insert(self.count, helper);
+                }
+                Err(error) => {
+                    crate::log!("failed to start a helper: {error}");
+                    failed.push(after);
+                }
+            }
+        }
+        failed
+    }
+
+    /// Kills those that should have ended.
+    pub(super) fn enforce(&mut self, now: Duration) {
+        for helper in self.running.values_mut().filter(|helper| helper.ends_at <= now && !helper.killed) {
+            crate::log!("a helper has not ended in its time and is killed");
+            helper.killed = true;
+            helper.child.signal(rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Returns when [`enforce`](Self::enforce) is due.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.running.values().filter(|helper| !helper.killed).map(|helper| helper.ends_at).min()
+    }
+
+    /// A helper has ended: returns what follows.
+    pub(super) fn ended(&mut self, number: u64) -> Option<After> {
+        let helper = self.running.remove(&number)?;
+        let _ = crate::reap::ended(&helper.child); // how far it came is seen by what is left
+        Some(helper.after)
+    }
+
+    /// Returns how many functions wait for a copy: each holds what was read of it.
+    pub(super) fn copying(&self) -> usize {
+        self.afters().filter(|after| matches!(after, After::Copied(_))).count()
+    }
+
+    fn afters(&self) -> impl Iterator<Item = &After> {
+        let waiting = self.waiting.iter().map(|task| &task.after);
+        self.running.values().map(|helper| &helper.after).chain(waiting)
+    }
+
+    /// Nobody waits any more for what was asked.
+    pub(super) fn disown(&mut self) {
+        let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
+        for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {
+            match after {
+                After::Done(request) | After::Released(request, ..) | After::Stored(_, request, _) => *request = 0,
+                After::Copied(snapshot) => snapshot.request = 0,
+            }
+        }
+    }
+}
+
+/// One that closes descriptors shares this process's table of them: so they are closed here, without this process waiting.
+fn fork(lane: Lane, kept: RawFd, body: Body) -> io::Result<Child> {
+    let closes = lane == Lane::Close;
+    clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
+        if !closes {
+            clone::settle(kept);
+        }
+        let _ = rustix::thread::set_name(c"fnd-helper");
+        body()
+    })
+}
