@@ -465,6 +465,15 @@ pub struct Changed {
     pub state: String,
 }
 
+/// Which of fnd's own messages go out: `/v1/log-level`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLevel {
+    /// `info`, `debug`, or `target=level` with commas between.
+    pub level: String,
+    /// When the level from the start is back by itself; null where it is not going to be.
+    pub until: Option<String>,
+}
+
 impl InvocationView {
     /// Returns the view of a record, without details of its attempts.
     #[must_use]

@@ -1,8 +1,8 @@
 //! The command line: every verb, its options and its examples.
 
 use crate::commands::{
-    backup, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke, list,
-    logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
+    backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
+    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -106,6 +106,10 @@ pub(crate) enum Verb {
     Restore(restore::Args),
     /// Look at the machine for what fnd needs, and say what to do.
     Doctor(doctor::Args),
+    /// Gather what a bug report needs into one archive, without secrets.
+    Bundle(bundle::Args),
+    /// Show or change which of fnd's own messages go out.
+    LogLevel(log_level::Args),
     /// Explain a reason, an error code or a key.
     Explain(explain::Args),
     /// Show the effective configuration.

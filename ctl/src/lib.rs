@@ -86,6 +86,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Backup(args) => c::backup::run(context, args).await,
         Verb::Restore(args) => c::restore::run(context, args),
         Verb::Doctor(args) => c::doctor::run(context, args).await,
+        Verb::Bundle(args) => c::bundle::run(context, args).await,
+        Verb::LogLevel(args) => c::log_level::run(context, args).await,
         Verb::Explain(args) => c::explain::run(context, &args),
         Verb::Config(args) => c::config::run(context, args).await,
         Verb::Completion(args) => c::completion::run(context, &args),

@@ -1,7 +1,8 @@
 //! `fndctl` as people and scripts use it.
 
 use fnd_tests::ctl::fndctl;
-use fnd_tests::{Fnd, Run};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Run, Setup, wait_until};
 use std::path::Path;
 
 fn node() -> Fnd {
@@ -192,5 +193,68 @@ fn show_tells_how_it_is_run() {
     for needle in ["script", "python", "hello.py", "180s"] {
         assert!(shown.contains(needle), "no {needle:?} in {shown}");
     }
+    fnd.finish();
+}
+
+/// More of fnd's own messages for a time, without a restart; a filter that would silence it by a typing mistake is refused.
+#[test]
+fn the_log_level_changes_while_it_runs_and_comes_back() {
+    let fnd = Fnd::start();
+    assert_eq!(fnd.ctl(&["log-level"]).expect_code(0).out().trim(), "info");
+    let run = fnd.ctl(&["log-level", "debug", "--for", "2s"]).expect_code(0);
+    assert!(run.out().starts_with("debug until "), "{run}");
+    fnd.drop_file("said.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("said");
+    assert_eq!(fnd.invoke("said", "").status, 200);
+    fnd.wait_log("attempt 1 started");
+    wait_until("the level before to be back", PATIENCE, || {
+        (fnd.ctl(&["log-level"]).out().trim() == "info").then_some(())
+    });
+    for wrong in ["loud", "debug,", "x".repeat(300).as_str()] {
+        let run = fnd.ctl(&["log-level", wrong]).expect_code(2);
+        assert!(run.stderr.contains("expected a level"), "{run}");
+    }
+    let _ = fnd.ctl(&["log-level", "--for", "2s"]).expect_code(2);
+    assert_eq!(
+        fnd.ctl(&["log-level", "-o", "json"]).json(),
+        serde_json::json!({"level": "info", "until": null})
+    );
+    fnd.finish();
+}
+
+/// What a bug report needs is in one archive, and nothing that is a function's own.
+#[test]
+fn a_bundle_has_what_a_report_needs_and_no_secret() {
+    let fnd = Fnd::start_with(&Setup::default().config("[defaults.env]\nTOKEN = \"hunter-one\"\n"));
+    fnd.drop_file(
+        "leaky.sh",
+        "# /// fnd\n# on_load = false\n# [env]\n# OWN = \"hunter-two\"\n# ///\necho hunter-three >&2\nexit 1\n",
+    );
+    fnd.wait_ready("leaky");
+    let _ = fnd.invoke("leaky", "\"hunter-four\"");
+    let file = fnd.path("report.tar").display().to_string();
+    let run = fnd.ctl(&["bundle", &file]).expect_code(0);
+    for name in [
+        "status.json",
+        "config.json",
+        "events.ndjson",
+        "metrics.txt",
+        "doctor.json",
+        "machine.txt",
+    ] {
+        assert!(run.out().contains(name), "{name}: {run}");
+    }
+    let bytes = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    for kept in ["fnd_problems", "leaky", "keep_versions"] {
+        assert!(bytes.contains(kept), "{kept}");
+    }
+    for secret in ["hunter-one", "hunter-two", "hunter-three", "hunter-four"] {
+        assert!(!bytes.contains(secret), "{secret}");
+    }
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    // Nothing is written over.
+    let again = fnd.ctl(&["bundle", &file]);
+    assert!(again.code != 0 && again.stderr.contains("report.tar"), "{again}");
     fnd.finish();
 }

@@ -1,6 +1,7 @@
 //! The verbs, one file each: ask, then print.
 
 pub(crate) mod backup;
+pub(crate) mod bundle;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
@@ -14,6 +15,7 @@ mod filter;
 pub(crate) mod history;
 pub(crate) mod invoke;
 pub(crate) mod list;
+pub(crate) mod log_level;
 pub(crate) mod logs;
 pub(crate) mod reload;
 pub(crate) mod replay;

@@ -9,6 +9,7 @@
 
 mod entry;
 pub mod events;
+pub mod level;
 mod sink;
 mod text;
 
@@ -18,8 +19,8 @@ pub use text::{escape, plain_duration};
 use std::io::{self, IsTerminal as _};
 use std::os::linux::fs::MetadataExt as _;
 use std::path::Path;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
 
 /// journald's socket for native messages (systemd.io/JOURNAL_NATIVE_PROTOCOL).
 const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
@@ -28,7 +29,7 @@ const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter is none.
-    #[error("`{0}` is no log filter: expected a level (`error`, `warn`, `info`, `debug`, `trace`) or `target=level`")]
+    #[error("{0}")]
     Filter(String),
     /// The thread could not be started.
     #[error("failed to start the log thread")]
@@ -44,9 +45,7 @@ pub enum TelemetryError {
 /// [`TelemetryError`].
 pub fn start(filter: Option<&str>, target: Target) -> Result<Guard, TelemetryError> {
     let text = filter.unwrap_or("info");
-    let filter = EnvFilter::builder()
-        .parse(text)
-        .map_err(|_| TelemetryError::Filter(text.to_owned()))?;
+    let filter = level::changeable(text, level::parse(text).map_err(TelemetryError::Filter)?);
     let (layer, guard) = sink::start(target).map_err(TelemetryError::Thread)?;
     let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
     tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Twice)?;

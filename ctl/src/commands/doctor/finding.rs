@@ -32,7 +32,7 @@ impl Level {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(in crate::commands) struct Finding {
     pub(super) level: Level,
     /// The area, a stable word.
     pub(super) check: &'static str,

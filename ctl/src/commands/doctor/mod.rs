@@ -13,13 +13,14 @@ mod functions;
 mod journal;
 mod kernel;
 mod permissions;
-mod program;
+pub(super) mod program;
 mod runtimes;
 mod units;
 
 use super::Context;
 use crate::exit::{Exit, Failure};
 use crate::local::{self, Places};
+use finding::Finding;
 use fnd_core::api::NodeStatus;
 use fnd_core::check::Checked;
 use fnd_files::Disk;
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 pub(super) use daemon::outdated;
 
 /// Options.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(
     after_help = "It ends with 1 where it found an error; what it could not look at is `unknown`: as root it sees more. The
 places are the daemon's own where it answers, else those of an installation.\n\nExamples:
@@ -55,6 +56,14 @@ pub(crate) struct Args {
 /// # Errors
 /// Where standard output cannot be written, and a person without a home.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    finding::report(&context.out, findings(context, args).await?)
+}
+
+/// Returns what there is to say about the machine.
+///
+/// # Errors
+/// A person without a home.
+pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, Failure> {
     let answer = daemon::look(&context.client).await;
     let node = answer.as_deref().ok();
     let places = places(context.user, args, node)?;
@@ -100,7 +109,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if installed {
         findings.extend(journal::judge(&journal::look(Path::new(journal::SOCKET))));
     }
-    finding::report(&context.out, findings)
+    Ok(findings)
 }
 
 /// Returns where to look: as asked, else as the daemon says, else where an installation has it.

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// Why it does not: it cannot be started, takes too long, or fails.
-pub(super) async fn output(program: &str, arguments: &[impl AsRef<OsStr>]) -> Result<String, String> {
+pub(in crate::commands) async fn output(program: &str, arguments: &[impl AsRef<OsStr>]) -> Result<String, String> {
     let mut command = Command::new(program);
     command
         .args(arguments)

@@ -10,6 +10,7 @@ mod functions;
 mod healthz;
 mod invocations;
 mod invoke;
+mod log_level;
 mod logs;
 mod metrics;
 mod openapi;
@@ -92,6 +93,8 @@ static ROUTES: &[Route] = &[
     route!(POST "/v1/dead-letters/{id}/redrive" OPERATOR, dead_letters::redrive),
     route!(DELETE "/v1/dead-letters/{id}" OPERATOR, dead_letters::discard),
     route!(GET "/v1/backup" ADMIN, backup::answer),
+    route!(GET "/v1/log-level" VIEWER, log_level::show),
+    route!(POST "/v1/log-level" ADMIN, log_level::set),
     route!(GET "/v1/logs" VIEWER, logs::of_all),
     route!(GET "/v1/stream" VIEWER, stream::answer),
     route!(GET "/metrics" VIEWER, metrics::answer),

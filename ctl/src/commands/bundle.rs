@@ -1,0 +1,227 @@
+//! `fndctl bundle`: what a bug report needs, in one archive that can be read before it is sent.
+//!
+//! Secrets are never in it, nor what functions print, get and return: values of `[env]` and messages of runs are taken out.
+
+use super::Context;
+use super::backup::failed;
+use super::doctor::{self, program};
+use crate::exit::{Exit, Failure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+/// Lines of fnd's own log.
+const LINES: &str = "2000";
+/// Members of a document that hold what functions get, print or return, or what only they and root should know.
+const HIDDEN: [&str; 6] = ["env", "data", "context", "message", "result", "args"];
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "In the archive: versions, doctor, status, configuration, the last events, metrics, fnd's own log, the machine. Not in it: secrets, values of \
+    [env], payloads, results, output and messages of runs. Names of functions are in it. Read it before you send it: `tar -xOf FILE | less`.\n\nExamples:\n  \
+    sudo fndctl bundle\n  \
+    sudo fndctl bundle /tmp/report.tar"
+)]
+pub(crate) struct Args {
+    /// Where it goes: a file that is not there yet [default: fnd-bundle-TIME.tar].
+    file: Option<PathBuf>,
+}
+
+/// What was made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Made {
+    /// Where it is.
+    file: String,
+    /// What is in it.
+    files: Vec<String>,
+    /// What could not be had, and why.
+    left_out: Vec<String>,
+}
+
+/// Makes it.
+///
+/// # Errors
+/// Where the file is there already, or cannot be written. What cannot be had is left out, and said.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let path = args.file.unwrap_or_else(|| {
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        PathBuf::from(format!("fnd-bundle-{now}.tar"))
+    });
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
+    let file = file.map_err(|error| failed("make", &path, &error).help("name another file"))?;
+    let (parts, left_out) = gather(context).await;
+    let mut archive = tar::Builder::new(file);
+    for (name, bytes) in &parts {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or(0));
+        let added = archive.append_data(&mut header, format!("fnd-bundle/{name}"), bytes.as_slice());
+        added.map_err(|error| failed("write", &path, &error))?;
+    }
+    let written = archive.into_inner().and_then(|file| file.sync_all());
+    written.map_err(|error| failed("write", &path, &error))?;
+    let made = Made {
+        file: path.display().to_string(),
+        files: parts.into_iter().map(|(name, _)| name).collect(),
+        left_out,
+    };
+    let body = serde_json::to_vec(&made).unwrap_or_default(); // texts
+    context.out.document(&body, |made: &Made, out| {
+        made.left_out
+            .iter()
+            .for_each(|what| out.aside(&format!("left out: {what}")));
+        out.line(&format!("{}: {}", made.file, made.files.join(", ")))
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns the parts by name, and what could not be had.
+async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
+    let mut parts = vec![(
+        "fndctl-version.txt".to_owned(),
+        env!("CARGO_PKG_VERSION").as_bytes().to_vec(),
+    )];
+    let mut left_out = Vec::new();
+    let mut take = |name: &str, part: Result<Vec<u8>, String>| match part {
+        Ok(bytes) => parts.push((name.to_owned(), bytes)),
+        Err(why) => left_out.push(format!("{name}: {why}")),
+    };
+    for (name, path) in [
+        ("status.json", "/v1/status"),
+        ("config.json", "/v1/config"),
+        ("runtimes.json", "/v1/runtimes"),
+        ("events.ndjson", "/v1/stream?follow=0"),
+        ("metrics.txt", "/metrics"),
+    ] {
+        context.out.progress(&format!("{name} ..."));
+        let reply = context.client.stream(path).await;
+        take(
+            name,
+            match reply {
+                Ok(mut lines) => all(&mut lines).await,
+                Err(failure) => Err(failure.message),
+            },
+        );
+    }
+    context.out.progress("doctor.json ...");
+    let findings = doctor::findings(context, doctor::Args::default()).await;
+    take(
+        "doctor.json",
+        findings
+            .map_err(|failure| failure.message)
+            .and_then(|findings| serde_json::to_vec_pretty(&findings).map_err(|error| error.to_string())),
+    );
+    context.out.progress("log.txt ...");
+    let units = ["-u", "fnd.service", "-u", "fnd-spawner.service"];
+    let form = ["--no-pager", "-n", LINES, "-o", "json"];
+    let journal = program::output("journalctl", &[&units[..], &form[..]].concat()).await;
+    take("log.txt", journal.map(|lines| own_lines(&lines).into_bytes()));
+    take(
+        "machine.txt",
+        program::output("uname", &["-a"]).await.map(String::into_bytes),
+    );
+    take(
+        "os-release.txt",
+        std::fs::read("/etc/os-release").map_err(|error| error.to_string()),
+    );
+    (parts, left_out)
+}
+
+/// Returns an answer, line by line, without what is hidden.
+async fn all(lines: &mut crate::client::Pieces) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    while let Some(line) = lines.line().await.map_err(|failure| failure.message)? {
+        match serde_json::from_slice::<Value>(&line) {
+            Ok(mut document) => {
+                hide(&mut document);
+                bytes.extend(document.to_string().into_bytes());
+            }
+            // Metrics: names and numbers.
+            Err(_) => bytes.extend(line),
+        }
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                let is_hidden = HIDDEN.contains(&key.as_str());
+                match member {
+                    // Which variables there are helps; what they hold is nobody's business.
+                    Value::Object(variables) if is_hidden && key == "env" => {
+                        variables.values_mut().for_each(|value| *value = "(hidden)".into());
+                    }
+                    other if is_hidden && !other.is_null() => *other = "(hidden)".into(),
+                    other => hide(other),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Returns the lines of the journal that are fnd's own: those of functions' output and of ended runs have an invocation.
+fn own_lines(journal: &str) -> String {
+    let mut text = String::new();
+    for line in journal.lines() {
+        let Ok(entry) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let field = |name: &str| entry.get(name).and_then(Value::as_str);
+        if field("FND_STREAM").is_some() || field("FND_INVOCATION").is_some() {
+            continue;
+        }
+        let time = field("__REALTIME_TIMESTAMP").and_then(|micros| micros.parse().ok());
+        let time = time.and_then(|micros: i64| jiff::Timestamp::from_microsecond(micros).ok());
+        let time = time.map(|time| time.to_string()).unwrap_or_default();
+        let who = field("SYSLOG_IDENTIFIER").unwrap_or("-");
+        text += &format!("{time} {who} {}\n", field("MESSAGE").unwrap_or_default());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_functions_get_print_and_return_is_not_in_it() {
+        let mut document = json!({
+            "problems": ["the disk is full"],
+            "functions": [{"function": "f", "message": "token=1", "result": {"token": 2}, "state": "ready"}],
+            "defaults": {"env": {"TOKEN": "3"}, "data": {"token": 4}, "args": ["--token=5"], "limits": {"memory": "64M"}},
+            "message": null
+        });
+        hide(&mut document);
+        let text = document.to_string();
+        for token in ["token=1", "\"token\":2", "\"3\"", "\"token\":4", "--token=5"] {
+            assert!(!text.contains(token), "{token} is in {text}");
+        }
+        for kept in ["the disk is full", "TOKEN", "64M", "ready", "\"message\":null"] {
+            assert!(text.contains(kept), "{kept} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn only_fnds_own_lines_are_taken_of_the_journal() {
+        let journal = [
+            json!({"__REALTIME_TIMESTAMP": "1795248000000000", "SYSLOG_IDENTIFIER": "fnd", "MESSAGE": "ready"}),
+            json!({"MESSAGE": "f  | secret", "FND_STREAM": "stdout", "FND_FUNCTION": "f"}),
+            json!({"MESSAGE": "f  attempt 1 ended: secret", "FND_INVOCATION": "x"}),
+        ];
+        let lines: Vec<String> = journal.iter().map(Value::to_string).collect();
+        assert_eq!(
+            own_lines(&(lines.join("\n") + "\nnot json")),
+            "2026-11-21T08:00:00Z fnd ready\n"
+        );
+    }
+}

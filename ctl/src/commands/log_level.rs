@@ -1,0 +1,47 @@
+//! `fndctl log-level`: which of fnd's own messages go out.
+
+use super::{Context, Parameters};
+use crate::exit::{Exit, Failure};
+use fnd_core::api::LogLevel;
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It is about fnd's own messages (`journalctl -u fnd`), not about functions' output. Without LEVEL it shows the one in force. \
+    A start of fnd has the level of `FND_LOG`, else `info`.\n\nExamples:\n  \
+    fndctl log-level\n  \
+    sudo fndctl log-level debug --for 10m       the level before is back by itself\n  \
+    sudo fndctl log-level info,fnd_daemon::catalog=debug"
+)]
+pub(crate) struct Args {
+    /// error, warn, info, debug, trace, or target=level with commas between.
+    level: Option<String>,
+
+    /// Only so long, at most a week [default: until the next change or start].
+    #[arg(long = "for", value_name = "DURATION", requires = "level")]
+    time: Option<String>,
+}
+
+/// Shows or changes it.
+///
+/// # Errors
+/// What the daemon refuses, and where it cannot be reached.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let reply = if args.level.is_some() {
+        let mut parameters = Parameters::default();
+        parameters.add("level", args.level.as_deref());
+        parameters.add("for", args.time.as_deref());
+        context.client.post(&format!("/v1/log-level{}", parameters.0)).await?
+    } else {
+        context.client.get("/v1/log-level").await?
+    };
+    context.out.document(&reply.body, |now: &LogLevel, out| {
+        let until = now
+            .until
+            .as_ref()
+            .map(|until| format!(" until {until}"))
+            .unwrap_or_default();
+        out.line(&format!("{}{until}", now.level))
+    })?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,35 @@
+//! `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`: which of fnd's own messages go out.
+
+use crate::control::request::{Call, Query};
+use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::telemetry::level;
+use fnd_core::api::LogLevel;
+use fnd_core::instant;
+use fnd_core::problem::Code;
+use std::time::Duration;
+
+/// Longest time for which another level is in force by itself.
+const FOR_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
+    Query::of(&call, &[])?;
+    now()
+}
+
+pub(super) async fn set(call: Call) -> Result<Answered, Refusal> {
+    let query = Query::of(&call, &["level", "for"])?;
+    let time = query.duration("for", FOR_MAX)?;
+    let Some(text) = query.get("level", "a level such as `debug`", |text| Some(text.to_owned()))? else {
+        return Err(refuse(Code::BadRequest, "`level` is missing: say `?level=debug`"));
+    };
+    level::set(&text, time).map_err(|why| refuse(Code::BadRequest, why))?;
+    now()
+}
+
+fn now() -> Result<Answered, Refusal> {
+    let (level, until) = level::now();
+    json(&LogLevel {
+        level,
+        until: until.map(instant::text),
+    })
+}

@@ -1,0 +1,132 @@
+//! Which of fnd's messages go out, and changing that while it runs: for a time, so that nobody has to think of the way back.
+
+use crate::clock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tracing_subscriber::{EnvFilter, Registry, reload};
+
+/// Longest text of a filter.
+const TEXT_MAX: usize = 256;
+
+/// The filter in force, and the one from the start.
+struct Levels {
+    handle: reload::Handle<EnvFilter, Registry>,
+    first: String,
+    now: Mutex<Now>,
+}
+
+#[derive(Default)]
+struct Now {
+    /// What was asked for; absent: the one from the start.
+    text: Option<String>,
+    /// When the one from the start is back, Unix milliseconds, and the task that sees to it.
+    until: Option<(u64, JoinHandle<()>)>,
+}
+
+static LEVELS: OnceLock<Levels> = OnceLock::new();
+
+/// Returns the filter as a part of the subscriber, for [`set`] to change later.
+pub(super) fn changeable(text: &str, filter: EnvFilter) -> reload::Layer<EnvFilter, Registry> {
+    let (layer, handle) = reload::Layer::new(filter);
+    let levels = Levels {
+        handle,
+        first: text.to_owned(),
+        now: Mutex::default(),
+    };
+    let _ = LEVELS.set(levels); // a second start is refused by the subscriber
+    layer
+}
+
+/// Reads a filter: a level (`debug`), or `target=level` with commas between.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn parse(text: &str) -> Result<EnvFilter, String> {
+    let expected = "expected a level (`error`, `warn`, `info`, `debug`, `trace`) or `target=level`";
+    let wrong = || {
+        format!(
+            "`{}` is no log filter: {expected}",
+            text.chars().take(40).collect::<String>()
+        )
+    };
+    // A word that is no level is a target to the parser, and then nothing else would be said any more.
+    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let parts = || text.split(',').map(str::trim);
+    let known = parts().all(|part| is_level(part.rsplit('=').next().unwrap_or_default()));
+    if text.len() > TEXT_MAX || !known {
+        return Err(wrong());
+    }
+    EnvFilter::builder().parse(text).map_err(|_| wrong())
+}
+
+/// Returns the filter in force, and until when (Unix milliseconds) where the one from the start comes back by itself.
+#[must_use]
+pub fn now() -> (String, Option<u64>) {
+    let Some(levels) = LEVELS.get() else {
+        return ("info".to_owned(), None);
+    };
+    let now = levels.now.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = now.text.as_ref().unwrap_or(&levels.first).clone();
+    (text, now.until.as_ref().map(|(until, _)| *until))
+}
+
+/// Puts another filter in force, for a time or until the next one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn set(text: &str, time: Option<Duration>) -> Result<(), String> {
+    let filter = parse(text)?;
+    let Some(levels) = LEVELS.get() else {
+        return Err("this fnd has no log to change".to_owned());
+    };
+    levels.handle.reload(filter).map_err(|error| error.to_string())?;
+    let until = time.map(|time| {
+        let at = clock::unix_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let back = async move {
+            tokio::time::sleep(time).await; // what is waited for is the end of that time
+            let _ = set(&levels.first, None); // it was in force before
+        };
+        (at, tokio::task::spawn_local(back))
+    });
+    let text = Some(text.to_owned()).filter(|text| *text != levels.first);
+    let before = std::mem::replace(
+        &mut *levels.now.lock().unwrap_or_else(PoisonError::into_inner),
+        Now { text, until },
+    );
+    if let Some((_, task)) = before.until {
+        task.abort();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn only_levels_and_targets_with_levels_are_filters() {
+        for fine in [
+            "debug",
+            "warn",
+            "info,hyper=debug",
+            "fnd_daemon::catalog=trace, info",
+            "off",
+        ] {
+            assert!(parse(fine).is_ok(), "{fine}");
+        }
+        for wrong in [
+            "",
+            "loud",
+            "debug,loud",
+            "hyper=loud",
+            "=",
+            "info,",
+            &"x".repeat(300),
+            "in\u{1b}fo",
+        ] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains("expected a level"), "{wrong}: {error}");
+        }
+    }
+}
