@@ -23,7 +23,8 @@ lines=$(code_lines)
 # author could make it do: deriving names and manifests, following links one by one, copying, removing and closing in helpers, what
 # functions may have as other users, kinds of descriptors, sums and homes of the uid table. ARCHITECTURE.md says why it is not 3,000.
 # 67 to keep the last good configuration: without it a typing mistake in fnd.toml ends every function at the next restart.
-ceiling=4530
+# 230 for starts that a function stops, which hung launcher, takeover and stop; and for waiting for orphans.
+ceiling=4760
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -19,8 +19,9 @@ fn main() {
             JudgeRequest::Settings(settings) => {
                 let text: String = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
                 configured = text.len();
+                let first = text.strip_prefix("first_uid=").map_or(70_000, |number| number.trim().parse().unwrap());
                 let policy = Policy {
-                    uid_range: (70_000, 99_999),
+                    uid_range: (first, 99_999),
                     allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
                     allow_root: text.contains("allow_root"),
                     best_effort_limits: false,

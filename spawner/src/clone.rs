@@ -1,23 +1,32 @@
 //! `clone3(2)`: a copy of this process (launchers, cleaners), or a child that executes a program.
 //!
-//! The second is the vfork form: the child runs on a stack of its own in the caller's memory until it executes, so the cost
-//! does not grow with the caller, and its few steps report where they failed through that memory. Between clone and exec
-//! there are only bare system calls (see [`sandbox`](crate::sandbox)).
+//! The second runs on a stack of its own in the caller's memory until it executes, as after vfork, so the cost does not grow
+//! with the caller, and its few steps report where they failed through that memory. Between clone and exec there are only
+//! bare system calls (see [`sandbox`](crate::sandbox)). From `setresuid` on a process of the same user may stop the child, so
+//! that is the last step, and the caller waits for the child by a futex with a deadline: in vfork(2) it would hang.
 
 use crate::sandbox::identity::Identity;
 use crate::sandbox::{privileges, rlimits};
 use nix::sys::signal::SigSet;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Resource};
+use rustix::process::{DumpableBehavior, Pid, Resource};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::thread::futex;
+use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Stack of the vfork child; its steps need less than a page or two.
+/// Stack of the child; its steps need less than a page or two.
 const STACK: usize = 64 * 1024;
+/// Seconds a child has from the clone to the program.
+const PATIENCE: u32 = 4;
+/// How often in a second a caller that waits looks around.
+const LOOKS: u32 = 10;
 
 /// A program to execute, with everything about it made ready.
 #[derive(Debug, Default)]
@@ -36,6 +45,8 @@ pub struct Exec {
     pub bounded: bool,
     /// Resource limits.
     pub rlimits: Vec<(Resource, u64)>,
+    /// Whose end ends the waiting for a child that is held up.
+    pub parent: Option<Pid>,
 }
 
 /// Where a child begins.
@@ -86,9 +97,11 @@ struct Order<'a> {
     argv: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     place: Place<'a>,
-    /// Written by the child, read by the caller after exec or exit: what the child was at, and how that failed.
-    step: &'static str,
-    failed: Option<Errno>,
+    /// Not 0 while the child uses this memory: the kernel clears it, and wakes the caller, when it has executed or exited.
+    underway: AtomicU32,
+    /// Written by the child, read by the caller after that: what the child was at, and how that failed.
+    step: Cell<&'static str>,
+    failed: Cell<Option<Errno>>,
 }
 
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
@@ -101,22 +114,49 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// [`CloneError`] naming the step that failed.
 pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
-    let mut order = Order { exec, argv, environment, place, step: "clone", failed: None };
+    let (step, failed) = (Cell::new("clone"), Cell::new(None));
+    let order = Order { exec, argv, environment, place, underway: AtomicU32::new(1), step, failed };
     // Only room, written by the child; freed when the child has executed or exited and uses it no more. Pieces of 16 bytes,
     // for the alignment.
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
-    let (mut arguments, pidfd) = arguments(libc::CLONE_VM | libc::CLONE_VFORK, place.cgroup.is_some(), place.cgroup);
+    let (mut arguments, pidfd) =
+        arguments(libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID, place.cgroup.is_some(), place.cgroup);
     arguments.flags |= 0x1_0000_0000; // CLONE_CLEAR_SIGHAND
+    arguments.child_tid = order.underway.as_ptr() as u64;
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
-    let result = vfork_clone(&arguments, &mut order);
+    let result = vfork_clone(&arguments, &order);
+    let child = taken(result, &pidfd).map_err(|error| format!("failed to clone: {error}"))?;
+    let in_time = wait_until_executed(&order, &child);
     drop(stack);
-    let why = |error: &dyn std::fmt::Display| format!("failed to {}: {error}", order.step);
-    let child = taken(result, &pidfd).map_err(|error| why(&error))?;
-    match order.failed {
-        None => Ok(child),
-        Some(errno) => Err(CloneError { why: why(&errno), child: Some(child) }),
+    let why = match order.failed.get() {
+        Some(errno) => format!("failed to {}: {errno}", order.step.get()),
+        None if in_time => return Ok(child),
+        None => format!("failed to {} within {PATIENCE} s: it was held up, or stopped (SIGSTOP)", order.step.get()),
+    };
+    Err(CloneError { why, child: Some(child) })
+}
+
+/// Waits until a child has executed or is gone, and says whether that was in time: one that takes too long is killed.
+fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
+    let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / LOOKS) };
+    let mut looks = 0;
+    while order.underway.load(Ordering::Acquire) != 0 {
+        match futex::wait(&order.underway, futex::Flags::empty(), 1, Some(&slice)) {
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR) => continue,
+            Err(_) => looks += 1,
+        }
+        let alone = order.exec.parent.is_some() && rustix::process::getppid() != order.exec.parent;
+        if looks >= PATIENCE * LOOKS || alone {
+            child.signal(rustix::process::Signal::KILL);
+            looks = looks.max(PATIENCE * LOOKS);
+        }
+        // One that dumps core does not tell (before Linux 5.16).
+        if poll(&mut [PollFd::new(&child.pidfd, PollFlags::IN)], Some(&Timespec::default())) == Ok(1) {
+            break;
+        }
     }
+    looks < PATIENCE * LOOKS
 }
 
 /// Copies this process, into a cgroup where one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, ends
@@ -203,12 +243,12 @@ fn taken(result: io::Result<i64>, pidfd: &RawFd) -> io::Result<Child> {
     Ok(Child { pid, pidfd })
 }
 
-/// Returns like `clone3` in the caller; the child runs [`child`] and never returns.
+/// Returns like `clone3` in the caller, at once; the child runs [`child`] and never returns.
 #[expect(unsafe_code, reason = "clone3 on a new stack can't return through a C function")]
-fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> io::Result<i64> {
+fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i64> {
     let result: i64;
-    // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and
-    // `arguments` outlive it because CLONE_VFORK suspends the caller until it has executed or exited.
+    // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and the stack
+    // outlive it because the caller waits until it has executed or exited, and does nothing else meanwhile.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -220,8 +260,8 @@ fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> io::Resul
             "call {entry}",
             "ud2",
             "2:",
-            order = in(reg) std::ptr::from_mut(order),
-            entry = in(reg) child as extern "C" fn(*mut Order<'_>) -> !,
+            order = in(reg) std::ptr::from_ref(order),
+            entry = in(reg) child as extern "C" fn(*const Order<'_>) -> !,
             inout("rax") libc::SYS_clone3 => result,
             in("rdi") std::ptr::from_ref(arguments),
             in("rsi") size_of_val(arguments),
@@ -240,8 +280,8 @@ fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> io::Resul
             "blr {entry}",
             "brk 1",
             "2:",
-            order = in(reg) std::ptr::from_mut(order),
-            entry = in(reg) child as extern "C" fn(*mut Order<'_>) -> !,
+            order = in(reg) std::ptr::from_ref(order),
+            entry = in(reg) child as extern "C" fn(*const Order<'_>) -> !,
             inout("x0") std::ptr::from_ref(arguments) as i64 => result,
             in("x1") size_of_val(arguments),
             in("x8") libc::SYS_clone3,
@@ -251,11 +291,11 @@ fn vfork_clone(arguments: &libc::clone_args, order: &mut Order<'_>) -> io::Resul
 }
 
 /// What the child does: the first failure is reported.
-#[expect(unsafe_code, reason = "the child shares the memory of its suspended caller")]
-extern "C" fn child(order: *mut Order<'_>) -> ! {
-    // SAFETY: the caller is suspended, so nobody else uses the order.
-    let order = unsafe { &mut *order };
-    order.failed = steps(order).err();
+#[expect(unsafe_code, reason = "the child shares the memory of its waiting caller")]
+extern "C" fn child(order: *const Order<'_>) -> ! {
+    // SAFETY: the caller keeps it until the child is gone, and reads what the child writes only then.
+    let order = unsafe { &*order };
+    order.failed.set(steps(order).err());
     // SAFETY: ends this process.
     unsafe { libc::_exit(127) }
 }
@@ -264,14 +304,14 @@ extern "C" fn child(order: *mut Order<'_>) -> ! {
     unsafe_code,
     reason = "execve, close_range and duplicating to a number have no wrapper that takes what was prepared"
 )]
-fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
+fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
-    order.step = "make a session";
+    order.step.set("make a session");
     rustix::process::setsid()?;
     // What it makes is its own. A socket for fnd is given by a default ACL, which the group's bits limit (acl(5)).
     let shares = |line: &CString| line.to_bytes().starts_with(b"FND_SOCKET_PATH=");
     rustix::process::umask(Mode::from_raw_mode(if exec.environment.iter().any(shares) { 0o007 } else { 0o077 }));
-    order.step = "place standard input and output";
+    order.step.set("place standard input and output");
     // The sources are above 2: the caller keeps 0 to 2 open.
     let [input, output, error] = order.place.stdio;
     dup2_stdin(input)?;
@@ -279,38 +319,43 @@ fn steps(order: &mut Order<'_>) -> Result<(), Errno> {
     dup2_stderr(error)?;
     let last = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
     if let Some(channel) = order.place.channel {
-        order.step = "place the worker protocol's socket";
+        order.step.set("place the worker protocol's socket");
         // SAFETY: numbers. What had the number 3 was copied above, or is the socket, which then keeps its close-on-exec.
         if unsafe { libc::dup2(channel.as_raw_fd(), 3) < 0 || libc::fcntl(3, libc::F_SETFD, 0) < 0 } {
             return Err(last());
         }
     }
-    order.step = "close inherited descriptors";
+    order.step.set("close inherited descriptors");
     let first = 3 + u32::from(order.place.channel.is_some());
     // SAFETY: numbers. At exec, since the file may go by the number of a descriptor.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
         return Err(last());
     }
-    order.step = "set resource limits";
+    order.step.set("set resource limits");
     for limit in &exec.rlimits {
         rlimits::apply(*limit)?;
     }
     if let Some(identity) = &exec.identity {
         if !exec.bounded {
-            order.step = "empty the capability bounding set";
+            order.step.set("empty the capability bounding set");
             privileges::empty_bounding_set()?;
         }
-        order.step = "take on user and groups";
-        identity.take()?;
+        order.step.set("take on groups");
+        identity.take_groups()?;
+        identity.see_files_as_user();
     }
-    order.step = "enter the code directory";
+    order.step.set("enter the code directory");
     rustix::process::chdir(exec.directory.as_c_str())?;
-    order.step = "drop capabilities";
-    privileges::drop_all()?;
-    order.step = "execute the program";
+    order.step.set("drop capabilities");
+    privileges::drop_all(exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
     let _ = SigSet::empty().thread_set_mask();
+    if let Some(identity) = &exec.identity {
+        order.step.set("take on the user");
+        identity.take_user()?;
+    }
+    order.step.set("execute the program");
     let (argv, environment) = (order.argv.as_ptr(), order.environment.as_ptr());
-    // SAFETY: strings and tables, ended by null, live in the suspended caller.
+    // SAFETY: strings and tables, ended by null, live in the waiting caller.
     unsafe { libc::execve(exec.path.as_ptr(), argv, environment) };
     Err(last())
 }

@@ -9,6 +9,7 @@ use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::sandbox::identity::Identity;
+use crate::sandbox::rlimits;
 use fnd_core::frame::FRAME_MAX;
 use fnd_core::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
 use fnd_core::trust::JUDGE_ID;
@@ -43,6 +44,11 @@ impl Judge {
     /// Returns a judge that is started when it is first asked.
     pub fn new(program: PathBuf, root: bool) -> Self {
         Self { program, root, running: None, unwanted: Vec::new(), settings: None, repeated: false, asked: None }
+    }
+
+    /// Says whether this is its process.
+    pub fn is(&self, pid: u32) -> bool {
+        self.running.as_ref().is_some_and(|(_, child)| child.pid == pid)
     }
 
     /// Returns when the answer in hand is overdue; none where nothing was asked.
@@ -141,12 +147,13 @@ impl Judge {
             argv: vec![c"fnd".to_owned(), c"--judge".to_owned()],
             directory: c"/".to_owned(),
             identity: self.root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),
-            rlimits,
+            rlimits: rlimits::possible(rlimits),
             ..Exec::default()
         };
         let place = Place { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
         let child = clone::start(&exec, place).inspect_err(|error| {
-            let _ = error.child.as_ref().map(crate::reap::wait);
+            let killed = |child: &Child| child.signal(rustix::process::Signal::KILL);
+            let _ = error.child.as_ref().inspect(|child| killed(child)).map(crate::reap::wait);
         })?;
         poller.add(&channel, Token::Judge)?;
         Ok((channel, child))

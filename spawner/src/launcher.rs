@@ -9,7 +9,7 @@ use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::contain;
 use crate::log::Failed as _;
 use crate::protocol::Channel;
-use crate::sandbox::privileges;
+use crate::sandbox::{keyring, privileges};
 use fnd_core::frame::Containment;
 use fnd_core::wire::{Bytes, Wire as _};
 use std::collections::VecDeque;
@@ -41,6 +41,8 @@ pub type Answer = (u64, (u32, String));
 /// Runs the launcher in a fresh copy of the spawner.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     clone::settle(socket.as_raw_fd());
+    keyring::join_new();
+    spec.exec.parent = rustix::process::getppid();
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     let entered = entered.failed("enter the function's cgroups");
     // Once for all it starts, since it takes a call for each capability; it bounds only what is executed. A new user namespace

@@ -194,18 +194,22 @@ impl FunctionPlaces {
     /// From making it.
     pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        let _ = fs::rename(self.tmp.join(SPARE), &dir); // there is none, or this invocation has its own, which is not empty
-        make(&dir, 0o711)?;
-        make(&tmp, 0o700)?;
+        // Where it fails there is none, or this invocation has its own, which is not empty.
+        if fs::rename(self.tmp.join(SPARE), &dir).is_err() {
+            make(&dir, 0o711)?;
+            make(&tmp, 0o700)?;
+        }
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
         // Workers are numbered from the start of a spawner: one before this may have left a file of the same number. What can't
         // go makes the next step fail.
         let _ = fs::remove_file(&result);
         // Two descriptions: fnd's is for reading only. New in a directory that is root's, so it is nobody else's.
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
         let result_file = File::open(&result)?;
-        own(&result, owner)?;
+        if let Some(owner) = owner {
+            std::os::unix::fs::fchown(&made, Some(owner.uid), Some(owner.gid))?;
+        }
         Ok(AttemptFiles { tmp, result, result_file, previous: dir.join("previous") })
     }
 

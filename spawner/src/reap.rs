@@ -27,16 +27,30 @@ pub fn wait(child: &Child) -> Option<Ended> {
     waitid(child, 0)
 }
 
-#[expect(unsafe_code, reason = "waitid with usage has no wrapper")]
+/// Returns a child that ended and was not waited for; none where there is none.
+pub fn first_ended() -> Option<u32> {
+    raw((libc::P_ALL, 0), libc::WNOHANG | libc::WNOWAIT).map(|(pid, _)| pid)
+}
+
+/// Waits for a child that ended and that nobody else waits for: an orphan of some function.
+pub fn orphan(pid: u32) {
+    let _ = raw((libc::P_PID, pid), libc::WNOHANG);
+}
+
 fn waitid(child: &Child, flags: i32) -> Option<Ended> {
+    raw((libc::P_PIDFD, child.pidfd.as_raw_fd().cast_unsigned()), flags).map(|(_, ended)| ended)
+}
+
+#[expect(unsafe_code, reason = "waitid with usage has no wrapper")]
+fn raw((kind, id): (libc::idtype_t, u32), flags: i32) -> Option<(u32, Ended)> {
     // SAFETY: both are structures of numbers, for which zero is valid.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     // SAFETY: pointers to structures of the kernel's layout that outlive the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_waitid,
-            libc::P_PIDFD,
-            child.pidfd.as_raw_fd(),
+            kind,
+            id,
             std::ptr::from_mut(&mut info),
             libc::WEXITED | flags,
             std::ptr::from_mut(&mut usage),
@@ -49,9 +63,10 @@ fn waitid(child: &Child, flags: i32) -> Option<Ended> {
     }
     let number = u8::try_from(status & 0xff).unwrap_or(0);
     let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
-    Some(Ended {
+    let ended = Ended {
         status: if info.si_code == libc::CLD_EXITED { ExitStatus::Code(number) } else { ExitStatus::Signal(number) },
         cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
         largest: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-    })
+    };
+    Some((pid.cast_unsigned(), ended))
 }

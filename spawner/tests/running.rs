@@ -128,6 +128,9 @@ fn many_runs_one_after_the_other_use_one_launcher() {
             harness.exited(worker);
             times.push(fnd_spawner::clock::now() - start);
             drop(spawned);
+            let release = Release { function: installed.id, invocation: InvocationId(u128::from(worker)) };
+            let number = harness.send(&Request::Release(release), Vec::new());
+            assert_eq!(harness.answer(number).0, Reply::Done);
         }
     }
     for (what, _, times) in &mut functions {

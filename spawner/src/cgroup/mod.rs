@@ -260,6 +260,17 @@ impl Group {
     }
 }
 
+/// Returns the attempt whose leaf a process is in, or was when it ended; none where that can't be read.
+pub fn attempt_of(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    attempt(text.lines().find_map(|line| line.strip_prefix("0::"))?)
+}
+
+fn attempt(path: &str) -> Option<u64> {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next()?.strip_prefix('w')?.parse().ok()
+}
+
 /// Removes top-level trees of spawners that are no more; `rmdir` itself refuses one with processes.
 pub fn remove_stale(hierarchies: &[Hierarchy], alive: impl Fn(&str) -> bool) {
     for hierarchy in hierarchies {

@@ -1,6 +1,5 @@
 //! User and groups of a child, and the file rights of a user for the spawner itself.
 
-use nix::unistd::{ResGid, ResUid, getresgid, getresuid};
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -17,19 +16,31 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Takes it on for good and checks that it did.
+    /// Takes on its groups.
     ///
     /// # Errors
-    /// From the step that failed; `EPERM` where the kernel reports other numbers than were asked for.
-    pub fn take(&self) -> Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+    /// From the step that failed.
+    pub fn take_groups(&self) -> Result<()> {
+        let gid = Gid::from_raw(self.gid);
         set_thread_groups(&self.groups)?;
-        set_thread_res_gid(gid, gid, gid)?;
-        set_thread_res_uid(uid, uid, uid)?;
-        let (uid, gid) = (self.uid.into(), self.gid.into());
-        let users = getresuid() == Ok(ResUid { real: uid, effective: uid, saved: uid });
-        let groups = getresgid() == Ok(ResGid { real: gid, effective: gid, saved: gid });
-        if users && groups { Ok(()) } else { Err(Errno::PERM) }
+        set_thread_res_gid(gid, gid, gid)
+    }
+
+    /// Opens files as its user from now on. Its other processes can't send it signals because of that; what follows
+    /// [`take_user`](Self::take_user) they can stop.
+    #[expect(unsafe_code, reason = "setfsuid has no wrapper")]
+    pub fn see_files_as_user(&self) {
+        // SAFETY: a number. Where it fails files are opened as root, and execve looks again as the user.
+        unsafe { libc::syscall(libc::SYS_setfsuid, self.uid) };
+    }
+
+    /// Takes on its user, which is not looked at again: every call more is a moment in which the child can be stopped.
+    ///
+    /// # Errors
+    /// From the kernel.
+    pub fn take_user(&self) -> Result<()> {
+        let uid = Uid::from_raw(self.uid);
+        set_thread_res_uid(uid, uid, uid)
     }
 }
 

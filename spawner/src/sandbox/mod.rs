@@ -6,5 +6,6 @@
 //! Mounts, passwd, network, seccomp and landlock get their files here when they are built.
 
 pub mod identity;
+pub mod keyring;
 pub mod privileges;
 pub mod rlimits;

@@ -2,15 +2,18 @@
 
 use rustix::io::{Errno, Result};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
-    set_no_new_privs,
+    CapabilitySet, CapabilitySets, capabilities_secure_bits, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
 /// Empties the bounding set; needs `CAP_SETPCAP`, so before the identity is taken.
 ///
 /// # Errors
-/// Where root can't.
+/// Where root can't; `EPERM` where capabilities would outlive the change of the user (securebits, capabilities(7)).
 pub fn empty_bounding_set() -> Result<()> {
+    if !capabilities_secure_bits()?.is_empty() {
+        return Err(Errno::PERM);
+    }
     for capability in 0..64 {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << capability)) {
             Err(Errno::INVAL) => break, // above the last one this kernel knows
@@ -20,13 +23,15 @@ pub fn empty_bounding_set() -> Result<()> {
     Ok(())
 }
 
-/// Drops every capability, now and for everything that is executed later.
+/// Drops every capability, now and for everything that is executed later; with `user_follows` all but the one to become
+/// another user, which goes with that.
 ///
 /// # Errors
 /// From the step that failed.
-pub fn drop_all() -> Result<()> {
+pub fn drop_all(user_follows: bool) -> Result<()> {
     set_no_new_privs(true)?;
     let _ = clear_ambient_capability_set(); // EINVAL: a kernel without ambient capabilities
     let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+    let kept = if user_follows { CapabilitySet::SETUID } else { none };
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
 }

@@ -4,14 +4,20 @@ use fnd_core::plan::Limits;
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Puts a limit in force for this process, soft and hard; at most the present hard limit, since without `CAP_SYS_RESOURCE` it
-/// can't be raised.
+/// Puts a limit in force for this process, soft and hard.
 ///
 /// # Errors
 /// From `setrlimit`.
 pub fn apply((resource, value): (Resource, u64)) -> Result<()> {
-    let value = Some(value.min(getrlimit(resource).maximum.unwrap_or(u64::MAX)));
-    setrlimit(resource, Rlimit { current: value, maximum: value })
+    setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+}
+
+/// Returns limits as they can be set: at most the present hard limit, since without `CAP_SYS_RESOURCE` it can't be raised.
+pub fn possible(mut limits: Vec<(Resource, u64)>) -> Vec<(Resource, u64)> {
+    for (resource, value) in &mut limits {
+        *value = (*value).min(getrlimit(*resource).maximum.unwrap_or(u64::MAX));
+    }
+    limits
 }
 
 /// Returns the limits of a function's processes. Memory is not among them: only a cgroup counts it truly (deno dies below
@@ -19,5 +25,5 @@ pub fn apply((resource, value): (Resource, u64)) -> Result<()> {
 pub fn of(limits: &Limits) -> Vec<(Resource, u64)> {
     let mut all = vec![(Resource::Nofile, limits.open_files), (Resource::Core, 0)];
     all.extend(limits.file_size.map(|size| (Resource::Fsize, size)));
-    all
+    possible(all)
 }

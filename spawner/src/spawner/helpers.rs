@@ -129,6 +129,11 @@ impl Helpers {
         self.running.values().filter(|helper| !helper.killed).map(|helper| helper.ends_at).min()
     }
 
+    /// Says whether this is a helper's process.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.running.values().any(|helper| helper.child.pid == pid)
+    }
+
     /// A helper has ended: returns what follows.
     pub(super) fn ended(&mut self, number: u64) -> Option<After> {
         let helper = self.running.remove(&number)?;

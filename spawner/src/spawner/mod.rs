@@ -2,13 +2,14 @@
 
 mod configuration;
 mod helpers;
+mod orphans;
 mod removing;
 mod requests;
 mod verdicts;
 
 use crate::args::{Args, Meeting};
 use crate::cgroup::{self, Tree};
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::grants::Grants;
 use crate::install::{self, Progress, Snapshot};
 use crate::judge::Judge;
@@ -49,6 +50,8 @@ const BACKLOG: usize = 1000;
 const SYNC_AFTER: Duration = Duration::from_secs(3);
 /// How long the end of everything is waited for at the very end.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a new fnd waits for starts that are under way.
+const STARTS: Duration = Duration::from_secs(1);
 
 /// The spawner.
 pub struct Spawner {
@@ -59,9 +62,11 @@ pub struct Spawner {
     /// What is waited for on it: to read, to write.
     interest: (bool, bool),
     greeted: bool,
-    /// Of a new connection, and its number, until it is answered.
-    hello: Option<(u32, Hello)>,
+    /// Of a new connection, its number, and by when it is answered.
+    hello: Option<(u32, Hello, Duration)>,
     signals: SignalFd,
+    /// When to look for ended children that nobody else waits for.
+    orphans: Option<Duration>,
     sources: Sources,
     uids: Uids,
     workers: Workers,
@@ -121,6 +126,7 @@ impl Spawner {
             greeted: false,
             hello: None,
             signals,
+            orphans: None,
             sources: Sources { dirs: args.functions.clone(), myself: myself.clone() },
             uids,
             workers: Workers::new(host),
@@ -178,6 +184,9 @@ impl Spawner {
         loop {
             let now = now();
             self.workers.tick(now);
+            let mut out = Outbox::new();
+            self.workers.overdue(now, &mut out);
+            self.tell(out);
             if self.connection.is_none() {
                 self.workers.enforce(now);
             }
@@ -212,16 +221,22 @@ impl Spawner {
             let away = self.connection.is_none().then(|| self.workers.enforce_at()).flatten();
             let deadlines = [
                 self.workers.deadline(),
+                self.workers.overdue_at(),
                 self.judge.deadline(),
                 self.helpers.deadline(),
                 self.stopping,
                 self.sync_at,
+                self.orphans,
+                self.hello.as_ref().map(|(_, _, at)| *at),
                 reading,
                 away,
             ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             for token in self.poller.wait(timeout)? {
                 self.handle(token);
+            }
+            if self.orphans.is_some_and(|at| at <= clock::now()) {
+                self.reap_orphans();
             }
         }
     }
@@ -239,6 +254,10 @@ impl Spawner {
             Token::Oom(function) => self.workers.oom(function),
             Token::Helper(number) => self.helper_ended(number),
         }
+        self.tell(out);
+    }
+
+    fn tell(&mut self, out: Outbox) {
         for (request, reply, descriptors) in out {
             self.reply(request, &reply, descriptors);
         }
@@ -251,6 +270,9 @@ impl Spawner {
 
     fn signalled(&mut self) {
         let Ok(Some(signal)) = self.signals.read_signal() else { return };
+        if signal.ssi_signo == Signal::SIGCHLD as u32 {
+            return self.orphans = Some(Duration::ZERO);
+        }
         if matches!(self.args.meeting, Some(Meeting::Inherited(_))) {
             return; // a terminal's Ctrl-C, a closed terminal or `kill` of the group reach fnd as well, and fnd decides
         }
@@ -300,7 +322,8 @@ fn block_device(dir: &std::path::Path) -> Option<String> {
 }
 
 fn signals() -> nix::Result<SignalFd> {
-    let set = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    orphans::adopt()?;
+    let set = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD]);
     set.thread_block()?;
     SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }

@@ -83,7 +83,7 @@ impl Spawner {
             return self.failed(number, "the first request has to be Hello".to_owned());
         }
         match request {
-            Request::Hello(hello) => return self.hello = Some((number, hello)),
+            Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
             Request::Reload => return self.jobs.push_back(Job::Reload(number)),
             Request::Install(install) => return self.jobs.push_back(Job::Install(number, install)),
             Request::Spawn(spawn) => return self.spawn(number, spawn, descriptors),
@@ -115,9 +115,11 @@ impl Spawner {
         }
     }
 
-    /// Greets fnd once no start is under way: then it is told of every worker there is.
+    /// Greets fnd once no start is under way, since then it is told of every worker there is; a start that takes too long fails.
     pub(super) fn greet(&mut self) {
-        let Some((number, hello)) = self.hello.take_if(|_| !self.workers.any_starting()) else { return };
+        let ready = |(_, _, at): &mut (u32, Hello, Duration)| now() >= *at || !self.workers.any_starting();
+        let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
+        self.workers.give_up_starts(&mut Outbox::new()); // an fnd that is no more asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
             let text = format!(
                 "fnd speaks protocol {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",

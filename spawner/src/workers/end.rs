@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What is said of a start where the kernel counted a refused fork.
+const TOO_MANY: &str = "; the function has as many processes as `limits.pids` allows";
+
 impl Workers {
     /// Reads a launcher's answers, and sends what waits for it; at its end, starts it did not answer failed.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
@@ -25,6 +28,9 @@ impl Workers {
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Starting { request } = worker.stage else { return };
+        if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
+            launcher.answered();
+        }
         match child {
             Some(child) if why.is_empty() => {
                 for signal in std::mem::take(&mut worker.early) {
@@ -42,21 +48,20 @@ impl Workers {
                 }
             }
             child => {
-                if let Some(child) = child {
-                    // It exits right after its step failed, or died before it could say more.
-                    let _ = reap::wait(&child);
-                }
-                self.failed(id, request, why, out);
+                let group = self.active.get(&worker.function).and_then(|active| active.group.as_ref());
+                let refused = group.map_or(0, |group| group.counters().pids_refused) > worker.before.pids_refused;
+                let full = if refused && child.is_none() { TOO_MANY } else { "" };
+                // It is about to exit, or may be stopped: it is not waited for, and reaped like an orphan.
+                let _ = child.map(|child| child.signal(Signal::KILL));
+                self.failed(id, request, why + full, out);
             }
         }
     }
 
     pub(super) fn failed(&mut self, id: u64, request: u32, message: String, out: &mut Outbox) {
         if let Some(worker) = self.workers.remove(&id) {
-            if let Some(leaf) = &worker.leaf {
-                let _ = leaf.kill().and_then(|()| leaf.remove()); // the function's group goes at the latest with the spawner
-            }
             self.release_launcher(worker.launcher);
+            let _ = worker.leaf.map(|leaf| self.clear(leaf));
         }
         out.push((request, Reply::SpawnFailed(SpawnFailed { worker: WorkerId(id), message }), Vec::new()));
     }
@@ -68,9 +73,9 @@ impl Workers {
         }
     }
 
-    fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
+    pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        launcher.child.signal(Signal::KILL); // where it broke
+        launcher.child.signal(Signal::KILL); // where it broke, or hangs; it starts nothing any more before what it started is killed
         let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
@@ -129,7 +134,8 @@ impl Workers {
                 }
             }
             if let Err(error) = removed {
-                crate::log!("failed to remove the cgroup of {}: {error}", WorkerId(id));
+                crate::log!("failed to remove the cgroup of {}, it is tried again: {error}", WorkerId(id));
+                self.leaving.extend(worker.leaf.take().map(Leaving::new));
             }
         }
         let group = self.active.get(&worker.function).and_then(|active| active.group.as_ref());

@@ -72,7 +72,7 @@ impl Workers {
 
     /// Says whether a start is under way.
     pub fn any_starting(&self) -> bool {
-        self.workers.values().any(|worker| matches!(worker.stage, Stage::Starting { .. }))
+        self.workers.values().any(Worker::is_starting)
     }
 
     /// Sends SIGTERM to every process of a worker and remembers why.

@@ -7,6 +7,7 @@
 
 mod end;
 mod held;
+mod overdue;
 mod signals;
 mod start;
 
@@ -32,6 +33,7 @@ use fnd_core::ids::{FunctionId, FunctionName, Version, WorkerId};
 use fnd_core::plan::{Plan, Policy};
 use fnd_core::wire::{Bytes, Wire as _};
 use held::Left;
+use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -88,6 +90,9 @@ struct Launcher {
     child: Child,
     live: usize,
     idle_since: Duration,
+    /// Orders it has not answered, and since when it is silent.
+    owes: usize,
+    heard: Duration,
     retired: bool,
     /// Whether it was told to end.
     stopping: bool,
@@ -130,6 +135,8 @@ pub struct Workers {
     next: u64,
     /// File of the ends of an earlier spawner, while some of them are not acknowledged.
     kept: Option<PathBuf>,
+    /// Cgroups of attempts that are over, which could not be removed yet.
+    leaving: Vec<Leaving>,
 }
 
 impl Workers {
@@ -143,6 +150,7 @@ impl Workers {
             launcher_count: 0,
             next: 1,
             kept: None,
+            leaving: Vec::new(),
         }
     }
 
@@ -220,15 +228,35 @@ impl Workers {
         }
     }
 
-    /// Kills every worker.
+    /// Kills every worker, and every launcher.
     pub fn kill_all(&mut self) {
         for (id, _) in self.running() {
             self.signal(id, Signal::KILL);
         }
+        for launcher in self.launchers.values() {
+            launcher.child.signal(Signal::KILL); // by descriptor: one that hangs reads no order
+        }
+    }
+
+    /// Returns the worker whose first process this is, and whether a launcher is.
+    pub fn who_is(&self, pid: u32) -> (Option<u64>, bool) {
+        let first = |worker: &Worker| matches!(&worker.stage, Stage::Running { child, .. } if child.pid == pid);
+        let worker = self.workers.iter().find(|(_, worker)| first(worker)).map(|(id, _)| *id);
+        (worker, self.launchers.values().any(|launcher| launcher.child.pid == pid))
+    }
+
+    /// Says whether an ended process may be one whose launcher has not told of it yet.
+    pub fn may_be_starting(&self, pid: u32) -> bool {
+        let starting = |id: u64| self.workers.get(&id).is_some_and(Worker::is_starting);
+        self.any_starting() && (self.host.tree.is_none() || cgroup::attempt_of(pid).is_none_or(starting))
     }
 }
 
 impl Worker {
+    fn is_starting(&self) -> bool {
+        matches!(self.stage, Stage::Starting { .. })
+    }
+
     /// Says whether its end was told.
     fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Ended { .. })

@@ -11,7 +11,9 @@ impl Workers {
         };
         if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
-        } else if matches!(worker.stage, Stage::Starting { .. }) {
+        } else if worker.is_starting() {
+            // What is between clone and program has nothing to tidy up; it may be stopped, so that only killing ends it.
+            let _ = worker.leaf.as_ref().map(Leaf::kill);
             worker.early.push(signal); // it may not be born yet
         }
     }

@@ -104,7 +104,7 @@ impl Workers {
             Ok::<_, io::Error>((vec![out_read, error_read, OwnedFd::from(files.result_file)], ours))
         })();
         if sent.is_err() {
-            let _ = leaf.as_ref().map(Leaf::remove); // empty
+            let _ = leaf.as_ref().map(Leaf::remove); // empty: the order did not get out
         }
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
@@ -112,6 +112,7 @@ impl Workers {
         let left = Left { channel, ..Left::new(spawn.note, ends, (began, until)) };
         let stage = Stage::Starting { request };
         launcher.live += 1;
+        launcher.ordered(began);
         let function = spawn.function;
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
@@ -197,6 +198,8 @@ impl Workers {
             child,
             live: 0,
             idle_since,
+            owes: 0,
+            heard: idle_since,
             retired: false,
             stopping: false,
         };

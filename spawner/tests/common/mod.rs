@@ -378,6 +378,11 @@ impl Harness {
 impl Drop for Harness {
     fn drop(&mut self) {
         self.socket = None;
+        // For one that listens; a child of fnd ends with the connection.
+        let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        }
         let _ = self.child.wait();
     }
 }
