@@ -24,7 +24,8 @@ lines=$(code_lines)
 # functions may have as other users, kinds of descriptors, sums and homes of the uid table. ARCHITECTURE.md says why it is not 3,000.
 # 67 to keep the last good configuration: without it a typing mistake in fnd.toml ends every function at the next restart.
 # 230 for starts that a function stops, which hung launcher, takeover and stop; and for waiting for orphans.
-ceiling=4760
+# 34 for an ipc namespace a launcher and a memory limit on all functions together: what outlived runs was bounded by nothing.
+ceiling=4794
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

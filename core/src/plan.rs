@@ -125,6 +125,10 @@ wire_structs! {
         pub allow_root: bool,
         /// Go on where a limit cannot be enforced.
         pub best_effort_limits: bool,
+        /// Memory of all functions together, in bytes; absent: the machine's but the reserve.
+        pub memory: Option<u64>,
+        /// What is left to the rest of the machine then.
+        pub reserve_memory: u64,
     }
 
     /// A file handed to the judge.

@@ -25,6 +25,8 @@ fn main() {
                     allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
                     allow_root: text.contains("allow_root"),
                     best_effort_limits: false,
+                    memory: text.strip_prefix("memory=").map(|number| number.trim().parse().unwrap()),
+                    reserve_memory: 256 << 20,
                 };
                 JudgeReply::Settings(SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) })
             }

@@ -31,8 +31,15 @@ pub fn without_cgroups(root: bool) -> Containment {
     }
 }
 
+/// Says whether this process may make ipc namespaces: shared memory and the like of System V, and POSIX queues, of its own
+/// for each launcher, gone with it.
+pub fn own_ipc() -> bool {
+    let tried = clone::fork(None, false, libc::CLONE_NEWIPC, || 0);
+    tried.is_ok_and(|child| crate::reap::wait(&child).is_some())
+}
+
 fn namespaces(root: bool) -> i32 {
-    if root { libc::CLONE_NEWPID } else { libc::CLONE_NEWPID | libc::CLONE_NEWUSER }
+    libc::CLONE_NEWPID | if root { 0 } else { libc::CLONE_NEWUSER | libc::CLONE_NEWIPC }
 }
 
 /// In a fresh user namespace, makes this user known there as itself. user_namespaces(7).

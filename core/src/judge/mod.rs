@@ -161,6 +161,8 @@ impl Judge {
             allow_users: settings.users.allow.clone(),
             allow_root: settings.users.allow_root,
             best_effort_limits: settings.best_effort_limits,
+            memory: settings.node.memory,
+            reserve_memory: settings.node.reserve_memory,
         };
         self.configuration = configuration;
         self.runtimes = runtimes;

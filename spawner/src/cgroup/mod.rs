@@ -153,6 +153,23 @@ impl Tree {
         Ok(Group { dir, homes, counters, device: self.device.clone() })
     }
 
+    /// Limits the memory of all functions together, with what outlives their runs (files in shared memory). A limit below what
+    /// is in use now would kill: then it stays as it was.
+    ///
+    /// # Errors
+    /// Why it is not in force, for people.
+    pub fn bound_memory(&self, bytes: u64) -> Result<(), String> {
+        let Some(home) = self.homes.iter().find(|home| home.controller == "memory") else { return Ok(()) }; // in `missing`
+        let names =
+            if home.v1 { ["memory.usage_in_bytes", "memory.limit_in_bytes"] } else { ["memory.current", "memory.max"] };
+        let [used, limit] = names.map(|name| home.dir.join(name));
+        let used = fs::read_to_string(used).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        if used >= bytes {
+            return Err(format!("functions use {used} bytes now, more than the {bytes} of `[node]`"));
+        }
+        fs::write(&limit, bytes.to_string()).map_err(|error| format!("failed to write `{}`: {error}", limit.display()))
+    }
+
     /// Kills everything in every function, and waits until it is gone; at most `patience`.
     fn kill_all(&self, patience: Duration) {
         // A missing file means a kernel before 5.14, where `open` was followed by the launchers' own end at EOF.

@@ -36,6 +36,7 @@ impl Spawner {
         // Who can write the settings may not let functions be other users unless that is root anyway.
         policy.allow_root &= trusted;
         policy.allow_users.retain(|_| trusted);
+        self.bound_memory(&policy);
         self.policy = Some(policy);
         self.configured = true;
         let read = SettingsRead { document, problems: Vec::new(), applied: true };
@@ -51,6 +52,17 @@ impl Spawner {
         match self.kept_settings().filter(|_| !self.configured) {
             Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),
             None => self.reply(request, &Reply::Settings(refused), Vec::new()),
+        }
+    }
+
+    /// Bounds what all functions use together: files in shared memory outlive the run that its own limit was for.
+    fn bound_memory(&self, policy: &Policy) {
+        let kilobytes = |text: String| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok();
+        let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).unwrap_or(0) << 10;
+        let bytes = policy.memory.unwrap_or(machine.saturating_sub(policy.reserve_memory));
+        let bounded = self.workers.host().tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
+        if let Err(why) = bounded {
+            crate::log!("the memory of all functions together is not limited anew: {why}");
         }
     }
 

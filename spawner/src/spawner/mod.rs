@@ -113,6 +113,7 @@ impl Spawner {
             places,
             tree,
             containment,
+            own_ipc: crate::contain::own_ipc(),
             zone: crate::environment::machine_zone(),
             passed: Passed::look().failed("look at a pipe and a memory file")?,
             best_effort: args.best_effort,

@@ -62,6 +62,8 @@ pub struct Host {
     pub tree: Option<Tree>,
     /// How trees are held together.
     pub containment: Containment,
+    /// Whether each launcher gets an ipc namespace of its own.
+    pub own_ipc: bool,
     /// Who the spawner is.
     pub myself: Myself,
     /// Time zone.
@@ -76,7 +78,12 @@ impl Host {
     /// Returns the limits that can't be enforced here, with the reason.
     pub fn missing(&self) -> Vec<(String, String)> {
         let nothing = || cgroup::nothing("there is no cgroup fnd-spawner may use");
-        self.tree.as_ref().map_or_else(nothing, |tree| tree.missing.clone())
+        let mut missing = self.tree.as_ref().map_or_else(nothing, |tree| tree.missing.clone());
+        if !self.own_ipc && self.containment != Containment::PidNamespace {
+            let why = "fnd-spawner may not make ipc namespaces, so functions share System V memory and semaphores";
+            missing.push(("ipc".to_owned(), why.to_owned()));
+        }
+        missing
     }
 }
 

@@ -185,7 +185,8 @@ impl Workers {
         };
         self.launcher_count += 1;
         let number = self.launcher_count;
-        let (channel, child) = start_launcher(spec, number, poller).failed("start the function's launcher")?;
+        let (channel, child) =
+            start_launcher(spec, number, poller, self.host.own_ipc).failed("start the function's launcher")?;
         self.retire(function, Some(version));
         let idle_since = now();
         let launcher = Launcher {
@@ -227,11 +228,12 @@ impl Workers {
     }
 }
 
-fn start_launcher(spec: Spec, number: u64, poller: &Poller) -> io::Result<(Channel, Child)> {
+fn start_launcher(spec: Spec, number: u64, poller: &Poller, own_ipc: bool) -> io::Result<(Channel, Child)> {
     let (channel, theirs) = Channel::pair()?;
     let leaf = spec.group.as_ref().map(|group| File::open(group.join("l"))).transpose()?;
     let leaf = leaf.as_ref().map(|leaf| leaf.as_fd());
-    let child = clone::fork(leaf, false, 0, move || launcher::run(spec, theirs))?;
+    let child =
+        clone::fork(leaf, false, if own_ipc { libc::CLONE_NEWIPC } else { 0 }, move || launcher::run(spec, theirs))?;
     poller.add(&channel, Token::Launcher(number))?;
     Ok((channel, child))
 }
