@@ -5,7 +5,7 @@ use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Something to store: the supervisor's storing actions one to one, and what the catalog remembers.
 #[derive(Debug, Clone)]
@@ -146,7 +146,8 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    waiting: VecDeque<Command>,
+    /// Each with when it came.
+    waiting: VecDeque<(Instant, Command)>,
     bytes: usize,
     /// Someone waits for what is in the queue.
     urgent: bool,
@@ -158,6 +159,13 @@ struct Inner {
     submitted: u64,
     tried: u64,
     health: Health,
+}
+
+impl Inner {
+    /// Returns how long the oldest command waits.
+    fn age(&self) -> Duration {
+        self.waiting.front().map_or(Duration::ZERO, |(came, _)| came.elapsed())
+    }
 }
 
 /// Commands for one transaction.
@@ -187,6 +195,7 @@ impl Queue {
     pub(super) fn push(&self, command: Command) -> Result<(), Command> {
         let size = command.size();
         let share = if matches!(command, Command::Store(_)) { 2 } else { 1 };
+        let now = crate::clock::monotonic();
         let mut inner = self.lock();
         let full = inner.waiting.len() >= COMMANDS_MAX / share || inner.bytes + size > BYTES_MAX / share;
         if inner.stopped || full {
@@ -194,7 +203,7 @@ impl Queue {
         }
         let urgent = command.is_waited_for();
         inner.bytes += size;
-        inner.waiting.push_back(command);
+        inner.waiting.push_back((now, command));
         inner.submitted += 1;
         inner.urgent |= urgent;
         // The writer sleeps only while there is nothing, or while it gathers what is not urgent.
@@ -225,16 +234,18 @@ impl Queue {
                 .wait_timeout_while(inner, pause, idle)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+            // Those that came while the writer forgot have gathered for as long already.
+            let left = GATHER.saturating_sub(inner.age());
             let gathering =
                 |inner: &mut Inner| !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len());
             inner = self
                 .arrived
-                .wait_timeout_while(inner, GATHER, gathering)
+                .wait_timeout_while(inner, left, gathering)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
         let count = inner.waiting.len().min(BATCH_MAX);
-        let commands: Vec<_> = inner.waiting.drain(..count).collect();
+        let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
         inner.bytes -= commands.iter().map(Command::size).sum::<usize>();
         inner.urgent &= !inner.waiting.is_empty();
         Batch {
@@ -270,10 +281,12 @@ impl Queue {
         self.lock().health.lost += count;
     }
 
-    /// Says whether nobody waits for the writer: there is nothing to store, no other rule and no stop.
-    pub(super) fn is_idle(&self) -> bool {
+    /// Says whether the writer has time for something else: nobody waits for it, what gathers may gather on, and there is no
+    /// other rule and no stop.
+    pub(super) fn leaves_time(&self) -> bool {
         let inner = self.lock();
-        inner.waiting.is_empty() && inner.retention.is_none() && !inner.stopped
+        let gathers = !inner.urgent && inner.waiting.len() < BATCH_MAX && inner.age() < GATHER;
+        (inner.waiting.is_empty() || gathers) && inner.retention.is_none() && !inner.stopped
     }
 
     pub(super) fn set_forgetting(&self, forgetting: Forgetting) {

@@ -4,14 +4,15 @@
 
 use super::room::Spare;
 use super::rows::{FAILED, UNFINISHED};
-use fnd_core::ids::{FunctionName, InvocationId};
+use fnd_core::ids::FunctionName;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use std::collections::HashMap;
 use std::time::Duration;
 
-/// Most invocations one step forgets.
-pub(super) const STEP: usize = 50;
-/// Most invocations one step looks at.
+/// Most invocations one step forgets, and one step looks at.
 const LOOK: usize = 500;
+/// Most neighbours one statement forgets: about 2 ms where the database is in memory.
+const RANGE: usize = 250;
 /// Most bytes of payloads and results one step forgets; one that is larger is a step of its own.
 const STEP_BYTES: u64 = 2 << 20;
 /// No other one is forgotten in a step that has taken this long; its commit comes on top.
@@ -26,6 +27,8 @@ pub(super) enum Scope {
     All,
     /// One function's.
     Of(FunctionName),
+    /// That of several functions, each with bounds of its own, along everybody's.
+    Each(HashMap<FunctionName, Bounds>),
 }
 
 /// What a round forgets of what it meets, from the oldest on.
@@ -49,7 +52,7 @@ impl Bounds {
         }
     }
 
-    fn end(&self) -> u128 {
+    pub(super) fn end(&self) -> u128 {
         self.all.max(self.rest).max(self.failed)
     }
 
@@ -65,8 +68,49 @@ pub(super) struct Round {
     pub(super) bounds: Bounds,
     /// The last one looked at.
     pub(super) at: u128,
+    /// The last one to be looked at, where that is before the end of the bounds.
+    pub(super) until: u128,
+    /// How many neighbours in the history of a function were neighbours among all: as many are looked for next.
+    neighbours: Neighbours,
     /// What it leaves, where it makes room on the disk.
     pub(super) spare: Option<Spare>,
+}
+
+/// How many invocations of one function lie beside each other, to go by the last ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Neighbours {
+    next: usize,
+    /// Invocations that are forgotten alone before it is tried again whether some lie beside each other.
+    alone: usize,
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self { next: RANGE, alone: 0 }
+    }
+}
+
+impl Neighbours {
+    /// Invocations that are forgotten alone after two that did not lie beside each other.
+    const ALONE: usize = 32;
+
+    fn probe(&self) -> usize {
+        if self.alone > 0 { 1 } else { self.next }
+    }
+
+    fn found(&mut self, probed: usize, beside: usize) {
+        match (probed, beside) {
+            (0 | 1, _) => self.alone = self.alone.saturating_sub(1),
+            (_, 0 | 1) => (self.next, self.alone) = (4, Self::ALONE),
+            (probed, beside) => {
+                self.next = if probed == beside {
+                    (beside * 2).min(RANGE)
+                } else {
+                    beside
+                }
+            }
+        }
+    }
 }
 
 /// What a step did.
@@ -83,8 +127,16 @@ impl Round {
             scope,
             bounds,
             at: 0,
+            until: u128::MAX,
+            neighbours: Neighbours::default(),
             spare: None,
         }
+    }
+
+    /// Returns a round over everybody's history that forgets that of several functions, each by bounds of its own.
+    pub(super) fn each(of: HashMap<FunctionName, Bounds>) -> Self {
+        let end = of.values().map(Bounds::end).max().unwrap_or(0);
+        Self::new(Scope::Each(of), Bounds::before(end.saturating_add(1)))
     }
 
     /// Forgets a little.
@@ -93,15 +145,20 @@ impl Round {
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
         let (mut forgotten, mut bytes, mut looked) = (0, 0, 0_usize);
         let begun = crate::clock::monotonic();
-        for candidate in &found {
-            if forgotten >= STEP || bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
+        while looked < found.len() {
+            if bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
                 break;
             }
-            looked += 1;
-            if candidate.goes && !self.spares(candidate) && self.bounds.take(candidate.id, candidate.failed) {
-                bytes += forget(&transaction, InvocationId(candidate.id))?;
-                forgotten += 1;
+            let run = found[looked..].iter().take(RANGE).take_while(|one| self.takes(one));
+            let run: Vec<_> = run.map(|one| one.id).collect();
+            if run.is_empty() {
+                looked += 1;
+                continue;
             }
+            let (count, of_these) = self.forget_some(&transaction, &run)?;
+            bytes += of_these;
+            forgotten += count;
+            looked += count;
         }
         transaction.commit()?;
         // Only now: what could not be committed is looked at again.
@@ -114,16 +171,43 @@ impl Round {
         })
     }
 
-    fn spares(&self, candidate: &Candidate) -> bool {
+    fn takes(&self, candidate: &Candidate) -> bool {
         let is_spared = |spare: Spare| candidate.dead || candidate.has_key && candidate.id >= spare.keys_from;
-        self.spare.is_some_and(is_spared)
+        let bounds = match &self.scope {
+            Scope::All | Scope::Of(_) => Some(&self.bounds),
+            Scope::Each(all) => candidate.function.as_ref().and_then(|function| all.get(function)),
+        };
+        candidate.goes
+            && !self.spare.is_some_and(is_spared)
+            && bounds.is_some_and(|bounds| bounds.take(candidate.id, candidate.failed))
+    }
+
+    /// Forgets the first of these, which all go: as many as lie beside each other with nobody else's between them, in one
+    /// range of each table. One by one they would cost several times as much. Returns how many, and the bytes of their bodies.
+    fn forget_some(&mut self, db: &Connection, ids: &[u128]) -> rusqlite::Result<(usize, u64)> {
+        let mut ids = ids;
+        if let Scope::Of(_) = self.scope {
+            ids = &ids[..ids.len().min(self.neighbours.probe())];
+            let beside = if ids.len() > 1 { beside(db, ids)? } else { ids.len() };
+            self.neighbours.found(ids.len(), beside);
+            ids = &ids[..beside];
+        }
+        let (Some(first), Some(last)) = (ids.first(), ids.last()) else {
+            return Ok((0, 0));
+        };
+        let bytes = bytes(db, *first, *last)?;
+        if bytes > STEP_BYTES && first != last {
+            return self.forget_some(db, &ids[..ids.len() / 2]);
+        }
+        forget(db, *first, *last)?;
+        Ok((ids.len(), bytes))
     }
 
     fn look(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
-        let (at, end) = (self.at.to_be_bytes(), self.bounds.end().to_be_bytes());
+        let (at, end) = (self.at.to_be_bytes(), self.bounds.end().min(self.until).to_be_bytes());
         let mut statement = db.prepare_cached(&sql(&self.scope))?;
         match &self.scope {
-            Scope::All => statement.query_map(params![at, end], candidate)?.collect(),
+            Scope::All | Scope::Each(_) => statement.query_map(params![at, end], candidate)?.collect(),
             Scope::Of(function) => statement
                 .query_map(params![at, end, function.as_str()], candidate)?
                 .collect(),
@@ -133,14 +217,19 @@ impl Round {
 
 /// Returns the statement that looks: in order of the key, without sorting.
 pub(super) fn sql(scope: &Scope) -> String {
+    let function = if matches!(scope, Scope::Each(_)) {
+        "function"
+    } else {
+        "NULL"
+    };
     let (index, which) = match scope {
-        Scope::All => ("NOT INDEXED", ""),
+        Scope::All | Scope::Each(_) => ("NOT INDEXED", ""),
         Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND"),
     };
     format!(
         "SELECT id, {FAILED}, NOT ({UNFINISHED})
             AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id),
-            dead IS 1, key IS NOT NULL
+            dead IS 1, key IS NOT NULL, {function}
         FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {LOOK}"
     )
 }
@@ -152,6 +241,8 @@ struct Candidate {
     goes: bool,
     dead: bool,
     has_key: bool,
+    /// Whose it is, where each function has bounds of its own.
+    function: Option<FunctionName>,
 }
 
 fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
@@ -161,23 +252,56 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
         goes: row.get(2)?,
         dead: row.get(3)?,
         has_key: row.get(4)?,
+        function: match row.get_ref(5)?.as_str_or_null()? {
+            Some(_) => Some(super::rows::function(row, 5)?),
+            None => None,
+        },
     })
 }
 
-/// Forgets one invocation. Returns the bytes of its payload and result, where they are apart.
-fn forget(db: &Connection, id: InvocationId) -> rusqlite::Result<u64> {
-    let id = id.0.to_be_bytes();
-    let bytes = db
-        .prepare_cached("SELECT coalesce(sum(length(data)), 0) FROM body WHERE invocation = ?1")?
-        .query_row([id], |row| row.get(0))?;
-    for sql in [
-        "DELETE FROM attempt WHERE invocation = ?1",
-        "DELETE FROM body WHERE invocation = ?1",
-        "DELETE FROM invocation WHERE id = ?1",
-    ] {
-        db.prepare_cached(sql)?.execute([id])?;
+/// Returns how many of these, from the first on, follow each other in everybody's history.
+fn beside(db: &Connection, ids: &[u128]) -> rusqlite::Result<usize> {
+    let (Some(first), Some(last)) = (ids.first(), ids.last()) else {
+        return Ok(0);
+    };
+    let sql = "SELECT id FROM invocation WHERE id >= ?1 AND id <= ?2 ORDER BY id";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params![first.to_be_bytes(), last.to_be_bytes()])?;
+    let mut count = 0;
+    while let Some(row) = rows.next()?
+        && ids.get(count) == Some(&u128::from_be_bytes(row.get(0)?))
+    {
+        count += 1;
     }
-    Ok(bytes)
+    Ok(count)
+}
+
+/// Returns the bytes of payloads and results from one invocation to another, where they are apart.
+fn bytes(db: &Connection, first: u128, last: u128) -> rusqlite::Result<u64> {
+    db.prepare_cached("SELECT coalesce(sum(length(data)), 0) FROM body WHERE invocation >= ?1 AND invocation <= ?2")?
+        .query_row([first.to_be_bytes(), last.to_be_bytes()], |row| row.get(0))
+}
+
+/// Forgets all from one invocation to another.
+fn forget(db: &Connection, first: u128, last: u128) -> rusqlite::Result<()> {
+    // SQLite deletes a range in two passes, and a single row in one.
+    let which = |id: &str| {
+        if first == last {
+            format!("{id} = ?1")
+        } else {
+            format!("{id} >= ?1 AND {id} <= ?2")
+        }
+    };
+    let (first, last) = (first.to_be_bytes(), last.to_be_bytes());
+    for (table, id) in [("attempt", "invocation"), ("body", "invocation"), ("invocation", "id")] {
+        let mut statement = db.prepare_cached(&format!("DELETE FROM {table} WHERE {}", which(id)))?;
+        if first == last {
+            statement.execute([first])?;
+        } else {
+            statement.execute([first, last])?;
+        }
+    }
+    Ok(())
 }
 
 /// Walks down a function's history to the newest invocation that is not kept any more.

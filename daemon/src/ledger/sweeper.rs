@@ -7,7 +7,7 @@ use super::command::{Figures, Forgetting};
 use super::forget::{Bounds, Round, Scope, Walk, Weigh};
 use super::retention::Retention;
 use super::room::{self, Pages};
-use fnd_core::ids::FunctionName;
+use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::supervisor::Now;
 use rusqlite::{Connection, params};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -15,6 +15,17 @@ use std::time::Duration;
 
 /// How often everything is looked at: it has become older, and the clock may have been set.
 const HOURLY: Duration = Duration::from_secs(3600);
+/// How long functions gather that are to be looked at: what they have too much of lies side by side, and goes in ranges.
+const GATHER: Duration = Duration::from_secs(1);
+/// While invocations end, forgetting takes one part in so many of the time, counted over [`BURST`]...
+const SHARE: u32 = 10;
+/// ... or, where a pass has taken [`LATE`], one in so many: otherwise the history would grow without end.
+const SHARE_LATE: u32 = 2;
+const BURST: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(30);
+/// Invocations looked at for each that goes, at most, where functions are looked at together: to look at one costs about
+/// a twentieth of what it costs to forget one that has no neighbour.
+const WORTH: u64 = 16;
 /// How long making room rests after a whole round that found nothing which may go.
 const REST: Duration = Duration::from_secs(60);
 
@@ -52,6 +63,29 @@ enum Job {
     Going(Round),
 }
 
+/// What has ended of a function since it was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Since {
+    count: u32,
+    /// How many had ended of all functions when the first of these did.
+    all: u64,
+    /// The oldest and the newest of them.
+    first: u128,
+    last: u128,
+}
+
+/// A function that may be looked at together with others.
+#[derive(Debug)]
+struct Gathered {
+    function: FunctionName,
+    bounds: Bounds,
+    /// What is to be looked at begins behind this one.
+    from: u128,
+    /// How many have ended of it, and of all functions meanwhile.
+    count: u64,
+    among: u64,
+}
+
 /// Why the oldest of all go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -76,10 +110,24 @@ pub(super) struct Sweeper {
     /// Records that were forgotten, but for those that made room on the disk.
     forgotten: u64,
     jobs: VecDeque<Job>,
-    /// Functions in `jobs`.
+    /// Functions to be looked at soon, and when.
+    due: Vec<FunctionName>,
+    next_pass: Duration,
+    /// Functions in `jobs` and `due`.
     waiting: HashSet<FunctionName>,
-    /// Invocations that ended since the function was last looked at.
-    ended: HashMap<FunctionName, u32>,
+    /// What ended since the function was last looked at, and the same of the one that is looked at now.
+    ended: HashMap<FunctionName, Since>,
+    now_at: Option<Since>,
+    /// Up to where a function's history was looked at: what is older goes only if it ended since.
+    passed: HashMap<FunctionName, u128>,
+    gathered: Vec<Gathered>,
+    /// Invocations that ended, in all, at the last step, and when that was another number.
+    total: u64,
+    total_seen: u64,
+    busy_at: Option<Duration>,
+    /// From when on a step may follow while invocations end, and since when there is something to do.
+    free_at: Duration,
+    pass_began: Duration,
     /// The round that makes room, over everybody's history; it goes on where it was.
     making_room: Option<(Room, Round)>,
     /// Until when there is no other such round: the last one found nothing.
@@ -110,8 +158,18 @@ impl Sweeper {
             forgotten: 0,
             rests_until: None,
             jobs: VecDeque::new(),
+            due: Vec::new(),
+            next_pass: now.mono,
             waiting: HashSet::new(),
             ended: HashMap::new(),
+            now_at: None,
+            passed: HashMap::new(),
+            gathered: Vec::new(),
+            total: 0,
+            total_seen: 0,
+            busy_at: None,
+            free_at: now.mono,
+            pass_began: now.mono,
             making_room: None,
             all: true,
             stuck: false,
@@ -136,7 +194,20 @@ impl Sweeper {
 
     /// Returns how long there is nothing to look at if nothing else happens.
     pub(super) fn pause(&self) -> Duration {
-        (self.all_seen + HOURLY).saturating_sub((self.clock)().mono)
+        let now = (self.clock)().mono;
+        let next = if self.has_jobs() {
+            Some(self.free_at)
+        } else {
+            (!self.due.is_empty()).then_some(self.next_pass)
+        };
+        let hourly = self.all_seen + HOURLY;
+        next.filter(|_| !self.stuck)
+            .map_or(hourly, |next| next.min(hourly))
+            .saturating_sub(now)
+    }
+
+    fn has_jobs(&self) -> bool {
+        self.all || !self.jobs.is_empty() || !self.gathered.is_empty()
     }
 
     /// Looks at the clock, and stores what it knows of the time. Returns the clock.
@@ -163,17 +234,25 @@ impl Sweeper {
         self.forgetting
     }
 
-    pub(super) fn ended(&mut self, function: &FunctionName) {
+    /// An invocation has ended.
+    pub(super) fn ended(&mut self, function: &FunctionName, id: InvocationId) {
         self.stuck = false;
         let due = EVERY.max(self.retention.of(function).keep / 10);
-        let count = match self.ended.get_mut(function) {
-            Some(count) => count,
-            None => self.ended.entry(function.clone()).or_insert(0),
+        let new = Since {
+            count: 0,
+            all: self.total,
+            first: id.0,
+            last: id.0,
         };
-        *count += 1;
-        if *count >= due {
-            *count = 0;
-            self.look_at(function.clone());
+        self.total += 1;
+        let since = match self.ended.get_mut(function) {
+            Some(since) => since,
+            None => self.ended.entry(function.clone()).or_insert(new),
+        };
+        since.count = since.count.saturating_add(1);
+        (since.first, since.last) = (since.first.min(id.0), since.last.max(id.0));
+        if since.count == due && self.waiting.insert(function.clone()) {
+            self.due.push(function.clone());
         }
     }
 
@@ -202,14 +281,28 @@ impl Sweeper {
             self.all_seen = now.mono;
             self.look_again();
         }
-        if self.stuck {
+        if self.stuck || self.is_over_its_share(now.mono) {
             return false;
         }
-        self.try_step(db, low).unwrap_or_else(|error| {
+        let more = self.try_step(db, low).unwrap_or_else(|error| {
             tracing::warn!("failed to forget old history ({error}), keeping it until more runs have ended");
             self.stuck = true;
             false
-        })
+        });
+        let took = (self.clock)().mono.saturating_sub(now.mono);
+        let is_late = now.mono.saturating_sub(self.pass_began) > LATE;
+        let share = if is_late { SHARE_LATE } else { SHARE };
+        self.free_at = self.free_at.max(now.mono.saturating_sub(BURST)) + took * share;
+        more
+    }
+
+    /// Says whether forgetting has had its part of the time, and there is other work for the machine.
+    fn is_over_its_share(&mut self, now: Duration) -> bool {
+        if self.total != self.total_seen {
+            (self.total_seen, self.busy_at) = (self.total, Some(now));
+        }
+        let is_busy = self.busy_at.is_some_and(|at| now.saturating_sub(at) < BURST);
+        is_busy && now < self.free_at
     }
 
     /// Does that; whether there is nothing to forget is looked at each time.
@@ -217,8 +310,19 @@ impl Sweeper {
     /// # Errors
     /// From the database.
     pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
+        let now = (self.clock)().mono;
+        if !self.has_jobs() {
+            self.pass_began = now;
+        }
         if std::mem::take(&mut self.all) {
             self.enlist_all();
+        }
+        if self.jobs.is_empty() && now >= self.next_pass && !self.due.is_empty() {
+            self.next_pass = now + GATHER;
+            self.jobs.extend(self.due.drain(..).map(Job::Function));
+        }
+        if self.jobs.is_empty() {
+            self.go_together();
         }
         if let Some(job) = self.jobs.pop_front() {
             if let Some(next) = self.work(db, job)? {
@@ -242,6 +346,9 @@ impl Sweeper {
 
     fn enlist_all(&mut self) {
         self.waiting.clear();
+        self.due.clear();
+        self.passed.clear();
+        self.gathered.clear();
         self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
     }
 
@@ -268,6 +375,7 @@ impl Sweeper {
             Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
             Job::Function(function) => {
                 self.waiting.remove(&function);
+                self.now_at = self.ended.remove(&function);
                 let walk = Walk::new(self.retention.of(&function).keep, false);
                 Some(Job::Walking(function, walk, None))
             }
@@ -288,22 +396,101 @@ impl Sweeper {
                     Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
                 }
             },
-            Job::Weighing(function, mut weigh, bounds) => Some(match weigh.step(db, &function)? {
-                None => Job::Weighing(function, weigh, bounds),
+            Job::Weighing(function, mut weigh, bounds) => match weigh.step(db, &function)? {
+                None => Some(Job::Weighing(function, weigh, bounds)),
                 Some(beyond) => {
                     let bounds = Bounds {
                         all: bounds.all.max(beyond),
                         ..bounds
                     };
-                    Job::Going(Round::new(Scope::Of(function), bounds))
+                    self.round_of(function, bounds).map(Job::Going)
                 }
-            }),
+            },
             Job::Going(mut round) => {
                 let done = round.step(db)?;
                 self.forgotten += done.forgotten as u64;
-                (!done.over).then_some(Job::Going(round))
+                if done.over {
+                    self.has_passed(round);
+                    None
+                } else {
+                    Some(Job::Going(round))
+                }
             }
         })
+    }
+
+    /// Returns the round that forgets by these bounds, of what was not looked at by the last one; nothing where there is none,
+    /// or where the function is looked at together with others.
+    fn round_of(&mut self, function: FunctionName, bounds: Bounds) -> Option<Round> {
+        let since = self.now_at.take();
+        let passed = self.passed.get(&function).copied();
+        // Of the failed ones that were kept beside the others some go now, however old they are.
+        let has_older = self.retention.of(&function).keep_failed > 0 && bounds.failed > 0;
+        let (Some(since), Some(passed), false) = (since, passed, has_older) else {
+            return Some(Round::new(Scope::Of(function), bounds));
+        };
+        if since.first <= passed {
+            // It ended late.
+            let mut round = Round::new(Scope::Of(function), bounds);
+            round.at = since.first.saturating_sub(1);
+            round.until = if bounds.end() > passed { u128::MAX } else { since.last };
+            return Some(round);
+        }
+        if bounds.end() > passed {
+            self.gathered.push(Gathered {
+                function,
+                bounds,
+                from: passed,
+                count: u64::from(since.count),
+                among: self.total.saturating_sub(since.all),
+            });
+        }
+        None
+    }
+
+    /// Has functions go together, along everybody's history, as far as enough of what lies there is theirs; the others go
+    /// one by one.
+    fn go_together(&mut self) {
+        let mut all = std::mem::take(&mut self.gathered);
+        all.sort_by_key(|one| one.among);
+        let (mut count, mut together) = (0, 0);
+        for (number, one) in all.iter().enumerate() {
+            count += one.count;
+            if one.among <= count.saturating_mul(WORTH) {
+                together = number + 1;
+            }
+        }
+        if together < 2 {
+            together = 0;
+        }
+        let rest = all.split_off(together);
+        if let Some(from) = all.iter().map(|one| one.from).min() {
+            let bounds = all.into_iter().map(|one| (one.function, one.bounds));
+            let mut round = Round::each(bounds.collect());
+            round.at = from;
+            self.jobs.push_back(Job::Going(round));
+        }
+        for one in rest {
+            let mut round = Round::new(Scope::Of(one.function), one.bounds);
+            round.at = one.from;
+            self.jobs.push_back(Job::Going(round));
+        }
+    }
+
+    /// Remembers up to where a round has looked.
+    fn has_passed(&mut self, round: Round) {
+        let end = round.bounds.end();
+        match round.scope {
+            Scope::All => {}
+            Scope::Of(function) => {
+                let passed = self.passed.entry(function).or_insert(end);
+                *passed = end.max(*passed);
+            }
+            Scope::Each(all) => {
+                let all = all.into_iter().map(|(function, bounds)| (function, bounds.end()));
+                self.passed.extend(all);
+            }
+        }
     }
 
     /// Forgets the oldest of all, as far as they may go.

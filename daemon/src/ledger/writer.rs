@@ -229,7 +229,7 @@ impl Thread {
             self.full_sync = false;
         }
         // A stop, other rules and new work each end it within one step.
-        while queue.is_idle() && !last && self.sweeper.step(&self.db, low) {
+        while queue.leaves_time() && !last && self.sweeper.step(&self.db, low) {
             swept = true;
         }
         queue.set_forgetting(self.sweeper.forgetting());
@@ -314,7 +314,7 @@ impl Thread {
                 Command::Claim(record) => claimed.push(record.id),
                 Command::Record(_, record) | Command::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
-                        self.sweeper.ended(&record.function);
+                        self.sweeper.ended(&record.function, record.id);
                     }
                 }
                 Command::Store(_)

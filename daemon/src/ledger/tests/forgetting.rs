@@ -211,3 +211,66 @@ fn forgetting_costs() {
         );
     }
 }
+
+/// CPU time of the thread that writes the ledger.
+fn cpu_of_writer() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .map(|task| task.unwrap().path());
+    let of = |task: std::path::PathBuf| -> Option<u64> {
+        let name = std::fs::read_to_string(task.join("comm")).ok()?;
+        let used = std::fs::read_to_string(task.join("schedstat")).ok()?;
+        (name.trim() == "ledger").then(|| used.split(' ').next().unwrap().parse().unwrap())
+    };
+    Duration::from_nanos(tasks.filter_map(of).sum())
+}
+
+/// `cargo nextest run -p fnd forgetting_keeps_up --run-ignored only --no-capture`: calls at 10,000 a second.
+#[test]
+#[ignore = "a measurement"]
+fn forgetting_keeps_up() {
+    const SECONDS: u32 = 8;
+    let functions = std::env::var("FND_FUNCTIONS").map_or(vec![1, 10, 100], |one| vec![one.parse().unwrap()]);
+    for functions in functions {
+        for retention in [keep(u32::MAX), keep(1000)] {
+            let state = directory();
+            let ledger = Ledger::open_with(state.path(), retention);
+            let mut ids = crate::clock::Ids::after(None);
+            let begun = crate::clock::monotonic();
+            let (used, mut waited) = (cpu_of_writer(), 0);
+            for number in 0..SECONDS * 10_000 {
+                let due = Duration::from_micros(100) * number;
+                if let Some(early) = due.checked_sub(begun.elapsed()) {
+                    #[expect(clippy::disallowed_methods, reason = "the pace of the load")]
+                    std::thread::sleep(early);
+                }
+                let accepted = Accepted {
+                    id: ids.next(crate::clock::unix_ms()),
+                    durable: false,
+                    ..accepted(u64::from(number), &format!("f{}", number % functions))
+                };
+                let (attempt, record) = ended(&accepted, Reason::Ok, Some(b"{}"));
+                let both = [
+                    Command::Store(Box::new(accepted)),
+                    Command::Record(Box::new(attempt), Box::new(record)),
+                ];
+                for command in both {
+                    let mut refused = ledger.opened.writer.submit(command).err();
+                    while let Some(command) = refused {
+                        ledger.opened.writer.flush(LIMIT);
+                        waited += 1;
+                        refused = ledger.opened.writer.submit(command).err();
+                    }
+                }
+            }
+            let (took, used) = (begun.elapsed(), cpu_of_writer() - used);
+            ledger.opened.writer.flush(LIMIT);
+            ledger.stop();
+            let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+            println!(
+                "{functions} functions: {took:?}, the ledger used {used:?}, its queue was full {waited} times, {} records are there",
+                count(&db, "1")
+            );
+        }
+    }
+}
