@@ -149,7 +149,11 @@ impl Round {
             if bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
                 break;
             }
-            let run = found[looked..].iter().take(RANGE).take_while(|one| self.takes(one));
+            let most = match self.scope {
+                Scope::Of(_) => self.neighbours.probe(),
+                Scope::All | Scope::Each(_) => RANGE,
+            };
+            let run = found[looked..].iter().take(most).take_while(|one| self.takes(one));
             let run: Vec<_> = run.map(|one| one.id).collect();
             if run.is_empty() {
                 looked += 1;
@@ -187,7 +191,6 @@ impl Round {
     fn forget_some(&mut self, db: &Connection, ids: &[u128]) -> rusqlite::Result<(usize, u64)> {
         let mut ids = ids;
         if let Scope::Of(_) = self.scope {
-            ids = &ids[..ids.len().min(self.neighbours.probe())];
             let beside = if ids.len() > 1 { beside(db, ids)? } else { ids.len() };
             self.neighbours.found(ids.len(), beside);
             ids = &ids[..beside];
@@ -257,6 +260,25 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
             None => None,
         },
     })
+}
+
+/// Returns the oldest invocation behind another, of one function or of all.
+pub(super) fn oldest(db: &Connection, of: Option<&FunctionName>, after: u128) -> rusqlite::Result<Option<u128>> {
+    let after = after.to_be_bytes();
+    let read = |row: &Row<'_>| Ok(u128::from_be_bytes(row.get(0)?));
+    match of {
+        Some(function) => {
+            let sql =
+                "SELECT id FROM invocation INDEXED BY by_function WHERE function = ?1 AND id > ?2 ORDER BY id LIMIT 1";
+            db.prepare_cached(sql)?
+                .query_row(params![function.as_str(), after], read)
+        }
+        None => {
+            let sql = "SELECT id FROM invocation NOT INDEXED WHERE id > ?1 ORDER BY id LIMIT 1";
+            db.prepare_cached(sql)?.query_row([after], read)
+        }
+    }
+    .optional()
 }
 
 /// Returns how many of these, from the first on, follow each other in everybody's history.

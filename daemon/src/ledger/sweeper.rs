@@ -10,7 +10,7 @@ use super::room::{self, Pages};
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::supervisor::Now;
 use rusqlite::{Connection, params};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// How often everything is looked at: it has become older, and the clock may have been set.
@@ -86,6 +86,50 @@ struct Gathered {
     among: u64,
 }
 
+/// Ages that are looked at when they are reached, and not by the hour.
+const SHORT: Duration = Duration::from_secs(36_000);
+
+/// When the next ones become too old, where little time is kept.
+#[derive(Debug, Default)]
+struct Expiries {
+    /// Unix milliseconds, and whose; nothing: everybody's.
+    next: BTreeSet<(u64, Option<FunctionName>)>,
+    /// Functions in it, and whether everybody is.
+    functions: HashSet<FunctionName>,
+    all: bool,
+}
+
+impl Expiries {
+    /// Remembers when an invocation of this time is too old; a tenth of the age later at most, so that those that follow soon
+    /// after it go along.
+    fn add(&mut self, whose: Option<FunctionName>, keep_for: Duration, accepted_ms: u64, now_ms: u64) {
+        let is_new = match &whose {
+            Some(function) => self.functions.insert(function.clone()),
+            None => !std::mem::replace(&mut self.all, true),
+        };
+        if !is_new {
+            return;
+        }
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let slack = (keep_for / 10).max(Duration::from_secs(1));
+        let due = accepted_ms.saturating_add(ms(keep_for) + 1);
+        self.next.insert((due.max(now_ms.saturating_add(ms(slack))), whose));
+    }
+
+    /// Takes one that is reached.
+    fn reached(&mut self, now_ms: u64) -> Option<Option<FunctionName>> {
+        if self.next.first()?.0 > now_ms {
+            return None;
+        }
+        let (_, whose) = self.next.pop_first()?;
+        match &whose {
+            Some(function) => drop(self.functions.remove(function)),
+            None => self.all = false,
+        }
+        Some(whose)
+    }
+}
+
 /// Why the oldest of all go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -121,6 +165,7 @@ pub(super) struct Sweeper {
     /// Up to where a function's history was looked at: what is older goes only if it ended since.
     passed: HashMap<FunctionName, u128>,
     gathered: Vec<Gathered>,
+    expiries: Expiries,
     /// Invocations that ended, in all, at the last step, and when that was another number.
     total: u64,
     total_seen: u64,
@@ -165,6 +210,7 @@ impl Sweeper {
             now_at: None,
             passed: HashMap::new(),
             gathered: Vec::new(),
+            expiries: Expiries::default(),
             total: 0,
             total_seen: 0,
             busy_at: None,
@@ -194,16 +240,17 @@ impl Sweeper {
 
     /// Returns how long there is nothing to look at if nothing else happens.
     pub(super) fn pause(&self) -> Duration {
-        let now = (self.clock)().mono;
+        let Now { mono: now, unix_ms } = (self.clock)();
+        let expires = self.expiries.next.first();
+        let expires = expires.map(|(due_ms, _)| now + Duration::from_millis(due_ms.saturating_sub(unix_ms)));
         let next = if self.has_jobs() {
             Some(self.free_at)
         } else {
             (!self.due.is_empty()).then_some(self.next_pass)
         };
         let hourly = self.all_seen + HOURLY;
-        next.filter(|_| !self.stuck)
-            .map_or(hourly, |next| next.min(hourly))
-            .saturating_sub(now)
+        let next = next.into_iter().chain(expires).filter(|_| !self.stuck);
+        next.fold(hourly, Duration::min).saturating_sub(now)
     }
 
     fn has_jobs(&self) -> bool {
@@ -251,6 +298,17 @@ impl Sweeper {
         };
         since.count = since.count.saturating_add(1);
         (since.first, since.last) = (since.first.min(id.0), since.last.max(id.0));
+        let keep_for = self.retention.of(function).keep_for;
+        if keep_for < SHORT && !self.expiries.functions.contains(function) {
+            let now_ms = (self.clock)().unix_ms;
+            self.expiries
+                .add(Some(function.clone()), keep_for, time_of(id.0), now_ms);
+        }
+        let keep_for = self.retention.keep_for;
+        if keep_for < SHORT && !self.expiries.all {
+            let now_ms = (self.clock)().unix_ms;
+            self.expiries.add(None, keep_for, time_of(id.0), now_ms);
+        }
         if since.count == due && self.waiting.insert(function.clone()) {
             self.due.push(function.clone());
         }
@@ -310,9 +368,15 @@ impl Sweeper {
     /// # Errors
     /// From the database.
     pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
-        let now = (self.clock)().mono;
+        let Now { mono: now, unix_ms } = (self.clock)();
         if !self.has_jobs() {
             self.pass_began = now;
+        }
+        while let Some(whose) = self.expiries.reached(unix_ms) {
+            match whose {
+                None => self.jobs.push_back(Job::Age),
+                Some(function) => self.look_at(function),
+            }
         }
         if std::mem::take(&mut self.all) {
             self.enlist_all();
@@ -349,6 +413,7 @@ impl Sweeper {
         self.due.clear();
         self.passed.clear();
         self.gathered.clear();
+        self.expiries = Expiries::default();
         self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
     }
 
@@ -368,10 +433,11 @@ impl Sweeper {
     /// Does a job, or a part of it; returns what is left of it.
     fn work(&mut self, db: &Connection, job: Job) -> rusqlite::Result<Option<Job>> {
         Ok(match job {
-            Job::Age => Some(Job::Going(Round::new(
-                Scope::All,
-                Bounds::before(self.first_kept(self.retention.keep_for)),
-            ))),
+            Job::Age => {
+                let bounds = Bounds::before(self.first_kept(self.retention.keep_for));
+                self.expire(db, None, self.retention.keep_for, bounds)?;
+                Some(Job::Going(Round::new(Scope::All, bounds)))
+            }
             Job::Everybody(after) => self.enlist(db, &after)?.map(Job::Everybody),
             Job::Function(function) => {
                 self.waiting.remove(&function);
@@ -387,11 +453,13 @@ impl Sweeper {
                 }
                 (Some(failed), Some(rest)) => {
                     let keep = self.retention.of(&function);
+                    let aged = Bounds::before(self.first_kept(keep.keep_for));
+                    self.expire(db, Some(&function), keep.keep_for, aged)?;
                     let bounds = Bounds {
                         rest,
                         // Those among the newest are kept whatever became of them.
                         failed: failed.min(rest),
-                        ..Bounds::before(self.first_kept(keep.keep_for))
+                        ..aged
                     };
                     Some(Job::Weighing(function, Weigh::new(keep.keep_bytes), bounds))
                 }
@@ -417,6 +485,24 @@ impl Sweeper {
                 }
             }
         })
+    }
+
+    /// Remembers when the oldest of those that are young enough now is too old.
+    fn expire(
+        &mut self,
+        db: &Connection,
+        whose: Option<&FunctionName>,
+        keep_for: Duration,
+        aged: Bounds,
+    ) -> rusqlite::Result<()> {
+        if keep_for >= SHORT {
+            return Ok(());
+        }
+        if let Some(oldest) = super::forget::oldest(db, whose, aged.end())? {
+            let now_ms = (self.clock)().unix_ms;
+            self.expiries.add(whose.cloned(), keep_for, time_of(oldest), now_ms);
+        }
+        Ok(())
     }
 
     /// Returns the round that forgets by these bounds, of what was not looked at by the last one; nothing where there is none,
@@ -526,6 +612,11 @@ impl Sweeper {
         }
         Ok(true)
     }
+}
+
+/// Returns the time of an id, Unix milliseconds.
+fn time_of(id: u128) -> u64 {
+    u64::try_from(id >> 80).unwrap_or(u64::MAX)
 }
 
 /// Gives some free pages back to the disk.

@@ -38,13 +38,15 @@ pub(super) fn stopped(unix_ms: u64) -> crate::ledger::sweeper::Clock {
 
 /// Returns a clock that a test sets; both of its times go together.
 fn set(unix_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::Clock {
-    let unix_ms = Arc::clone(unix_ms);
-    Box::new(move || {
-        let unix_ms = unix_ms.load(Ordering::Relaxed);
-        Now {
-            unix_ms,
-            mono: Duration::from_millis(unix_ms),
-        }
+    set_both(unix_ms, unix_ms)
+}
+
+/// Returns a clock that a test sets, in milliseconds.
+pub(super) fn set_both(unix_ms: &Arc<AtomicU64>, mono_ms: &Arc<AtomicU64>) -> crate::ledger::sweeper::Clock {
+    let (unix_ms, mono_ms) = (Arc::clone(unix_ms), Arc::clone(mono_ms));
+    Box::new(move || Now {
+        unix_ms: unix_ms.load(Ordering::Relaxed),
+        mono: Duration::from_millis(mono_ms.load(Ordering::Relaxed)),
     })
 }
 
@@ -155,6 +157,56 @@ fn a_clock_that_is_far_ahead_forgets_nothing_for_its_age_until_it_has_been_so_fo
             clock_ahead_of: None
         }
     );
+}
+
+#[test]
+fn what_is_kept_for_minutes_is_looked_at_when_it_is_due() {
+    const MINUTES: u64 = 5;
+    let short = Duration::from_secs(MINUTES * 60);
+    let of_function = Retention {
+        functions: [(
+            name("f"),
+            KeepOf {
+                keep_for: short,
+                ..KeepOf::default()
+            },
+        )]
+        .into(),
+        ..Retention::default()
+    };
+    let of_all = Retention {
+        keep_for: short,
+        ..Retention::default()
+    };
+    for retention in [of_function, of_all] {
+        let state = directory();
+        let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+        history(&db, "f", 100, NOW - 60_000, NOW);
+        let clock = Arc::new(AtomicU64::new(NOW));
+        let mut sweeper = Sweeper::with_clock(&db, retention, set(&clock)).unwrap();
+        let mut lasted = forget_all(&db, &mut sweeper, false);
+        assert_eq!(lasted, 100);
+        while lasted > 0 {
+            let pause = u64::try_from(sweeper.pause().as_millis()).unwrap();
+            let now = clock.fetch_add(pause, Ordering::Relaxed) + pause;
+            assert!(
+                now <= NOW + MINUTES * 66_000 + 1000,
+                "{lasted} are there after {} ms",
+                now - NOW
+            );
+            lasted = forget_all(&db, &mut sweeper, false);
+        }
+        // Another one, of which nothing is known before it ends.
+        let now = clock.load(Ordering::Relaxed);
+        history(&db, "f", 1, now, now + 1);
+        sweeper.ended(&name("f"), InvocationId(u128::from(now) << 80));
+        if sweeper.pause() < Duration::from_secs(3600) {
+            clock.fetch_add(u64::try_from(sweeper.pause().as_millis()).unwrap(), Ordering::Relaxed);
+            assert_eq!(forget_all(&db, &mut sweeper, false), 0);
+        } else {
+            panic!("it is looked at by the hour");
+        }
+    }
 }
 
 #[test]

@@ -367,3 +367,200 @@ proptest! {
         ledger.stop();
     }
 }
+
+/// What a random history on a clock of its own is worth keeping, by the rules in words.
+mod by_age_and_for_room {
+    use super::*;
+    use crate::ledger::sweeper::Sweeper;
+    use crate::ledger::tests::forgetting::{forget_all, set_both};
+    use fnd_core::ids::InvocationId;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const HOUR: u64 = 3_600_000;
+    const DAY: u64 = 24 * HOUR;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// One more has ended, which is one of these.
+        Add {
+            function: usize,
+            is_dead: bool,
+            has_key: bool,
+            is_open: bool,
+        },
+        Pass {
+            hours: u64,
+        },
+        /// The clock is set, forward or back.
+        Jump {
+            days: i64,
+        },
+        Restart,
+        Sweep {
+            low: bool,
+        },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let add = (0..NAMES.len(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.1));
+        let add = add.prop_map(|(function, is_dead, has_key, is_open)| Step::Add {
+            function,
+            is_dead,
+            has_key,
+            is_open,
+        });
+        prop_oneof![
+            8 => add,
+            4 => (1..10_u64).prop_map(|hours| Step::Pass { hours }),
+            1 => prop_oneof![Just(40), Just(-40), Just(400)].prop_map(|days| Step::Jump { days }),
+            1 => Just(Step::Restart),
+            3 => any::<bool>().prop_map(|low| Step::Sweep { low }),
+        ]
+    }
+
+    #[derive(Debug)]
+    struct One {
+        function: usize,
+        at: u64,
+        is_dead: bool,
+        has_key: bool,
+        is_open: bool,
+    }
+
+    /// The newest time that was believed, and for how long another one has not been.
+    #[derive(Default)]
+    struct Believed {
+        known: u64,
+        ahead: Option<u64>,
+        seen: u64,
+    }
+
+    impl Believed {
+        fn look(&mut self, now: u64, passed: u64) {
+            self.ahead = (now > self.known + DAY).then(|| self.ahead.map_or(0, |ahead| ahead + passed));
+            if self.ahead.is_none_or(|ahead| ahead >= DAY) {
+                (self.ahead, self.known) = (None, self.known.max(now));
+            }
+        }
+    }
+
+    fn store(db: &rusqlite::Connection, one: &One) {
+        let state = match one {
+            One { is_open: true, .. } => "running",
+            One { is_dead: true, .. } => "failed",
+            One { .. } => "succeeded",
+        };
+        let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message, dead, key)
+            VALUES (?1, ?2, 'manual', ?3, 1, ?4, 1, 0, '', ?5, ?6)";
+        let id = (u128::from(one.at) << 80).to_be_bytes();
+        let dead = one.is_dead.then_some(1);
+        let key = one.has_key.then(|| one.at.to_string());
+        db.execute(
+            sql,
+            rusqlite::params![id, NAMES[one.function], state, one.at, dead, key],
+        )
+        .unwrap();
+    }
+
+    fn there(db: &rusqlite::Connection) -> BTreeSet<u64> {
+        let mut statement = db.prepare("SELECT accepted_ms FROM invocation").unwrap();
+        let all = statement.query_map([], |row| row.get(0)).unwrap();
+        all.map(Result::unwrap).collect()
+    }
+
+    fn stored(db: &rusqlite::Connection, key: &str) -> Option<u64> {
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
+        db.query_row(sql, [key], |row| row.get(0)).ok()
+    }
+
+    const KEEP: usize = 12;
+
+    fn retention() -> Retention {
+        Retention {
+            others: KeepOf {
+                keep: u32::try_from(KEEP).unwrap(),
+                ..KeepOf::default()
+            },
+            ..Retention::default()
+        }
+    }
+
+    fn stays(all: &[One], one: &One, believed: &Believed, now: u64, low: bool) -> bool {
+        let newer = all
+            .iter()
+            .filter(|other| other.function == one.function && other.at > one.at);
+        let too_many = newer.count() >= KEEP;
+        let too_old = believed.ahead.is_none() && one.at < now.saturating_sub(30 * DAY);
+        let judged = if believed.ahead.is_some() { believed.known } else { now };
+        let spared = one.is_dead || one.has_key && one.at >= judged.saturating_sub(DAY);
+        let for_room = low && !spared && one.at < judged.saturating_sub(7 * DAY);
+        one.is_open || !(too_many || too_old || for_room)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_goes_is_what_the_rules_say(steps in proptest::collection::vec(step(), 1..120)) {
+            let state = directory();
+            let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+            let begun = 20_000 * DAY;
+            // Both clocks go together but for jumps, of which only the wall's knows.
+            let (wall, mono) = (Arc::new(AtomicU64::new(begun)), Arc::new(AtomicU64::new(begun)));
+            let begin = || Sweeper::with_clock(&db, retention(), set_both(&wall, &mono)).unwrap();
+            let mut believed = Believed { known: begun, ahead: None, seen: begun };
+            let mut sweeper = begin();
+            let mut all: Vec<One> = Vec::new();
+            let mut last = 0;
+            let pass = |hours: u64| {
+                wall.fetch_add(hours * HOUR, Ordering::Relaxed);
+                mono.fetch_add(hours * HOUR, Ordering::Relaxed);
+            };
+            for step in steps {
+                match step {
+                    Step::Add { function, is_dead, has_key, is_open } => {
+                        // Ids never go back.
+                        last = wall.load(Ordering::Relaxed).max(last + 1);
+                        let one = One { function, at: last, is_dead: is_dead && !is_open, has_key, is_open };
+                        store(&db, &one);
+                        if !is_open {
+                            sweeper.ended(&name(NAMES[function]), InvocationId(u128::from(one.at) << 80));
+                        }
+                        all.push(one);
+                    }
+                    Step::Pass { hours } => pass(hours),
+                    Step::Jump { days } => {
+                        let jump = days.unsigned_abs() * DAY;
+                        if days < 0 {
+                            wall.fetch_sub(jump, Ordering::Relaxed);
+                        } else {
+                            wall.fetch_add(jump, Ordering::Relaxed);
+                        }
+                    }
+                    Step::Restart => {
+                        believed.known = stored(&db, "clock_known").unwrap_or(begun);
+                        believed.ahead = stored(&db, "clock_ahead");
+                        if believed.ahead.is_none() {
+                            believed.known = believed.known.max(last);
+                        }
+                        believed.look(wall.load(Ordering::Relaxed), 0);
+                        believed.seen = mono.load(Ordering::Relaxed);
+                        sweeper = begin();
+                    }
+                    Step::Sweep { low } => {
+                        // After an hour everything is looked at.
+                        pass(1);
+                        let (now, mono) = (wall.load(Ordering::Relaxed), mono.load(Ordering::Relaxed));
+                        believed.look(now, mono - believed.seen);
+                        believed.seen = mono;
+                        forget_all(&db, &mut sweeper, low);
+                        let expected: BTreeSet<_> =
+                            all.iter().filter(|one| stays(&all, one, &believed, now, low)).map(|one| one.at).collect();
+                        prop_assert_eq!(there(&db), expected.clone());
+                        all.retain(|one| expected.contains(&one.at));
+                    }
+                }
+            }
+        }
+    }
+}
