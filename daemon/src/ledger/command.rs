@@ -100,6 +100,8 @@ pub enum Acknowledged {
 pub struct Health {
     /// Why the last write failed; absent while all is well.
     pub failing: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
     /// Commands that were given up because they could not be written for too long, or ever.
     pub lost: u64,
     /// What is said of forgetting.
@@ -155,6 +157,8 @@ struct Inner {
     /// What is kept from now on, until the writer has seen it.
     retention: Option<Box<Retention>>,
     figures: Figures,
+    /// When the oldest command came that the writer has and that is not stored.
+    in_hand: Option<Instant>,
     /// Commands ever taken in, and ever tried.
     submitted: u64,
     tried: u64,
@@ -245,6 +249,7 @@ impl Queue {
                 .0;
         }
         let count = inner.waiting.len().min(BATCH_MAX);
+        inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
         let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
         inner.bytes -= commands.iter().map(Command::size).sum::<usize>();
         inner.urgent &= !inner.waiting.is_empty();
@@ -259,6 +264,9 @@ impl Queue {
     pub(super) fn done(&self, count: usize, failing: Option<String>) {
         let mut inner = self.lock();
         inner.tried += count as u64;
+        if failing.is_none() {
+            inner.in_hand = None;
+        }
         inner.health.failing = failing;
         self.tried.notify_all();
     }
@@ -274,6 +282,25 @@ impl Queue {
         self.arrived.notify_one();
         let behind = |inner: &mut Inner| inner.tried < target;
         drop(self.tried.wait_timeout_while(inner, limit, behind));
+    }
+
+    /// Counts a write that failed.
+    pub(super) fn failed(&self) {
+        self.lock().health.failed += 1;
+    }
+
+    /// The writer has nothing in hand.
+    pub(super) fn is_even(&self) {
+        self.lock().in_hand = None;
+    }
+
+    /// Returns how long the oldest command that is not stored has waited for the disk.
+    pub(super) fn age(&self) -> Duration {
+        let inner = self.lock();
+        inner
+            .in_hand
+            .map_or(Duration::ZERO, |came| came.elapsed())
+            .max(inner.age())
     }
 
     /// Counts commands that were given up.

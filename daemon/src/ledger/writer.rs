@@ -20,10 +20,15 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a failed write rests before it is tried again without anything new.
 const RETRY: Duration = Duration::from_secs(1);
+/// How many times as long as it took a failed write rests, also where something new comes: each try writes all that is kept,
+/// and whoever asks meanwhile is refused at once.
+const REST: u32 = 9;
+/// The longest such rest: so much later than the disk fnd works again.
+const REST_MAX: Duration = Duration::from_secs(10);
 /// Steps of forgetting in each pause, while the disk fails.
 const STEPS_IN_RETRY: usize = 20;
 /// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
@@ -70,6 +75,7 @@ impl Writer {
             acknowledge,
             sweeper,
             backlog: VecDeque::new(),
+            backlog_bytes: 0,
             full_sync: true,
         };
         let own = Arc::clone(&queue);
@@ -132,6 +138,12 @@ impl Writer {
         self.queue.health()
     }
 
+    /// Returns how long the oldest of what was submitted and is not stored has waited for the disk.
+    #[must_use]
+    pub fn queue_age(&self) -> Duration {
+        self.queue.age()
+    }
+
     /// Waits until everything submitted so far was tried, `limit` at the longest. Not for the driver's thread.
     pub fn flush(&self, limit: Duration) {
         self.queue.flush(limit);
@@ -148,6 +160,18 @@ impl Writer {
     }
 }
 
+/// The last write has failed.
+struct Failing {
+    reason: Arc<str>,
+    /// When it may be tried again.
+    until: Instant,
+}
+
+/// Returns how long a write rests that failed after so long.
+fn rest(took: Duration) -> Duration {
+    took.saturating_mul(REST).min(REST_MAX)
+}
+
 struct Thread {
     db: Connection,
     in_flight: Arc<InFlight>,
@@ -155,36 +179,49 @@ struct Thread {
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
     backlog: VecDeque<Command>,
+    backlog_bytes: usize,
     /// What `synchronous` is set to.
     full_sync: bool,
 }
 
 impl Thread {
     fn run(&mut self, queue: &Queue) {
-        let mut failing = false;
+        let mut failing: Option<Failing> = None;
         let mut told = Health::default();
         loop {
-            let pause = if failing { RETRY } else { self.sweeper.pause() };
+            let pause = match &failing {
+                Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
+                None => self.sweeper.pause(),
+            };
             let Batch {
                 commands,
                 retention,
                 last,
-            } = queue.take(failing, pause);
+            } = queue.take(failing.is_some(), pause);
             if let Some(retention) = retention {
                 self.sweeper.retain(*retention);
             }
             let count = commands.len();
+            let begun = crate::clock::monotonic();
+            if let Some(Failing { reason, .. }) = failing.as_ref().filter(|failing| !last && begun < failing.until) {
+                queue.done(count, Some(reason.to_string()));
+                self.settle(&commands, &Err(Arc::clone(reason)));
+                self.keep(queue, commands);
+                self.tell(queue, &mut told);
+                continue;
+            }
+            self.backlog_bytes = 0;
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
             all.extend(commands);
             // While it fails, an empty transaction is tried as well: that tells when the disk works again.
-            let outcome = if all.is_empty() && !failing {
+            let outcome = if all.is_empty() && failing.is_none() {
                 Ok(0)
             } else {
                 self.write(&all)
             };
             match outcome {
                 Ok(refused) => {
-                    failing = false;
+                    failing = None;
                     if all.iter().any(changes_figures) {
                         self.count(queue);
                     }
@@ -197,26 +234,34 @@ impl Thread {
                 Err(error) => {
                     let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
-                    failing = true;
                     queue.done(count, Some(reason.to_string()));
-                    self.settle(&all, &Err(reason));
-                    queue.lose(self.keep(all));
+                    self.settle(&all, &Err(Arc::clone(&reason)));
+                    self.keep(queue, all);
+                    queue.failed();
                     // Forgetting makes room inside the database, which a full disk cannot give.
                     let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                     let _ = (0..STEPS_IN_RETRY).take_while(step).count();
                     queue.set_forgetting(self.sweeper.forgetting());
+                    let now = crate::clock::monotonic();
+                    let until = now + rest(now.saturating_duration_since(begun));
+                    failing = Some(Failing { reason, until });
                 }
             }
-            let health = queue.health();
-            if health != told {
-                told = health;
-                (self.acknowledge)(Acknowledged::HealthChanged);
-            }
+            self.tell(queue, &mut told);
             if last {
                 // What is behind stays in the write-ahead log, which the next start reads.
                 let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
                 return;
             }
+        }
+    }
+
+    /// Tells how it is, where that is not what was told.
+    fn tell(&self, queue: &Queue, told: &mut Health) {
+        let health = queue.health();
+        if health != *told {
+            *told = health;
+            (self.acknowledge)(Acknowledged::HealthChanged);
         }
     }
 
@@ -349,36 +394,34 @@ impl Thread {
         }
     }
 
-    /// Keeps what nobody was refused for. Returns how many found no room.
-    fn keep(&mut self, commands: Vec<Command>) -> u64 {
-        self.backlog = commands
-            .into_iter()
-            .filter(|command| match command {
+    /// Keeps what nobody was refused for, behind what is kept already. What finds no room is lost.
+    fn keep(&mut self, queue: &Queue, commands: Vec<Command>) {
+        for command in commands {
+            let is_kept = match &command {
                 Command::Store(accepted) => !accepted.durable,
                 Command::Claim(_) => false,
                 _ => true,
-            })
-            .collect();
-        // From the newest on, as many as there is room for.
-        let mut bytes = 0;
-        let fits = |command: &&Command| {
-            bytes += command.size();
-            bytes <= super::command::BYTES_MAX
-        };
-        let kept = self.backlog.iter().rev().take(BACKLOG_MAX).take_while(fits).count();
-        let excess = self.backlog.len() - kept;
-        let lost = self.backlog.drain(..excess).filter_map(|command| match command {
-            Command::Record(attempt, _) => attempt.worker,
-            Command::Store(_)
-            | Command::Claim(_)
-            | Command::Update(_)
-            | Command::StoreEnabled { .. }
-            | Command::Bury(_)
-            | Command::StoreVersions { .. } => None,
-        });
-        let lost = lost.collect();
+            };
+            if is_kept {
+                self.backlog_bytes += command.size();
+                self.backlog.push_back(command);
+            }
+        }
+        // The newest stay, as many as there is room for.
+        let (mut excess, mut lost) = (0, Vec::new());
+        while self.backlog.len() > BACKLOG_MAX || self.backlog_bytes > super::command::BYTES_MAX {
+            let Some(oldest) = self.backlog.pop_front() else { break };
+            self.backlog_bytes -= oldest.size();
+            excess += 1;
+            if let Command::Record(attempt, _) = &oldest {
+                lost.extend(attempt.worker);
+            }
+        }
         self.forget(lost);
-        excess as u64
+        queue.lose(excess);
+        if self.backlog.is_empty() {
+            queue.is_even();
+        }
     }
 }
 
@@ -438,4 +481,16 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
         let is_new = matches!(command, Command::Record(_, record) if new.contains(&record.id));
         (command, is_new)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_failed_rests_as_long_as_it_was_dear_and_never_for_long() {
+        for (took_ms, rests_ms) in [(0, 0), (5, 45), (900, 8100), (1200, 10_000), (u64::MAX, 10_000)] {
+            assert_eq!(rest(Duration::from_millis(took_ms)), Duration::from_millis(rests_ms));
+        }
+    }
 }

@@ -29,6 +29,8 @@ pub(super) struct Sampled {
     history_failing: Value,
     history_lost: Counter,
     history_forgotten: Counts,
+    history_failed: Counter,
+    history_queue_age: Value,
     process_cpu: Sum,
     process_resident: Value,
     process_virtual: Value,
@@ -80,6 +82,21 @@ impl Sampled {
                 );
                 family
             },
+            history_failed: {
+                let counter = Counter::default();
+                r.register(
+                    "fnd_history_failed_writes",
+                    "Writes of the history that failed",
+                    counter.clone(),
+                );
+                counter
+            },
+            history_queue_age: gauge(
+                r,
+                "fnd_history_queue_age",
+                "How long the oldest record has waited for the disk",
+                Some(Unit::Seconds),
+            ),
             process_cpu: {
                 let counter = Sum::default();
                 let help = "CPU time of fnd itself";
@@ -139,6 +156,11 @@ impl Metrics {
             .history_lost
             .inner()
             .store(health.lost, std::sync::atomic::Ordering::Relaxed);
+        sampled
+            .history_failed
+            .inner()
+            .store(health.failed, std::sync::atomic::Ordering::Relaxed);
+        sampled.history_queue_age.set(state.ledger.queue_age().as_secs_f64());
         let forgotten = [
             ("kept", state.ledger.figures().forgotten),
             ("room", health.forgetting.for_room),

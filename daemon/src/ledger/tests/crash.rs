@@ -106,6 +106,22 @@ fn fills_the_disk() {
     assert!(refused.contains("failed to write the ledger"), "{refused}");
     // The end of accepted work is kept while it cannot be written.
     end(&ledger, &big(1), Reason::Ok, Some(&vec![3; 60_000]));
+    // So is what follows; it is not tried again for each that is refused.
+    for second in 10_000..11_000 {
+        let call = Accepted {
+            durable: false,
+            ..big(second)
+        };
+        let (_, record) = ended(&call, Reason::Failed, Some(&vec![3; 60_000]));
+        ledger.submit(Command::Update(Box::new(record)));
+    }
+    let refused = |_| assert!(ledger.store(big(4000)).is_err());
+    (0..10).for_each(refused);
+    let failed = ledger.opened.writer.health().failed;
+    (0..100).for_each(refused);
+    let failed = ledger.opened.writer.health().failed - failed;
+    assert!(failed < 50, "{failed} tries for 100 that were refused");
+    assert!(ledger.opened.writer.queue_age() > Duration::ZERO);
     assert!(ledger.get(id(1)).is_some(), "reading goes on");
 
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -117,9 +133,15 @@ fn fills_the_disk() {
         },
     )
     .unwrap();
-    ledger.store(big(5000)).unwrap();
+    // A write that failed rests for a while before it is tried again.
+    let begun = crate::clock::monotonic();
+    while ledger.store(big(5000)).is_err() {
+        assert!(begun.elapsed() < LIMIT, "it recovers");
+    }
     ledger.claim(record(&big(5000), State::Running)).unwrap();
-    assert_eq!(ledger.opened.writer.health(), Health::default());
+    let health = ledger.opened.writer.health();
+    assert_eq!((health.failing, health.lost), (None, 0));
+    assert_eq!(ledger.opened.writer.queue_age(), Duration::ZERO);
     let (record, attempts) = ledger.get(id(1)).unwrap();
     assert_eq!((record.state, attempts.len()), (State::Succeeded, 1));
     assert!(
