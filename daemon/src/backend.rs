@@ -22,7 +22,7 @@ use fnd_core::manifest::Mode;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
 use fnd_core::runtime::RuntimeSummary;
-use fnd_core::supervisor::{Answer, Event, ReplyTo, Submit};
+use fnd_core::supervisor::{Answer, Event, Rejection, ReplyTo, Submit};
 use fnd_core::units;
 use fnd_files::Disk;
 use hyper::body::Incoming;
@@ -151,6 +151,10 @@ impl Backend for Control {
 
     fn functions(&self) -> Vec<FunctionStatus> {
         self.daemon.state.borrow().function_list()
+    }
+
+    fn unknown(&self, name: &FunctionName) -> Rejection {
+        self.daemon.state.borrow().supervisor.unknown(name)
     }
 
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
@@ -325,15 +329,16 @@ impl Backend for Control {
         crate::watchers::watch(&self.daemon, filter)
     }
 
-    fn reload(&self) -> Pending<Result<ReloadReport, Failure>> {
+    fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
         let before = versions(&self.daemon.state.borrow().functions);
-        let settled = self.daemon.reload();
+        let settled = self.daemon.reload(accept_empty);
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
             let state = daemon.state.borrow();
             let after = versions(&state.functions);
             let mut diagnostics = state.settings.diagnostics.clone();
+            diagnostics.extend_from_slice(state.unread.diagnostics());
             diagnostics.extend(
                 state
                     .functions

@@ -110,6 +110,8 @@ pub(crate) struct State {
     pub(crate) catalog: Catalog,
     /// Problems of names and places by the catalog, and files that are no functions.
     pub(crate) found: (Vec<Diagnostic>, Vec<String>),
+    /// What the catalog could not look at.
+    pub(crate) unread: crate::directories::Unread,
     pub(crate) settings: Current,
     pub(crate) connection: Option<Connection>,
     pub(crate) welcome: Welcome,

@@ -272,6 +272,7 @@ impl State {
                 problems,
                 clashes,
                 unclaimed,
+                unread,
             } => {
                 for candidate in clashes {
                     let name = candidate.function.clone();
@@ -281,6 +282,7 @@ impl State {
                     self.step(Event::Refused { function: name, error });
                 }
                 self.found = (problems, unclaimed);
+                self.looked(unread);
                 self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {
@@ -335,6 +337,7 @@ impl State {
             self.retain();
             self.interpreters.follow(&self.functions.interpreters());
         }
+        self.decide();
         if self.settling.is_empty() {
             return;
         }

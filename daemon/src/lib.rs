@@ -8,6 +8,7 @@ pub mod child;
 pub mod cli;
 pub mod clock;
 pub mod control;
+mod directories;
 pub mod driver;
 pub mod environment;
 pub mod follow;
@@ -40,6 +41,7 @@ mod view;
 mod watchers;
 pub mod workers;
 
+use catalog::Rescan;
 use cli::{Cli, Places};
 use driver::{Asked, Daemon, Message, State};
 use fnd_core::api::NodePlaces;
@@ -132,7 +134,12 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     )?;
     let functions = welcome.functions_dirs.iter().map(Into::into).collect();
     let (catalog_events, found) = mpsc::unbounded_channel();
-    let catalog = catalog::Catalog::start(functions, current.catalog_rules(), catalog_events)?;
+    let catalog = catalog::Catalog::start(
+        functions,
+        current.catalog_rules(),
+        own.join("directories"),
+        catalog_events,
+    )?;
     forward(found, sender.clone());
 
     let now = clock.now();
@@ -148,6 +155,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         quiet: false,
         catalog,
         found: Default::default(),
+        unread: directories::Unread::default(),
         settings: current,
         connection: Some(connection),
         welcome,
@@ -245,10 +253,9 @@ async fn supervise(
     let serving = async {
         // Calls made meanwhile wait in the socket: every function is known before the first is answered.
         let _ = scanned.await;
-        daemon.step(Event::Scanned);
-        daemon.state.borrow_mut().forget_statuses();
-        daemon.state.borrow_mut().prune_all();
-        daemon.state.borrow().retain();
+        let whole = daemon.state.borrow().unread.is_nothing();
+        daemon.step(Event::Scanned { whole });
+        daemon.state.borrow_mut().all_known();
         systemd::ready();
         let functions = daemon.state.borrow().functions.iter().count();
         let socket = places.run_dir.join("control.sock");
@@ -361,14 +368,14 @@ impl Daemon {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
         let number = state.installer.new_scan();
-        state.catalog.rescan(number, false);
+        state.catalog.rescan(number, Rescan::default());
         state.settling.push((number, sender));
         settled
     }
 
     /// Reads configuration and functions again; resolves when every difference is applied or refused. The service manager
-    /// hears of both.
-    pub(crate) fn reload(&self) -> oneshot::Receiver<()> {
+    /// hears of both. With `accept_empty` a functions directory that is empty is meant to be.
+    pub(crate) fn reload(&self, accept_empty: bool) -> oneshot::Receiver<()> {
         systemd::reloading();
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
@@ -379,7 +386,11 @@ impl Daemon {
         let scan = state.installer.new_scan();
         // Everything is judged again: defaults and sizes may have changed. The scan comes after the settings, because the
         // spawner answers in order.
-        state.catalog.rescan(scan, true);
+        let how = Rescan {
+            forget: true,
+            accept_empty,
+        };
+        state.catalog.rescan(scan, how);
         state.settling.push((scan, sender));
         drop(state);
         self.changed.notify_one();

@@ -124,7 +124,7 @@ impl State {
             Event::Installed(_)
             | Event::Refused { .. }
             | Event::Removed(_)
-            | Event::Scanned
+            | Event::Scanned { .. }
             | Event::Submit(_)
             | Event::Stored(_)
             | Event::StoreFailed(_)

@@ -13,11 +13,13 @@ use fnd_core::instant;
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
-pub const CODES: [&str; 8] = [
+pub const CODES: [&str; 10] = [
     "clock-ahead",
     "configuration",
     "configuration-refused",
+    "directory-away",
     "functions-directory",
+    "functions-unread",
     "history-failing",
     "history-forgotten",
     "history-lost",
@@ -103,6 +105,7 @@ impl State {
             problems.push(Problem::new("configuration-refused", text));
         }
         problems.extend(self.found.0.iter().map(refused("functions-directory")));
+        problems.extend(self.unread.problems());
         problems.extend(health.failing.map(|error| {
             let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";
             let text = format!("the history cannot be written: {error}; {follows}");

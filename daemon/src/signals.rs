@@ -54,7 +54,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
         match signal {
             Some(SIGHUP) => {
                 // As `fndctl reload`, but nobody waits for its report: what is wrong goes to the journal.
-                drop(daemon.reload());
+                drop(daemon.reload(false));
             }
             Some(_) if spawner_stays && draining.is_none() => {
                 tracing::info!("stopping: what runs goes on with fnd-spawner");

@@ -5,6 +5,7 @@
 
 mod api;
 mod asynchronous;
+mod away;
 mod badinput;
 mod corpus;
 mod crash;

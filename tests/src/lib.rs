@@ -12,6 +12,7 @@ pub mod ctl;
 pub mod fnd;
 pub mod http_stub;
 pub mod leftovers;
+pub mod mount;
 pub mod programs;
 pub mod require;
 pub mod tamper;

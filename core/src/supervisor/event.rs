@@ -42,7 +42,7 @@ pub struct ReplyTo(pub u64);
 #[derive(Debug)]
 pub enum Event {
     /// What the ledger knows, first of all events and once. Unfinished invocations whose function is not installed yet
-    /// wait for it (until [`Event::Scanned`]).
+    /// wait for it (until [`Event::Scanned`] says that it was deleted).
     Restored(Restored),
     /// A version of a function is installed: it serves from now on.
     Installed(Box<Installed>),
@@ -55,8 +55,12 @@ pub enum Event {
     },
     /// The function's file is gone.
     Removed(FunctionName),
-    /// The first scan of the functions directories is over: what is not there now was deleted.
-    Scanned,
+    /// The first scan of the functions directories is over. If the `whole` of them could be read, what is not there was deleted;
+    /// otherwise it may be where fnd cannot look, and this comes once more when it can.
+    Scanned {
+        /// Whether every directory could be read.
+        whole: bool,
+    },
     /// A request to run.
     Submit(Box<Submit>),
     /// A durable invocation is on disk.

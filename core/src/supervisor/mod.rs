@@ -103,6 +103,8 @@ pub struct Supervisor {
     /// How claims go.
     pace: claims::Pace,
     /// Whether the first scan of the functions directories is over.
+    looked: bool,
+    /// Whether all of them could be read since: what is not known then is not there.
     scanned: bool,
     /// Ends of workers of an earlier fnd that wait for it.
     early: Vec<takeover::EarlyEnd>,
@@ -129,6 +131,7 @@ impl Supervisor {
             spawner: true,
             storing: 0,
             pace: claims::Pace::default(),
+            looked: false,
             scanned: false,
             early: Vec::new(),
             next_worker: next_worker.0,
@@ -148,7 +151,7 @@ impl Supervisor {
             Event::Installed(installed) => self.installed(now, *installed, out),
             Event::Refused { function, error } => self.refused(&function, error, out),
             Event::Removed(function) => self.removed(now, &function, out),
-            Event::Scanned => self.scanned(now, out),
+            Event::Scanned { whole } => self.scanned(now, whole, out),
             Event::Submit(submit) => self.submit(now, *submit, out),
             Event::Stored(id) => self.stored(now, id, out),
             Event::StoreFailed(id) => self.store_failed(now, id, out),

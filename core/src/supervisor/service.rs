@@ -32,7 +32,7 @@ impl Supervisor {
         else {
             return;
         };
-        let serves = self.phase.is_serving() && self.spawner && self.scanned;
+        let serves = self.phase.is_serving() && self.spawner && self.looked;
         if !serves || function.is_held() || !function.is_enabled() {
             return;
         }

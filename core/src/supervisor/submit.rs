@@ -157,7 +157,7 @@ impl Supervisor {
         let function = &self.functions[key];
         let serving = match &function.presence {
             Presence::Serving(serving) => serving,
-            Presence::Absent => return Err(Rejection::NoSuchFunction),
+            Presence::Absent => return Err(self.unknown(&submit.function)),
             Presence::Invalid => {
                 let error = function
                     .error

@@ -127,15 +127,19 @@ impl Supervisor {
         }
     }
 
-    /// The first scan is over: what is not there was deleted while fnd was not running.
-    pub(super) fn scanned(&mut self, now: Now, out: &mut Vec<Action>) {
-        self.scanned = true;
-        self.retire_deleted(now, out);
-        self.release_early(now, None, out);
+    /// The first scan is over. If it saw everything, what is not there was deleted while fnd was not running; otherwise work of
+    /// functions that are not there waits until it is known what became of them.
+    pub(super) fn scanned(&mut self, now: Now, whole: bool, out: &mut Vec<Action>) {
+        self.looked = true;
+        if whole {
+            self.scanned = true;
+            self.retire_deleted(now, out);
+            self.release_early(now, None, out);
+        }
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];
-            if matches!(function.presence, Presence::Absent) && !function.live.is_empty() {
+            if whole && matches!(function.presence, Presence::Absent) && !function.live.is_empty() {
                 self.flush(
                     now,
                     key,

@@ -1,5 +1,6 @@
 //! What the API shows: snapshots that change nothing.
 
+use super::action::Rejection;
 use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
 use super::worker::Phase;
@@ -153,10 +154,21 @@ impl Supervisor {
         self.invocations.len().saturating_sub(self.running())
     }
 
-    /// Says whether the first scan is over: what is not known then is not there.
+    /// Says whether every functions directory was read since the start: what is not known then is not there.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.scanned
+    }
+
+    /// Returns why a function that is not there cannot run. One that the history knows may be in a directory that could not be
+    /// read since the start.
+    #[must_use]
+    pub fn unknown(&self, name: &FunctionName) -> Rejection {
+        if self.looked && !self.scanned && self.functions.find(name).is_some() {
+            let reason = "its functions directory may be the one that is away since the start of fnd; `fndctl status` says which";
+            return Rejection::Unavailable { reason: reason.into() };
+        }
+        Rejection::NoSuchFunction
     }
 
     /// Says whether nothing new is accepted any more.

@@ -7,16 +7,28 @@ use fnd_core::diagnostic::Severity;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl reload && fndctl status")]
-pub(crate) struct Args {}
+#[command(after_help = "Examples:\n  fndctl reload && fndctl status\n  fndctl reload --accept-empty")]
+pub(crate) struct Args {
+    /// An empty functions directory is meant to be empty: its functions are removed
+    ///
+    /// Without it, an empty directory in place of one that held functions is taken for one that is not mounted, and its
+    /// functions stay.
+    #[arg(long)]
+    accept_empty: bool,
+}
 
 /// Asks for it.
 ///
 /// # Errors
 /// What the daemon refuses, and where it cannot be reached.
-pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     context.out.progress("reading configuration and functions again ...");
-    let reply = context.client.post("/v1/reload").await?;
+    let path = if args.accept_empty {
+        "/v1/reload?accept-empty=1"
+    } else {
+        "/v1/reload"
+    };
+    let reply = context.client.post(path).await?;
     let mut bad = false;
     context.out.document(&reply.body, |report: &ReloadReport, out| {
         for function in &report.applied {

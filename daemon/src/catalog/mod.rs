@@ -2,15 +2,23 @@
 //!
 //! A thread of its own watches and scans, and tells the driver what to look at. Events are hints (the kernel drops and
 //! misses some): each leads to a scan, and the scan's comparison decides.
+//!
+//! `walk` reads one directory, `presence` says whether it counts, `scan` compares; `held` remembers over a restart which directories
+//! held functions. `watching` and `mounts` give the hints, `pace` says when to look, `watch` is the thread. `versions` is about what
+//! is installed.
 
+mod held;
+mod mounts;
 mod pace;
+mod presence;
 mod scan;
 mod versions;
 mod walk;
 mod watch;
 mod watching;
 
+pub use presence::AWAY;
 pub use scan::Candidate;
 pub use versions::Versions;
 pub use walk::Rules;
-pub use watch::{Catalog, CatalogEvent};
+pub use watch::{Catalog, CatalogEvent, Rescan};

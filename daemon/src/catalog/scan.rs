@@ -1,6 +1,10 @@
 //! Compares the functions directories with what was handed on before: what is new, changed, gone or wrong.
+//!
+//! A function is gone when its directory could be read and was without it for a while. What could not be looked at stays as
+//! it was: [`Presence`] says which directories count, [`in_doubt`] which functions a part that cannot be read could hold.
 
-use super::walk::{Found, Rules, Signature, walk};
+use super::presence::{Held, Identity, Looked, Presence, in_doubt};
+use super::walk::{Found, Rules, Signature, Walked, identity, walk};
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::ids::FunctionName;
 use fnd_core::supervisor::Now;
@@ -41,6 +45,8 @@ pub(super) struct Difference {
     pub problems: Vec<Diagnostic>,
     /// Files that no rule claims, all of them.
     pub unclaimed: Vec<String>,
+    /// What could not be looked at now, all of it: functions that are not found may be there.
+    pub unread: Vec<Diagnostic>,
     /// Something is not complete, or absent for too short a time: how soon a scan can decide about it.
     pub unsettled: Option<Duration>,
 }
@@ -53,6 +59,8 @@ impl Difference {
 
 /// What is remembered of a function's files.
 struct Known {
+    /// Index of the functions directory that it was found in last.
+    directory: u16,
     /// As handed on last.
     applied: Option<(Candidate, Signature)>,
     /// As seen last, and since when.
@@ -62,22 +70,75 @@ struct Known {
     absent_since: Option<Duration>,
 }
 
+/// A functions directory.
+struct Root {
+    index: u16,
+    path: PathBuf,
+    presence: Presence,
+    /// Its groups that are mounted by themselves.
+    groups: BTreeMap<String, Presence>,
+    /// Which directory it was at the last scan, and the device of each group.
+    seen: Option<Identity>,
+    seen_groups: Vec<(String, u64)>,
+}
+
 /// Remembers what was handed on and compares.
 pub(super) struct Scanner {
-    directories: Vec<PathBuf>,
+    roots: Vec<Root>,
     rules: Rules,
     known: BTreeMap<FunctionName, Known>,
+    /// Whether the next scan takes empty directories for what they are.
+    accept_empty: bool,
 }
 
 impl Scanner {
-    /// Returns a scanner that knows nothing yet. `rules` say which files are functions.
+    /// Returns a scanner that knows no functions yet. `rules` say which files are functions, `held` which directories held
+    /// some when fnd ran last.
     #[must_use]
-    pub(super) fn new(directories: Vec<PathBuf>, rules: Rules) -> Self {
+    pub(super) fn new(directories: Vec<PathBuf>, rules: Rules, held: &Held) -> Self {
+        let root = |(index, path): (u16, PathBuf)| {
+            let shown = path.display().to_string();
+            let below = |(at, identity): (&String, &Identity)| {
+                let group = at.strip_prefix(&shown)?.strip_prefix('/')?;
+                Some((group.to_owned(), Presence::new(Some(*identity))))
+            };
+            Root {
+                index,
+                presence: Presence::new(held.get(&shown).copied()),
+                groups: held.iter().filter_map(below).collect(),
+                seen: None,
+                seen_groups: Vec::new(),
+                path,
+            }
+        };
         Self {
-            directories,
+            roots: (0..).zip(directories).map(root).collect(),
             rules,
             known: BTreeMap::new(),
+            accept_empty: false,
         }
+    }
+
+    /// Returns the directories that hold functions.
+    pub(super) fn held(&self) -> Held {
+        let mut held = Held::new();
+        for root in &self.roots {
+            let shown = root.path.display().to_string();
+            for (group, presence) in &root.groups {
+                held.extend(presence.held().map(|identity| (format!("{shown}/{group}"), identity)));
+            }
+            held.extend(root.presence.held().map(|identity| (shown, identity)));
+        }
+        held
+    }
+
+    /// Says whether a directory or a group is another one than at the last scan: something was mounted over it, for example.
+    pub(super) fn is_exchanged(&self) -> bool {
+        self.roots.iter().any(|root| {
+            let device = |group: &String| identity(&root.path.join(group)).ok().map(|identity| identity.device);
+            let mut groups = root.seen_groups.iter();
+            root.seen != identity(&root.path).ok() || groups.any(|(group, seen)| device(group) != Some(*seen))
+        })
     }
 
     /// Replaces what says which files are functions.
@@ -92,16 +153,34 @@ impl Scanner {
         }
     }
 
+    /// The next scan takes empty directories for what they are.
+    pub(super) fn accept_empty(&mut self) {
+        self.accept_empty = true;
+    }
+
     /// Compares. `complete` holds paths for which a close or a rename was seen. The wall clock is what files carry; what
     /// was seen is timed by the other one.
     pub(super) fn scan(&mut self, complete: &HashSet<PathBuf>, now: Now) -> Difference {
         let mut difference = Difference::default();
         let mut found: BTreeMap<FunctionName, Found> = BTreeMap::new();
-        for (index, root) in (0..).zip(&self.directories) {
-            let walked = walk(index, root, &self.rules);
+        let mut doubts = Vec::new();
+        let accept = std::mem::take(&mut self.accept_empty);
+        for root in &mut self.roots {
+            let mut walked = walk(root.index, &root.path, &self.rules);
+            root.look(&mut walked, &self.known, accept, now.mono);
+            // What came back may not be complete: it gets the time that a function gets to be absent.
+            if let Some(left) = root
+                .presence
+                .back()
+                .and_then(|back| left(ABSENT, now.mono.saturating_sub(back)))
+            {
+                difference.decide_in(left);
+            }
             difference.problems.extend(walked.problems);
             difference.unclaimed.extend(walked.unclaimed);
             difference.clashes.extend(walked.clashes);
+            difference.unread.extend(walked.unread);
+            doubts.push(walked.doubts);
             for one in walked.found {
                 // A directory named first wins (`/etc` over uploads).
                 found.entry(one.candidate.function.clone()).or_insert(one);
@@ -116,8 +195,14 @@ impl Scanner {
             }
         }
         let clashes: HashSet<_> = difference.clashes.iter().map(|clash| clash.function.clone()).collect();
+        let known = &self.known;
+        found.retain(|name, found| {
+            let directory = known.get(name).map(|known| known.directory);
+            !in_doubt(&doubts, directory, Some(&found.candidate), name)
+        });
         for (name, known) in &mut self.known {
-            if found.contains_key(name) || clashes.contains(name) {
+            let there = found.contains_key(name) || clashes.contains(name);
+            if there || in_doubt(&doubts, Some(known.directory), None, name) {
                 known.absent_since = None;
                 continue;
             }
@@ -139,16 +224,16 @@ impl Scanner {
     /// Hands on what was found of a function, if that is new and complete.
     fn compare(&mut self, found: Found, complete: &HashSet<PathBuf>, now: Now, difference: &mut Difference) {
         let Found { candidate, signature } = found;
-        let root = self
-            .directories
-            .get(usize::from(candidate.directory))
-            .map(PathBuf::as_path);
+        let root = self.roots.get(usize::from(candidate.directory));
+        let root = root.map(|root| root.path.as_path());
         let known = self.known.entry(candidate.function.clone()).or_insert(Known {
+            directory: candidate.directory,
             applied: None,
             seen: signature,
             seen_since: now.mono,
             absent_since: None,
         });
+        known.directory = candidate.directory;
         if known.seen != signature {
             known.seen = signature;
             known.seen_since = now.mono;
@@ -171,6 +256,66 @@ impl Scanner {
             }
         }
     }
+}
+
+impl Root {
+    /// Takes in a look: where the directory or a group does not count, `walked` doubts all of it.
+    fn look(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
+        let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
+        self.seen = match walked.looked {
+            Looked::Read { identity, .. } => Some(identity),
+            Looked::Missing | Looked::Unreadable(_) => None,
+        };
+        let devices = walked.groups.iter();
+        self.seen_groups = devices
+            .map(|(group, identity, _)| (group.clone(), identity.device))
+            .collect();
+        if let Some(why) = self
+            .presence
+            .looked(&walked.looked, ours().next().is_some(), accept, mono)
+        {
+            *walked = Walked::nothing();
+            walked.doubts.everything = true;
+            walked.unread.push(why.in_file(&self.path.display().to_string()));
+            return;
+        }
+        let Some(root) = self.seen else { return };
+        for (group, identity, empty) in &walked.groups {
+            let is_mount = identity.device != root.device;
+            if !self.groups.contains_key(group) && (*empty || !is_mount) {
+                continue;
+            }
+            let presence = self.groups.entry(group.clone()).or_default();
+            let looked = Looked::Read {
+                identity: of_mount(*identity),
+                empty: *empty,
+            };
+            let in_group = |name: &FunctionName| {
+                name.as_str()
+                    .strip_prefix(group.as_str())
+                    .is_some_and(|rest| rest.starts_with('/'))
+            };
+            let knows = ours().any(|(name, _)| in_group(name));
+            if let Some(why) = presence.looked(&looked, knows, accept, mono) {
+                walked.doubts.groups.insert(group.clone());
+                walked
+                    .unread
+                    .push(why.in_file(&self.path.join(group).display().to_string()));
+            }
+        }
+        // Removed, or nothing is expected in it any more.
+        let there = |group: &String| {
+            walked.doubts.groups.contains(group) || walked.groups.iter().any(|(other, ..)| other == group)
+        };
+        self.groups
+            .retain(|group, presence| presence.held().is_some() && there(group));
+    }
+}
+
+/// Returns what tells a mounted group from the directory it is mounted on. One that was made anew on the same device is as
+/// good as the one before.
+fn of_mount(identity: Identity) -> Identity {
+    Identity { inode: 0, ..identity }
 }
 
 /// Returns what is left of a time; nothing when it is over.

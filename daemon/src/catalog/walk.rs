@@ -1,16 +1,25 @@
 //! One functions directory → the candidates in it with the state of their files. What a name stands for is core's
 //! [`listing`] to say; this reads directories and stat results.
+//!
+//! What cannot be read is not taken for something that is not there: it is a doubt about the functions it could be.
 
+use super::presence::{Doubts, Identity, Looked};
 use super::scan::Candidate;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::manifest::forms::{self, Claims};
+use fnd_core::ids::FunctionName;
+use fnd_core::manifest::forms::{self, Claims, FileForm};
 use fnd_core::manifest::listing::{Entry, EntryKind, Found as Listed, Place, listing};
+use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The code of what is wrong with a part that cannot be looked at.
+const UNREADABLE: &str = "unreadable";
 
 /// Most files of a function in directory form that are looked at; the spawner refuses more.
 const TREE_MAX: usize = 10_000;
@@ -34,13 +43,36 @@ pub(super) struct Found {
 }
 
 /// What one directory holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Walked {
+    /// The directory itself.
+    pub(super) looked: Looked,
+    /// Its groups that were read: which directory each is, and whether there is no function in it.
+    pub(super) groups: Vec<(String, Identity, bool)>,
     pub(super) found: Vec<Found>,
     /// Functions that two files claim, with one of the candidates.
     pub(super) clashes: Vec<Candidate>,
     pub(super) problems: Vec<Diagnostic>,
     pub(super) unclaimed: Vec<String>,
+    /// What is not known, and why.
+    pub(super) doubts: Doubts,
+    pub(super) unread: Vec<Diagnostic>,
+}
+
+impl Walked {
+    /// Returns what is known of a directory that could not be read.
+    pub(super) fn nothing() -> Self {
+        Self {
+            looked: Looked::Missing,
+            groups: Vec::new(),
+            found: Vec::new(),
+            clashes: Vec::new(),
+            problems: Vec::new(),
+            unclaimed: Vec::new(),
+            doubts: Doubts::default(),
+            unread: Vec::new(),
+        }
+    }
 }
 
 /// What runtimes claim, and whether files without a suffix have a runtime by default.
@@ -54,29 +86,79 @@ pub struct Rules {
 
 /// Walks a functions directory and its groups.
 pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
-    let mut walked = Walked::default();
-    let mut groups = level(directory, root, None, rules, &mut walked);
-    for group in groups.drain(..) {
-        level(directory, root, Some(&group), rules, &mut walked);
+    let mut walked = Walked::nothing();
+    let before = match identity(root) {
+        Ok(before) => before,
+        Err(error) => {
+            walked.looked = failed(&error);
+            return walked;
+        }
+    };
+    let groups = match level(directory, root, None, rules, &mut walked) {
+        Ok(groups) => groups,
+        Err(error) => {
+            walked.looked = failed(&error);
+            return walked;
+        }
+    };
+    for group in groups {
+        let path = root.join(&group);
+        let functions = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
+        let looked = identity(&path).and_then(|identity| {
+            level(directory, &path, Some(&group), rules, &mut walked)?;
+            Ok(identity)
+        });
+        match looked {
+            Ok(identity) => {
+                let now = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
+                walked.groups.push((group, identity, now == functions));
+            }
+            // Removed between two looks.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                walked.unread.push(unread(&path, &error));
+                walked.doubts.groups.insert(group);
+            }
+        }
     }
+    // Exchanged or unmounted meanwhile: what was found is partly of one and partly of the other.
+    walked.looked = match identity(root) {
+        Ok(after) if after == before => Looked::Read {
+            identity: before,
+            empty: walked.found.is_empty() && walked.clashes.is_empty() && walked.doubts.is_empty(),
+        },
+        Ok(_) => Looked::Unreadable("it was replaced while it was read".into()),
+        Err(error) => failed(&error),
+    };
     walked
 }
 
-/// Looks at the root (no group) or at a group's directory; returns the groups in it.
-fn level(directory: u16, root: &Path, group: Option<&str>, rules: &Rules, out: &mut Walked) -> Vec<String> {
-    let path = group.map_or_else(|| root.to_owned(), |group| root.join(group));
-    let items = match items(&path) {
-        Ok(items) => items,
-        // A functions directory that is not there (yet) has no functions; a group may vanish between two looks.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => {
-            let problem = Diagnostic::error("unreadable", format!("failed to read the functions directory: {error}"));
-            let help = "let the user fnd runs as read and enter it";
-            out.problems
-                .push(problem.in_file(&path.display().to_string()).with_help(help));
-            return Vec::new();
-        }
-    };
+/// Returns which directory has a path, links followed.
+pub(super) fn identity(path: &Path) -> io::Result<Identity> {
+    let metadata = fs::metadata(path)?;
+    Ok(Identity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
+fn failed(error: &io::Error) -> Looked {
+    match error.kind() {
+        ErrorKind::NotFound => Looked::Missing,
+        _ => Looked::Unreadable(error.to_string()),
+    }
+}
+
+fn unread(path: &Path, error: &io::Error) -> Diagnostic {
+    let problem = Diagnostic::error(UNREADABLE, format!("failed to look at it: {error}"));
+    let help =
+        "let the user fnd runs as read and enter it, and check its file system; what was known of it stays until then";
+    problem.in_file(&path.display().to_string()).with_help(help)
+}
+
+/// Looks at the root (no group) or at a group's directory, `path`; returns the groups in it.
+fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &mut Walked) -> io::Result<Vec<String>> {
+    let Items { items, mut unknown } = items(path)?;
     let entries: Vec<Entry> = items.iter().map(|(entry, _)| entry.clone()).collect();
     let place = Place {
         path: &path.display().to_string(),
@@ -84,7 +166,12 @@ fn level(directory: u16, root: &Path, group: Option<&str>, rules: &Rules, out: &
         claims: &rules.claims,
         default_runtime: rules.default_runtime,
     };
-    let listed = listing(place, &entries, |name| is_program(&path.join(name)));
+    let listed = listing(place, &entries, |name| {
+        is_program(&path.join(name)).unwrap_or_else(|error| {
+            unknown.push((name.as_bytes().to_vec(), error));
+            false
+        })
+    });
     let found = |name: &str| {
         items
             .binary_search_by(|(entry, _)| entry.name.as_slice().cmp(name.as_bytes()))
@@ -93,8 +180,10 @@ fn level(directory: u16, root: &Path, group: Option<&str>, rules: &Rules, out: &
     let metadata = |name: &str| found(name).and_then(|at| items.get(at)).map(|(_, metadata)| metadata);
     for function in listed.functions {
         let mut digest = Digest::default();
-        if function.directory {
-            digest.tree(&path.join(&function.source), "", DEPTH_MAX);
+        if function.directory
+            && let Err(error) = digest.tree(&path.join(&function.source), "", DEPTH_MAX)
+        {
+            unknown.push((function.source.clone().into_bytes(), error));
         }
         for name in [Some(&function.source), function.sidecar.as_ref()]
             .into_iter()
@@ -123,7 +212,35 @@ fn level(directory: u16, root: &Path, group: Option<&str>, rules: &Rules, out: &
     out.problems.extend(listed.problems);
     out.unclaimed
         .extend(listed.unclaimed.iter().map(|name| relative(group, name)));
-    listed.groups
+    // What no function could be of, such as `lost+found`, is nobody's loss.
+    unknown.retain(|(name, _)| doubt(name, group, rules, &mut out.doubts));
+    unknown.sort_by(|(a, _), (b, _)| a.cmp(b));
+    // One stands for all: a failing disk has as many of them as there are files.
+    if let Some((name, error)) = unknown.first() {
+        let mut problem = unread(&path.join(OsStr::from_bytes(name)), error);
+        if let Some(others) = unknown.len().checked_sub(1).filter(|others| *others > 0) {
+            problem.message = format!("{} ({others} more beside it)", problem.message);
+        }
+        out.unread.push(problem);
+    }
+    Ok(listed.groups)
+}
+
+/// Doubts every function that a name could be of; says whether there is any.
+fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -> bool {
+    let of_file = match forms::file(name, &rules.claims) {
+        FileForm::Code(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => name.ok(),
+        FileForm::Ignored | FileForm::Archive(_) | FileForm::Unclaimed => None,
+    };
+    let of_directory = forms::directory(name).and_then(Result::ok);
+    let any = of_file.is_some() || of_directory.is_some();
+    let full = |name: &String| FunctionName::new(&relative(group, name)).ok();
+    let names = [&of_file, &of_directory].into_iter().flatten();
+    doubts.functions.extend(names.filter_map(full));
+    if group.is_none() {
+        doubts.groups.extend(of_directory);
+    }
+    any
 }
 
 fn candidate(directory: u16, group: Option<&str>, listed: Listed) -> Candidate {
@@ -141,44 +258,78 @@ fn relative(group: Option<&str>, name: &str) -> String {
 }
 
 /// Says whether a file begins as a program does. One that fnd may not read is left to the spawner, which may.
-fn is_program(path: &Path) -> bool {
+fn is_program(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     match fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head)) {
-        Ok(_) => forms::is_program(&head),
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        Ok(_) => Ok(forms::is_program(&head)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
-/// Returns a directory's entries by name. A symlink counts as what it points to and a dangling one as nothing that could
-/// run; where links lead is for the spawner to check. What vanishes meanwhile is left out.
-fn items(path: &Path) -> std::io::Result<Vec<(Entry, Metadata)>> {
-    let mut items = Vec::new();
+/// What a directory holds.
+#[derive(Default)]
+struct Items {
+    /// By name.
+    items: Vec<(Entry, Metadata)>,
+    /// Names that could not be looked at.
+    unknown: Vec<(Vec<u8>, io::Error)>,
+}
+
+/// Returns a directory's entries. A symlink counts as what it points to and a dangling one as nothing that could run; where
+/// links lead is for the spawner to check. What vanishes meanwhile is left out.
+fn items(path: &Path) -> io::Result<Items> {
+    let mut found = Items::default();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        let Ok(metadata) = fs::metadata(entry.path()).or_else(|_| entry.metadata()) else {
-            continue;
-        };
-        let kind = if metadata.is_dir() {
-            EntryKind::Directory {
-                manifest: entry.path().join("function.toml").symlink_metadata().is_ok(),
-            }
-        } else if metadata.is_file() {
-            EntryKind::File {
-                executable: metadata.mode() & 0o111 != 0,
-            }
-        } else {
-            EntryKind::Other
-        };
-        items.push((
-            Entry {
-                name: entry.file_name().into_vec(),
-                kind,
-            },
-            metadata,
-        ));
+        let name = entry.file_name().into_vec();
+        match item(&entry.path()) {
+            Ok(Some((kind, metadata))) => found.items.push((Entry { name, kind }, metadata)),
+            Ok(None) => {}
+            Err(error) => found.unknown.push((name, error)),
+        }
     }
-    items.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
-    Ok(items)
+    found.items.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// Looks at one entry; nothing where it is not there any more.
+fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            return match fs::symlink_metadata(path) {
+                Ok(link) if link.is_symlink() && is_absent(&error) => Ok(Some((EntryKind::Other, link))),
+                Err(gone) if is_absent(&gone) => Ok(None),
+                // It is there, and what it is could not be found out.
+                Ok(_) | Err(_) => Err(error),
+            };
+        }
+    };
+    let kind = if metadata.is_dir() {
+        EntryKind::Directory {
+            manifest: match path.join("function.toml").symlink_metadata() {
+                Ok(_) => true,
+                Err(error) if is_absent(&error) => false,
+                Err(error) => return Err(error),
+            },
+        }
+    } else if metadata.is_file() {
+        EntryKind::File {
+            executable: metadata.mode() & 0o111 != 0,
+        }
+    } else {
+        EntryKind::Other
+    };
+    Ok(Some((kind, metadata)))
+}
+
+/// Says whether an error means that nothing is there, and not that something cannot be reached.
+fn is_absent(error: &io::Error) -> bool {
+    // std's name for `ELOOP` is not stable.
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 #[derive(Default)]
@@ -211,19 +362,29 @@ impl Digest {
         self.newest_ms = self.newest_ms.max(seconds.saturating_mul(1_000).saturating_add(millis));
     }
 
-    fn tree(&mut self, path: &Path, prefix: &str, depth: u32) {
-        for (entry, metadata) in items(path).unwrap_or_default() {
+    /// Adds what is below a directory. What fnd may not read is left out: the spawner may, and compares content.
+    fn tree(&mut self, path: &Path, prefix: &str, depth: u32) -> io::Result<()> {
+        let Items { items, unknown } = match items(path) {
+            Err(error) if is_absent(&error) || error.kind() == ErrorKind::PermissionDenied => return Ok(()),
+            read => read?,
+        };
+        let is_denied = |(_, error): &(_, io::Error)| error.kind() == ErrorKind::PermissionDenied;
+        if let Some((_, error)) = unknown.into_iter().find(|unknown| !is_denied(unknown)) {
+            return Err(error);
+        }
+        for (entry, metadata) in items {
             self.files += 1;
             if self.files > TREE_MAX {
-                return;
+                return Ok(());
             }
             let name = String::from_utf8_lossy(&entry.name);
             let shown = format!("{prefix}/{name}");
             self.add(&shown, &metadata);
             if metadata.is_dir() && depth > 0 && name != "__pycache__" && name != ".git" {
-                self.tree(&path.join(&*name), &shown, depth - 1);
+                self.tree(&path.join(&*name), &shown, depth - 1)?;
             }
         }
+        Ok(())
     }
 
     fn finish(self) -> Signature {

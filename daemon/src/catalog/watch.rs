@@ -1,5 +1,7 @@
 //! The catalog's thread: inotify hints → looks → events for the driver. When it looks is for [`Pace`] to say.
 
+use super::held;
+use super::mounts::Mounts;
 use super::pace::{Look, Pace};
 use super::scan::{Candidate, Difference, Scanner};
 use super::walk::Rules;
@@ -29,6 +31,8 @@ pub enum CatalogEvent {
         clashes: Vec<Candidate>,
         /// Files no rule claims.
         unclaimed: Vec<String>,
+        /// What could not be looked at: functions that are not known may be there.
+        unread: Vec<Diagnostic>,
     },
     /// A scan asked for by [`Catalog::rescan`], or the first one, is over; what it found was told before.
     Scanned(u64),
@@ -41,13 +45,29 @@ pub enum CatalogEvent {
 enum Command {
     Hint(Hint),
     Rules(Rules),
-    Rescan { number: u64, forget: bool },
+    Rescan {
+        number: u64,
+        how: Rescan,
+    },
+    /// Something was mounted or unmounted, somewhere.
+    Mounts,
     End,
+}
+
+/// How everything is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rescan {
+    /// What is unchanged is handed on as well.
+    pub forget: bool,
+    /// A directory that is empty is meant to be.
+    pub accept_empty: bool,
 }
 
 /// Handle to the thread; dropping it ends the thread.
 pub struct Catalog {
     commands: Sender<Command>,
+    /// Ends with it.
+    _mounts: Option<Mounts>,
 }
 
 impl Drop for Catalog {
@@ -58,21 +78,23 @@ impl Drop for Catalog {
 }
 
 impl Catalog {
-    /// Starts watching. Nothing is scanned before the first [`Catalog::rescan`].
+    /// Starts watching. Nothing is scanned before the first [`Catalog::rescan`]. `held` is the file that says which directories
+    /// held functions when fnd ran last.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start(
         directories: Vec<PathBuf>,
         rules: Rules,
+        held: PathBuf,
         events: UnboundedSender<CatalogEvent>,
     ) -> std::io::Result<Self> {
-        Self::with_watcher(directories, rules, events, notify::recommended_watcher)
+        Self::with_watcher((directories, held), rules, events, notify::recommended_watcher)
     }
 
     /// Starts with a watcher that `make` builds around what takes its events.
     fn with_watcher(
-        directories: Vec<PathBuf>,
+        (directories, held): (Vec<PathBuf>, PathBuf),
         rules: Rules,
         events: UnboundedSender<CatalogEvent>,
         make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
@@ -87,11 +109,17 @@ impl Catalog {
                 let _ = hints.send(Command::Hint(hint)); // the thread has ended: nobody to tell
             }
         }));
+        let changes = commands.clone();
+        let mounts = Mounts::follow(move || {
+            let _ = changes.send(Command::Mounts); // as above
+        });
+        let held = held::File::open(held);
         let state = Thread {
             inbox,
             events,
             watching: Watching::new(directories.clone(), watcher.ok()),
-            scanner: Scanner::new(directories, rules),
+            scanner: Scanner::new(directories, rules, held.held()),
+            held,
             clock: Clock::start(),
             pace: Pace::new(),
             complete: HashSet::new(),
@@ -100,12 +128,20 @@ impl Catalog {
         };
         let thread = move || state.run();
         std::thread::Builder::new().name("catalog".into()).spawn(thread)?;
-        Ok(Self { commands })
+        let mounts = mounts.inspect_err(|error| {
+            tracing::warn!(
+                "failed to follow what is mounted: {error}; a mount over a functions directory is found within 10 min"
+            );
+        });
+        Ok(Self {
+            commands,
+            _mounts: mounts.ok(),
+        })
     }
 
-    /// Looks at everything; `forget` hands on what is unchanged as well. [`CatalogEvent::Scanned`] with `number` follows.
-    pub fn rescan(&self, number: u64, forget: bool) {
-        let _ = self.commands.send(Command::Rescan { number, forget }); // it only ends with this handle
+    /// Looks at everything. [`CatalogEvent::Scanned`] with `number` follows.
+    pub fn rescan(&self, number: u64, how: Rescan) {
+        let _ = self.commands.send(Command::Rescan { number, how }); // it only ends with this handle
     }
 
     /// Replaces what says which files are functions.
@@ -125,6 +161,7 @@ struct Thread {
     complete: HashSet<PathBuf>,
     /// What was said last, and why directories cannot be watched.
     told: Difference,
+    held: held::File,
     blind: Option<String>,
 }
 
@@ -152,9 +189,19 @@ impl Thread {
                 }
                 // A rescan follows.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
-                Ok(Command::Rescan { number, forget }) => {
-                    if forget {
+                // Others come and go all the time where there are containers.
+                Ok(Command::Mounts) => {
+                    if self.scanner.is_exchanged() {
+                        self.watching.forget();
+                        self.pace.hint(self.clock.now().mono);
+                    }
+                }
+                Ok(Command::Rescan { number, how }) => {
+                    if how.forget {
                         self.scanner.forget();
+                    }
+                    if how.accept_empty {
+                        self.scanner.accept_empty();
                     }
                     self.pace.ask(number, self.clock.now().mono);
                 }
@@ -179,7 +226,8 @@ impl Thread {
             ended: self.clock.now().mono,
             moved: !found.changed.is_empty() || !found.removed.is_empty(),
             unsettled: found.unsettled,
-            watched: self.watching.is_complete(),
+            // Nothing tells that a disk is well again.
+            watched: self.watching.is_complete() && found.unread.is_empty(),
         };
         let told = self.pace.looked(look);
         self.report(found);
@@ -193,18 +241,23 @@ impl Thread {
 
     fn report(&mut self, found: Difference) {
         let told = &mut self.told;
-        let same =
-            found.problems == told.problems && found.unclaimed == told.unclaimed && found.clashes == told.clashes;
+        let same = found.problems == told.problems
+            && found.unclaimed == told.unclaimed
+            && found.clashes == told.clashes
+            && found.unread == told.unread;
         if !same {
             told.problems.clone_from(&found.problems);
             told.unclaimed.clone_from(&found.unclaimed);
             told.clashes.clone_from(&found.clashes);
+            told.unread.clone_from(&found.unread);
             self.tell(CatalogEvent::Found {
                 problems: found.problems,
                 clashes: found.clashes,
                 unclaimed: found.unclaimed,
+                unread: found.unread,
             });
         }
+        self.held.store(self.scanner.held());
         if !found.removed.is_empty() {
             self.tell(CatalogEvent::Removed(found.removed));
         }

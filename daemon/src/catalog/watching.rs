@@ -3,10 +3,11 @@
 //! Each functions directory is watched with everything below it, and its parent too, so that a directory that is removed and
 //! made again is found again.
 
+use super::presence::Identity;
+use super::walk::identity;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// What an event says.
@@ -56,8 +57,8 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
 /// Which directories are watched.
 pub(super) struct Watching {
     directories: Vec<PathBuf>,
-    /// Directory and the inode that is watched under its name.
-    watched: HashMap<PathBuf, u64>,
+    /// Directory and which one is watched under its name.
+    watched: HashMap<PathBuf, Identity>,
     watcher: Option<RecommendedWatcher>,
 }
 
@@ -76,7 +77,7 @@ impl Watching {
     }
 
     fn is_watched(&self, path: &Path) -> bool {
-        inode(path).is_some_and(|inode| self.watched.get(path) == Some(&inode))
+        identity(path).is_ok_and(|identity| self.watched.get(path) == Some(&identity))
     }
 
     /// The next [`Watching::refresh`] watches everything anew. Comparing inodes is not enough: a file system gives the
@@ -106,10 +107,10 @@ impl Watching {
     }
 
     fn watch(&mut self, path: PathBuf, mode: RecursiveMode) -> Option<String> {
-        let inode = inode(&path)?;
+        let identity = identity(&path).ok()?;
         match self.watcher.as_mut()?.watch(&path, mode) {
             Ok(()) => {
-                self.watched.insert(path, inode);
+                self.watched.insert(path, identity);
                 None
             }
             // It, or a directory in it, vanished meanwhile; the next look tries again.
@@ -130,8 +131,4 @@ impl Watching {
 
 fn is_denied(error: &notify::Error) -> bool {
     matches!(&error.kind, ErrorKind::Io(source) if source.kind() == std::io::ErrorKind::PermissionDenied)
-}
-
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|metadata| metadata.ino())
 }

@@ -18,7 +18,7 @@ use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::runtime::RuntimeSummary;
-use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_core::supervisor::{Answer, Rejection, ReplyTo};
 use futures_util::future::LocalBoxFuture;
 use hyper::Response;
 use hyper::body::Incoming;
@@ -124,6 +124,11 @@ pub trait Backend {
     /// Returns one function with everything known about it; nothing where there is none of that name.
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail>;
 
+    /// Why a function that is not there cannot run.
+    fn unknown(&self, _name: &FunctionName) -> Rejection {
+        Rejection::NoSuchFunction
+    }
+
     /// Returns what a request to run may ask of a function; nothing where it has no version that could run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
 
@@ -181,7 +186,7 @@ pub trait Backend {
     fn watch(&self, filter: FunctionFilter) -> Changes;
 
     /// Reads configuration and functions again and waits until every difference is applied or refused.
-    fn reload(&self) -> Pending<Result<ReloadReport, Failure>>;
+    fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>>;
 
     /// Judges a file as if it lay in the functions directory; it is not run, and nothing is kept of it.
     fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>>;

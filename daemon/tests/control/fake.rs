@@ -514,7 +514,7 @@ impl Backend for Fake {
         receiver
     }
 
-    fn reload(&self) -> Pending<Result<ReloadReport, Failure>> {
+    fn reload(&self, _: bool) -> Pending<Result<ReloadReport, Failure>> {
         later(Ok(ReloadReport {
             applied: vec![name("hello")],
             removed: vec![name("gone")],

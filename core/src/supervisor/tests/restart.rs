@@ -67,7 +67,7 @@ fn what_was_queued_goes_on_when_its_function_is_there() {
     let (mut b, said) = bench(vec![left(1, State::Queued, 0), left(2, State::Queued, 0)]);
     assert_eq!(said, "");
     assert_eq!(b.event(installed("f", 1, rules())), "spawn w1 a1 1");
-    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.event(Event::Scanned { whole: true }), "");
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 2");
 }
 
@@ -104,10 +104,61 @@ fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
         left(3, State::Waiting, 1),
     ]);
     assert_eq!(
-        b.event(Event::Scanned),
+        b.event(Event::Scanned { whole: true }),
         "update 1 skipped skipped-deleted; record interrupted: interrupted interrupted; update 3 failed exit-1"
     );
     assert_eq!((b.s.queued(), b.s.next_deadline()), (0, None));
+}
+
+/// A functions directory is away at the start: nobody knows what was deleted.
+#[test]
+fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
+    let all = || {
+        vec![
+            left(1, State::Queued, 0),
+            left(2, State::Running, 1),
+            left(3, State::Waiting, 1),
+        ]
+    };
+    let (mut b, _) = bench(all());
+    assert_eq!(b.event(Event::Scanned { whole: false }), "");
+    assert_eq!(b.wait(secs(3_600)), "");
+    assert_eq!(b.s.queued(), 3);
+    assert!(!b.s.is_scanned());
+    assert_eq!(
+        b.event(installed("f", 1, retrying(vec![Class::Error]))),
+        "record interrupted: interrupted interrupted; spawn w1 a2 3"
+    );
+    assert_eq!(b.event(Event::Scanned { whole: true }), "");
+
+    let (mut b, _) = bench(all());
+    b.event(Event::Scanned { whole: false });
+    assert_eq!(
+        b.event(Event::Scanned { whole: true }),
+        "update 1 skipped skipped-deleted; record interrupted: interrupted interrupted; update 3 failed exit-1"
+    );
+}
+
+/// Who asks for a function that may be there is told to come again, and not that there is none.
+#[test]
+fn a_function_in_a_directory_that_is_away_is_not_unknown() {
+    let (mut b, _) = bench(vec![left(1, State::Queued, 0)]);
+    b.event(Event::Scanned { whole: false });
+    let mut ask = |function: &str, n: u128| {
+        let mut out = Vec::new();
+        let submit = crate::supervisor::Submit {
+            reply: Some(crate::supervisor::ReplyTo(1)),
+            ..crate::supervisor::Submit::new(id(n), name(function), Trigger::Manual)
+        };
+        b.s.handle(
+            crate::supervisor::Now::default(),
+            Event::Submit(Box::new(submit)),
+            &mut out,
+        );
+        format!("{out:?}")
+    };
+    assert!(ask("f", 9).contains("Unavailable"));
+    assert!(ask("never-heard-of", 10).contains("NoSuchFunction"));
 }
 
 #[test]
@@ -117,7 +168,7 @@ fn what_belongs_to_an_invalid_function_waits_for_it() {
         function: name("f"),
         error: "bad".to_owned(),
     });
-    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.event(Event::Scanned { whole: true }), "");
     assert_eq!(b.event(installed("f", 1, rules())), "Invalid to Ready; spawn w1 a1 1");
 }
 

@@ -38,7 +38,7 @@ impl Bench {
 
     fn running(ready: Option<&str>) -> Self {
         let mut b = Self::with(service(ready));
-        assert_eq!(b.event(Event::Scanned), "run f");
+        assert_eq!(b.event(Event::Scanned { whole: true }), "run f");
         assert_eq!(b.wished(1), "spawn w1 a1 1");
         assert_eq!(b.spawned(1), "");
         b
@@ -77,7 +77,7 @@ fn five_ends_in_a_minute_are_a_crash_loop_and_a_minute_without_one_ends_it() {
     let mut rules = service(None);
     rules.retry.backoff.interval = Duration::from_millis(10);
     let mut b = Bench::with(rules);
-    b.event(Event::Scanned);
+    b.event(Event::Scanned { whole: true });
     for n in 1..5 {
         b.wished(n.into());
         b.spawned(n);

@@ -97,7 +97,7 @@ fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
     let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
     assert_eq!((said.as_str(), b.s.running()), ("", 1));
     b.event(installed("f", 1, retrying()));
-    assert_eq!(b.event(Event::Scanned), "");
+    assert_eq!(b.event(Event::Scanned { whole: true }), "");
     assert_eq!(b.wait(Duration::from_millis(19_999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "term w1");
     assert_eq!(
@@ -205,7 +205,7 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
     // Deleted meanwhile: nothing follows.
     let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
     assert_eq!(b.code(1, 1), "");
-    assert_eq!(b.event(Event::Scanned), "record exit-1: failed exit-1");
+    assert_eq!(b.event(Event::Scanned { whole: true }), "record exit-1: failed exit-1");
 }
 
 #[test]

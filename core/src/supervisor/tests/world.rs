@@ -608,7 +608,7 @@ impl World {
             let error = "bad".to_owned();
             self.handle(Event::Refused { function, error });
         }
-        self.handle(Event::Scanned);
+        self.handle(Event::Scanned { whole: true });
     }
 
     /// What fnd leaves about the workers of handlers.

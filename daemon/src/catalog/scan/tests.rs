@@ -3,6 +3,9 @@ use fnd_core::manifest::forms::Claims;
 use fnd_core::runtime::RuntimeSummary;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+mod absence;
 
 struct World {
     dir: tempfile::TempDir,
@@ -26,7 +29,10 @@ impl World {
             claims,
             default_runtime: false,
         };
-        let scanner = Scanner::new(vec![dir.path().to_owned()], rules);
+        fs::create_dir(dir.path().join("f")).unwrap();
+        // Whoever looks may enter it.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let scanner = Scanner::new(vec![dir.path().join("f")], rules, &Held::new());
         Self {
             dir,
             scanner,
@@ -34,9 +40,13 @@ impl World {
         }
     }
 
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("f").join(name)
+    }
+
     /// Writes a file as if that took no time since the start: how old it is then depends on the scan alone.
     fn write(&self, name: &str, text: &str) {
-        let path = self.dir.path().join(name);
+        let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut file = fs::File::create(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();
@@ -77,7 +87,7 @@ fn a_fresh_file_waits_until_it_is_unchanged_for_two_seconds() {
 fn a_closed_file_counts_at_once() {
     let mut world = World::new();
     world.write("ops/a.sh", "echo");
-    let complete = HashSet::from([world.dir.path().join("ops/a.sh")]);
+    let complete = HashSet::from([world.path("ops/a.sh")]);
     let now = world.now(0);
     assert_eq!(names(&world.scanner.scan(&complete, now).changed), ["ops/a"]);
 }
@@ -133,7 +143,7 @@ fn a_clash_names_both_and_hands_on_neither() {
     let line = difference.problems[0].line();
     assert!(line.contains("a.sh") && line.contains("a.py"), "{line}");
     assert_eq!(names(&difference.clashes), ["a"]);
-    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    fs::remove_file(world.path("a.sh")).unwrap();
     assert_eq!(names(&world.scan(6_300).changed), ["a"]);
 }
 
@@ -142,7 +152,7 @@ fn what_is_gone_for_a_moment_is_not_removed() {
     let mut world = World::new();
     world.write("a.sh", "echo");
     world.scan(2_100);
-    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    fs::remove_file(world.path("a.sh")).unwrap();
     let difference = world.scan(2_200);
     assert!(difference.removed.is_empty() && difference.unsettled.is_some());
     assert_eq!(world.scan(2_800).removed.len(), 1);
@@ -168,7 +178,7 @@ fn what_is_not_complete_says_when_to_look_again() {
     assert_eq!(world.scan(0).unsettled, Some(Duration::from_secs(2)));
     assert_eq!(world.scan(1_500).unsettled, Some(Duration::from_millis(500)));
     assert_eq!(names(&world.scan(2_000).changed), ["a"]);
-    fs::remove_file(world.dir.path().join("a.sh")).unwrap();
+    fs::remove_file(world.path("a.sh")).unwrap();
     assert_eq!(world.scan(2_100).unsettled, Some(Duration::from_millis(500)));
     assert_eq!(world.scan(2_600).removed.len(), 1);
 }

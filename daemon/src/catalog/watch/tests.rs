@@ -65,7 +65,8 @@ impl World {
                 hints(event);
             })
         };
-        let catalog = Catalog::with_watcher(vec![dir.path().join("f")], rules, sender, make).unwrap();
+        let places = (vec![dir.path().join("f")], dir.path().join("directories"));
+        let catalog = Catalog::with_watcher(places, rules, sender, make).unwrap();
         Self {
             dir,
             catalog,
@@ -99,7 +100,7 @@ impl World {
     }
 
     fn scanned(&mut self, number: u64) {
-        self.catalog.rescan(number, false);
+        self.catalog.rescan(number, Rescan::default());
         self.wait("the scan's end", |event| {
             matches!(event, CatalogEvent::Scanned(n) if n == number).then_some(())
         });
@@ -163,6 +164,43 @@ fn a_full_queue_loses_nothing() {
     // By now the queue was read to its end, so this is an event if the group is watched.
     write(&world.path("late/a.sh"), "echo again");
     world.changed(&["late/a"]);
+}
+
+/// A mount is no event of a directory.
+#[test]
+fn what_is_mounted_over_a_directory_is_seen_at_once() {
+    if !rustix::process::geteuid().is_root() {
+        return; // the same is shown end to end, which says what it skips
+    }
+    let mut world = World::new(|dir| write(&dir.join("a.sh"), "echo"));
+    world.scanned(1);
+    let mount = Mount::over(&world.path(""));
+    write(&world.path("b.sh"), "echo");
+    world.changed(&["b"]);
+    drop(mount);
+    world.wait("`b` to be gone", |event| {
+        matches!(event, CatalogEvent::Removed(_)).then_some(())
+    });
+}
+
+struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts a small file system of its own.
+    fn over(path: &std::path::Path) -> Self {
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m,mode=0755", "fnd-test"])
+            .arg(path)
+            .status();
+        assert!(mount.unwrap().success());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }
 
 /// Removed and made again between two looks: the new directory may even have the inode of the old one.

@@ -4,7 +4,7 @@
 //! The body is the payload, byte for byte, with its content type. Headers say the rest. To a program that serves HTTP both
 //! bodies are passed on as they come, but for what may be tried again.
 
-use crate::control::answer::{no_function, of_passed, of_run, rejected, wait};
+use crate::control::answer::{of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
 use crate::control::headers::{given, joined};
 use crate::control::limits::KEY_MAX;
@@ -114,7 +114,7 @@ fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
                 .unwrap_or_else(|| "it is not installed yet".to_owned());
             rejected(Rejection::Invalid { error }, function)
         }
-        None => no_function(function),
+        None => rejected(call.backend.unknown(function), function),
     }
 }
 

@@ -1,10 +1,11 @@
 //! `POST /v1/reload`: reads configuration and functions again; answers when every difference is applied or refused.
+//! `?accept-empty=1`: a functions directory that is empty is meant to be.
 
 use crate::control::answer::failed;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
-    json(&call.backend.reload().await.map_err(failed("reload"))?)
+    let accept_empty = Query::of(&call, &["accept-empty"])?.switch("accept-empty")?;
+    json(&call.backend.reload(accept_empty).await.map_err(failed("reload"))?)
 }

@@ -1,0 +1,126 @@
+//! Which directories held functions, in a file: so that the next fnd knows an empty directory that is not mounted yet from one
+//! whose files were removed.
+//!
+//! One line a directory: device, inode, path. It is no part of the ledger: a backup of that may be restored on another machine,
+//! where the directories are others.
+
+use super::presence::{Held, Identity};
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+
+/// Most bytes that are read: far more than there are directories.
+const MAX: u64 = 1 << 20;
+
+/// The file, and what is in it.
+#[derive(Debug)]
+pub(super) struct File {
+    path: PathBuf,
+    held: Held,
+    /// Whether it could not be written last: said once.
+    failing: bool,
+}
+
+impl File {
+    /// Reads the file. Without one, or where it cannot be read, nothing is known: an empty directory then counts as it is.
+    pub(super) fn open(path: PathBuf) -> Self {
+        let held = match read(&path) {
+            Ok(text) => lines(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Held::new(),
+            Err(error) => {
+                tracing::warn!(
+                    "failed to read `{}`: {error}; a functions directory that is empty now counts as meant to be",
+                    path.display()
+                );
+                Held::new()
+            }
+        };
+        Self {
+            path,
+            held,
+            failing: false,
+        }
+    }
+
+    /// Returns the directories that held functions.
+    pub(super) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Replaces the file where something is different. One that could not be written is written at the next look.
+    pub(super) fn store(&mut self, held: Held) {
+        if held == self.held {
+            return;
+        }
+        match self.replace(&held) {
+            Ok(()) => {
+                self.held = held;
+                self.failing = false;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    let path = self.path.display();
+                    tracing::warn!("failed to write `{path}`: {error}; it is tried again at the next look");
+                }
+            }
+        }
+    }
+
+    fn replace(&self, held: &Held) -> io::Result<()> {
+        let temporary = self.path.with_file_name(".directories");
+        let mut file = fs::File::create(&temporary)?;
+        for (path, Identity { device, inode }) in held {
+            writeln!(file, "{device} {inode} {path}")?;
+        }
+        file.sync_all()?;
+        fs::rename(&temporary, &self.path)
+    }
+}
+
+fn read(path: &std::path::Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Returns what lines say; one that says something else is left out.
+fn lines(text: &str) -> Held {
+    let line = |line: &str| {
+        let mut words = line.splitn(3, ' ');
+        let device = words.next()?.parse().ok()?;
+        let inode = words.next()?.parse().ok()?;
+        Some((words.next()?.to_owned(), Identity { device, inode }))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_stored_is_read_and_what_is_damaged_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("directories");
+        let mut file = File::open(path.clone());
+        assert_eq!(file.held(), &Held::new());
+        let identity = Identity { device: 7, inode: 9 };
+        let held: Held = [("/etc/fnd/a directory".to_owned(), identity)].into();
+        file.store(held.clone());
+        assert_eq!(File::open(path.clone()).held(), &held);
+        let mut text = fs::read(&path).unwrap();
+        text.extend(b"7\nx 9 /a\n7 9\n");
+        fs::write(&path, &text).unwrap();
+        assert_eq!(File::open(path.clone()).held(), &held);
+        text.push(0xff);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(File::open(path.clone()).held(), &Held::new());
+        // The directory of the file is gone: nothing is kept back that could not be written.
+        let mut gone = File::open(dir.path().join("gone/directories"));
+        gone.store(held.clone());
+        assert!(gone.failing && gone.held().is_empty());
+        fs::create_dir(dir.path().join("gone")).unwrap();
+        gone.store(held.clone());
+        assert!(!gone.failing && gone.held() == &held);
+    }
+}

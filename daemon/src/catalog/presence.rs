@@ -1,0 +1,235 @@
+//! Whether a functions directory counts: what is not in it is gone only if the directory itself is there. No files, no clock.
+//!
+//! ```text
+//! there ──missing, unreadable, or empty in place of one that held functions──▶ away
+//!   ▲                                                                           │
+//!   └───────────holds functions, or is the same directory, or accepted──────────┘
+//! ```
+//! An unmounted file system leaves an empty directory under the same name; only its inode or its device tells that from one
+//! whose files were removed.
+
+use super::scan::Candidate;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::ids::FunctionName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The code of what is wrong while a directory is away.
+pub const AWAY: &str = "directory-away";
+
+/// Which directory it is, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// The directories that held functions when they were looked at last, by path: functions directories, and groups that are
+/// mounted by themselves.
+pub(super) type Held = BTreeMap<String, Identity>;
+
+/// What a look at a directory found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// It was read.
+    Read {
+        /// Which one it is.
+        identity: Identity,
+        /// Whether there is no function in it.
+        empty: bool,
+    },
+    /// It is not there.
+    Missing,
+    /// It could not be read, or not to its end: why.
+    Unreadable(String),
+}
+
+/// One directory as it was at the last look.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    /// The one that held functions last.
+    held: Option<Identity>,
+    away: bool,
+    /// Since when it counts again.
+    back: Option<Duration>,
+}
+
+impl Presence {
+    /// Returns one that was not looked at; `held` is the directory that held functions before.
+    pub(super) fn new(held: Option<Identity>) -> Self {
+        Self {
+            held,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the directory that held functions last.
+    pub(super) fn held(&self) -> Option<Identity> {
+        self.held
+    }
+
+    /// Returns since when it counts again after it was away.
+    pub(super) fn back(&self) -> Option<Duration> {
+        self.back
+    }
+
+    /// Takes in a look. Returns why the directory does not count, unless it does. `knows` says whether functions of it are
+    /// known, `accept` that an empty directory is meant to be empty.
+    pub(super) fn looked(&mut self, looked: &Looked, knows: bool, accept: bool, mono: Duration) -> Option<Diagnostic> {
+        let why = match looked {
+            Looked::Read { identity, empty: false } => {
+                self.held = Some(*identity);
+                None
+            }
+            Looked::Read { identity, empty: true } => match self.held {
+                Some(held) if held != *identity && !accept => Some(
+                    Diagnostic::error(AWAY, "it is empty, and it is not the directory that held functions before")
+                        .with_help(
+                            "mount or copy what belongs there; if it is meant to be empty, run `fndctl reload --accept-empty`",
+                        ),
+                ),
+                _ => {
+                    self.held = knows.then_some(*identity);
+                    None
+                }
+            },
+            Looked::Missing => Some(Diagnostic::error(AWAY, "the functions directory is not there").with_help(
+                "mount it or make it; if it is meant to be empty, make it and run `fndctl reload --accept-empty`",
+            )),
+            Looked::Unreadable(why) => Some(
+                Diagnostic::error(AWAY, format!("failed to read the functions directory: {why}"))
+                    .with_help("let the user fnd runs as read and enter it, and check its file system"),
+            ),
+        };
+        match (&why, self.away) {
+            (Some(_), _) => self.back = None,
+            (None, true) => self.back = Some(mono),
+            (None, false) => {}
+        }
+        self.away = why.is_some();
+        why.map(|mut why| {
+            why.notes
+                .push("what was known of it stays until it is there again".into());
+            why
+        })
+    }
+}
+
+/// What is not known of a functions directory, because a part of it could not be looked at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Doubts {
+    /// All of it.
+    pub(super) everything: bool,
+    /// Groups.
+    pub(super) groups: BTreeSet<String>,
+    /// Functions.
+    pub(super) functions: BTreeSet<FunctionName>,
+}
+
+impl Doubts {
+    /// Says whether it is not known what there is of a function.
+    pub(super) fn about(&self, function: &FunctionName) -> bool {
+        let group = function.as_str().split_once('/').map(|(group, _)| group);
+        self.everything || self.functions.contains(function) || group.is_some_and(|group| self.groups.contains(group))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.everything && self.groups.is_empty() && self.functions.is_empty()
+    }
+}
+
+/// Says whether a function that was found in one directory, or was known from one, is in doubt: a directory that is named
+/// earlier wins, so what is not known of it matters as well. One that is away altogether does not hold up those behind it.
+pub(super) fn in_doubt(
+    doubts: &[Doubts],
+    known: Option<u16>,
+    found: Option<&Candidate>,
+    function: &FunctionName,
+) -> bool {
+    let known_away = known
+        .and_then(|at| doubts.get(usize::from(at)))
+        .is_some_and(|doubts| doubts.about(function));
+    let before = found.map_or(0, |found| usize::from(found.directory) + 1);
+    let parts = doubts
+        .iter()
+        .take(before)
+        .any(|doubts| !doubts.everything && doubts.about(function));
+    known_away || parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Identity = Identity { device: 1, inode: 10 };
+    const OTHER: Identity = Identity { device: 1, inode: 11 };
+    const MOUNT: Identity = Identity { device: 2, inode: 10 };
+
+    fn read(identity: Identity, empty: bool) -> Looked {
+        Looked::Read { identity, empty }
+    }
+
+    /// Looks, with functions known; says whether the directory counts.
+    fn counts(presence: &mut Presence, looked: &Looked) -> bool {
+        presence.looked(looked, true, false, Duration::ZERO).is_none()
+    }
+
+    #[test]
+    fn the_same_directory_may_be_emptied() {
+        let mut presence = Presence::new(None);
+        assert!(counts(&mut presence, &read(HERE, false)));
+        assert!(counts(&mut presence, &read(HERE, true)));
+    }
+
+    #[test]
+    fn an_empty_one_in_its_place_is_away_until_it_holds_something() {
+        for other in [OTHER, MOUNT] {
+            let mut presence = Presence::new(Some(HERE));
+            assert!(!counts(&mut presence, &read(other, true)));
+            assert!(!counts(&mut presence, &read(other, true)), "however often");
+            assert!(counts(&mut presence, &read(other, false)));
+            assert!(counts(&mut presence, &read(other, true)), "now this is the one");
+            assert!(!counts(&mut presence, &read(HERE, true)));
+        }
+    }
+
+    #[test]
+    fn missing_or_unreadable_is_away() {
+        let mut presence = Presence::new(None);
+        for looked in [Looked::Missing, Looked::Unreadable("EIO".into())] {
+            assert!(!counts(&mut presence, &looked));
+            assert!(
+                counts(&mut presence, &read(OTHER, true)),
+                "nothing was known to be in it"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_one_can_be_accepted_and_a_missing_one_cannot() {
+        let mut presence = Presence::new(Some(HERE));
+        let at = Duration::from_secs(7);
+        assert!(presence.looked(&read(OTHER, true), true, false, at).is_some());
+        assert!(presence.looked(&read(OTHER, true), true, true, at).is_none());
+        assert_eq!(presence.back(), Some(at));
+        assert!(counts(&mut presence, &read(OTHER, true)), "once is enough");
+        assert!(presence.looked(&Looked::Missing, true, true, at).is_some());
+        assert_eq!(presence.back(), None);
+    }
+
+    #[test]
+    fn nothing_is_expected_in_a_directory_without_functions() {
+        let mut presence = Presence::new(None);
+        assert!(
+            presence
+                .looked(&read(HERE, true), false, false, Duration::ZERO)
+                .is_none()
+        );
+        assert!(
+            presence
+                .looked(&read(OTHER, true), false, false, Duration::ZERO)
+                .is_none()
+        );
+        assert_eq!(presence.held(), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! A small file system over a directory, for as long as a test needs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A tmpfs; dropping it unmounts it.
+#[derive(Debug)]
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts one of that size (`1m`) over a directory.
+    ///
+    /// # Panics
+    /// When that fails: `require!(root)` comes first.
+    #[must_use]
+    pub fn over(directory: &Path, size: &str) -> Self {
+        let options = format!("size={size},mode=0755");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "fnd-test"]).arg(directory);
+        assert!(mount.status().expect("mount is installed").success());
+        Self(directory.to_owned())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: a process may still have a file open.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
