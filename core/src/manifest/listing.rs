@@ -146,7 +146,9 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
             }
             FileForm::Program { name, bare } => {
                 let executable = entry.kind == EntryKind::File { executable: true };
-                let claimed = (executable && is_program(&shown))
+                // Nobody can open a file by a name that is not UTF-8: whether it is a program is not looked at.
+                let unnameable = str::from_utf8(&entry.name).is_err();
+                let claimed = (executable && (unnameable || is_program(&shown)))
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
                 if !claimed {
                     result.unclaimed.push(shown);
@@ -303,6 +305,34 @@ mod tests {
         assert_eq!(listing.unclaimed, ["README.md", "data.bin", "lib.txt"]);
         assert_eq!(listing.problems, []);
         assert_eq!(found(&list(&["a.sh"], Some("ops"))), ["ops/a=a.sh"]);
+    }
+
+    /// Its name may be right in another encoding, so whoever put it there expects a function.
+    #[test]
+    fn a_program_whose_name_is_not_utf_8_is_told() {
+        let entry = |name: &[u8], executable| Entry {
+            name: name.to_vec(),
+            kind: EntryKind::File { executable },
+        };
+        let entries = [
+            entry(b"caf\xe9", true),
+            entry(b"caf\xe9.bin", true),
+            entry(b"th\xe9", false),
+        ];
+        let place = Place {
+            path: "/f",
+            group: None,
+            claims: &claims(),
+            default_runtime: false,
+        };
+        let listing = listing(place, &entries, |_| panic!("its path is not known"));
+        let told: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
+        assert_eq!(told, [Some("/f/caf\u{fffd}"), Some("/f/caf\u{fffd}.bin")]);
+        assert!(listing.problems.iter().all(|problem| problem.code == "bad-name"));
+        assert_eq!(
+            (listing.functions, listing.unclaimed),
+            (vec![], vec!["th\u{fffd}".to_owned()])
+        );
     }
 
     #[test]
