@@ -173,7 +173,11 @@ pub struct Daemon {
 
 impl State {
     fn next_deadline(&self) -> Option<Duration> {
-        let due = [self.supervisor.next_deadline(), self.status.next_due()];
+        let due = [
+            self.supervisor.next_deadline(),
+            self.status.next_due(),
+            self.installer.next_due(),
+        ];
         due.into_iter().flatten().min()
     }
 }
@@ -254,6 +258,7 @@ impl Daemon {
                 () = timer => {
                     self.step(Event::Tick);
                     self.state.borrow_mut().write_due();
+                    self.state.borrow_mut().install_due();
                 }
                 // Cancel-safe: a notification is kept until somebody waits.
                 () = self.changed.notified() => {}

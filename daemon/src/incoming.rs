@@ -65,6 +65,7 @@ impl State {
             return;
         };
         let name = candidate.function.clone();
+        self.installer.is_final(&name);
         let verdict = match read_document::<Verdict>(&document) {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -103,12 +104,21 @@ impl State {
         let name = candidate.function.clone();
         let document = refused.document.take();
         let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
+        // What the judge says follows from the files. What the spawner says may be over tomorrow, without a change of them.
+        let known = if refused.problems.is_empty() {
+            self.installer.is_final(&name);
+            false
+        } else {
+            self.installer.refused(candidate.clone(), self.clock.now().mono)
+        };
         let error = self.functions.refused(candidate, refused, verdict);
         let serving = self
             .functions
             .get(&name)
             .is_some_and(|function| function.newest.is_some());
-        events::refused(&name, &error, serving);
+        if !known {
+            events::refused(&name, &error, serving);
+        }
         self.prune(&name);
         self.step(Event::Refused { function: name, error });
     }
@@ -117,6 +127,7 @@ impl State {
         tracing::error!("fnd-spawner: {message}");
         if let Some(candidate) = self.installer.answered(request) {
             let function = candidate.function.clone();
+            self.installer.refused(candidate.clone(), self.clock.now().mono);
             let refused = Refused {
                 function: function.clone(),
                 problems: Vec::new(),
@@ -311,6 +322,15 @@ impl State {
                 let event = installed_event(&name, serving, &self.settings.host);
                 self.deliver(event);
             }
+        }
+    }
+
+    /// Tries again what was refused for a reason that may be over.
+    pub(crate) fn install_due(&mut self) {
+        let mono = self.clock.now().mono;
+        if self.installer.next_due().is_some_and(|due| due <= mono) {
+            self.installer.try_again(mono);
+            self.settle();
         }
     }
 

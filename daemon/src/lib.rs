@@ -26,6 +26,7 @@ mod perform;
 mod pool;
 pub mod problems;
 mod pruning;
+mod reinstall;
 mod requests;
 mod retaining;
 pub mod rules;

@@ -215,3 +215,23 @@ fn an_unmounted_file_system_loses_nothing() {
     assert_eq!(fnd.history("once").len(), 1);
     fnd.finish();
 }
+
+/// What is wrong is not in the file, so that it serves when that is over.
+#[test]
+fn a_file_refused_for_want_of_room_serves_when_there_is_room() {
+    require!(root);
+    let fnd = Fnd::start_with(&Setup::default().file("first.sh", WORKS));
+    fnd.wait_ready("first");
+    let mount = Mount::over(&fnd.path("state/versions"), "64k");
+    let filler = fnd.path("state/versions/filler");
+    fs::write(&filler, vec![0; 64 << 10]).unwrap();
+    fnd.drop_file("works.sh", WORKS);
+    let refused = fnd.wait_error("works");
+    let error = refused.error.unwrap_or_default();
+    assert!(error.contains("No space left"), "{error}");
+    fs::remove_file(&filler).unwrap();
+    fnd.wait_ready("works");
+    assert_eq!(fnd.function("works").unwrap().error, None);
+    drop(mount);
+    fnd.finish();
+}
