@@ -112,6 +112,8 @@ pub(crate) struct State {
     pub(crate) found: (Vec<Diagnostic>, Vec<String>),
     /// What the catalog could not look at.
     pub(crate) unread: crate::directories::Unread,
+    /// What the spawner said of files that may have changed since it read them, by request.
+    pub(crate) judged: HashMap<u32, crate::confirming::Judged>,
     pub(crate) settings: Current,
     pub(crate) connection: Option<Connection>,
     pub(crate) welcome: Welcome,

@@ -1,6 +1,7 @@
 //! What the spawner and the catalog say, turned into events and new wishes.
 
 use crate::catalog::CatalogEvent;
+use crate::confirming::Judged;
 use crate::driver::{Asked, Attached, Message, Starting, State};
 use crate::functions::{Serving, diagnostic};
 use crate::requests::Server;
@@ -28,8 +29,8 @@ impl State {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) => self.installed(request, installed),
-            Reply::Refused(refused) => self.refused(request, refused),
+            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
+            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.spawned(request, &spawned, descriptors.into_iter());
             }
@@ -59,7 +60,7 @@ impl State {
         }
     }
 
-    fn installed(&mut self, request: u32, mut installed: Installed) {
+    pub(crate) fn installed(&mut self, request: u32, mut installed: Installed) {
         let document = std::mem::take(&mut installed.document);
         let Some(candidate) = self.installer.answered(request) else {
             return;
@@ -97,7 +98,7 @@ impl State {
         self.step(Event::Installed(Box::new(event)));
     }
 
-    fn refused(&mut self, request: u32, mut refused: Refused) {
+    pub(crate) fn refused(&mut self, request: u32, mut refused: Refused) {
         let Some(candidate) = self.installer.answered(request) else {
             return;
         };
@@ -300,6 +301,7 @@ impl State {
                 self.observer.metrics.borrow().rescanned();
                 self.installer.scanned(number);
             }
+            CatalogEvent::Confirmed(request, same) => self.confirmed(request, same),
             CatalogEvent::Quiet => self.quiet = true,
             CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
         }

@@ -98,6 +98,12 @@ impl Installer {
         self.asked.insert(request, candidate);
     }
 
+    /// Returns the candidate a request asks for.
+    #[must_use]
+    pub fn candidate(&self, request: u32) -> Option<&Candidate> {
+        self.asked.get(&request)
+    }
+
     /// Returns the candidate a request asked for; it is over.
     pub fn answered(&mut self, request: u32) -> Option<Candidate> {
         self.asked.remove(&request)

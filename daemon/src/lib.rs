@@ -7,6 +7,7 @@ pub mod check;
 pub mod child;
 pub mod cli;
 pub mod clock;
+mod confirming;
 pub mod control;
 mod directories;
 pub mod driver;
@@ -157,6 +158,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         catalog,
         found: Default::default(),
         unread: directories::Unread::default(),
+        judged: HashMap::new(),
         settings: current,
         connection: Some(connection),
         welcome,

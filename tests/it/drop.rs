@@ -64,6 +64,35 @@ fn a_half_written_file_waits_for_its_end() {
     fnd.finish();
 }
 
+/// A second writer begins right behind the close of the first one, and takes its time: no half of what it writes is installed,
+/// nor run because its manifest is not there yet.
+#[test]
+fn a_close_counts_only_for_what_was_written_before_it() {
+    let fnd = Fnd::start();
+    let half = "#!/usr/bin/env bash\necho half\n";
+    for round in 0..3 {
+        let path = fnd.function_path(&format!("twice{round}.sh"));
+        fs::write(&path, says("first")).unwrap();
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(half.as_bytes()).unwrap();
+        // For longer than a script waits before it runs by being there, and shorter than what makes a file complete.
+        let start = now();
+        while start.elapsed() < Duration::from_millis(1_600) {
+            pause();
+        }
+        file.write_all(b"# /// fnd\n# on_load = false\n# ///\necho whole\n")
+            .unwrap();
+        drop(file);
+    }
+    for round in 0..3 {
+        let name = format!("twice{round}");
+        fnd.wait_ready(&name);
+        assert_eq!(fnd.invoke(&name, "").text().trim(), "half\nwhole");
+        assert_eq!(fnd.history(&name).len(), 1, "it did not run by itself");
+    }
+    fnd.finish();
+}
+
 /// Content decides: the same bytes again are the same version, whatever the times of the file say.
 #[test]
 fn the_same_content_is_the_same_version() {

@@ -4,7 +4,7 @@
 //! misses some): each leads to a scan, and the scan's comparison decides.
 //!
 //! `walk` reads one directory, `presence` says whether it counts, `scan` compares; `held` remembers over a restart which directories
-//! held functions. `watching` and `mounts` give the hints, `pace` says when to look, `watch` is the thread. `versions` is about what
+//! held functions. `watching` and `mounts` give the hints, `written` which files are complete, `pace` says when to look, `watch` is the thread. `versions` is about what
 //! is installed.
 
 mod held;
@@ -16,6 +16,7 @@ mod versions;
 mod walk;
 mod watch;
 mod watching;
+mod written;
 
 pub use presence::AWAY;
 pub use scan::Candidate;

@@ -49,6 +49,8 @@ pub(super) enum Looked {
 pub(super) struct Presence {
     /// The one that held functions last.
     held: Option<Identity>,
+    /// Whether it was read at the last look, and no function was in it.
+    empty: bool,
     away: bool,
     /// Since when it counts again.
     back: Option<Duration>,
@@ -71,6 +73,13 @@ impl Presence {
     /// Returns since when it counts again after it was away.
     pub(super) fn back(&self) -> Option<Duration> {
         self.back
+    }
+
+    /// No function of it is known any more: nothing is expected in one that was read and is empty.
+    pub(super) fn expect_nothing(&mut self) {
+        if self.empty {
+            self.held = None;
+        }
     }
 
     /// Takes in a look. Returns why the directory does not count, unless it does. `knows` says whether functions of it are
@@ -107,6 +116,7 @@ impl Presence {
             (None, false) => {}
         }
         self.away = why.is_some();
+        self.empty = !self.away && matches!(looked, Looked::Read { empty: true, .. });
         why.map(|mut why| {
             why.notes
                 .push("what was known of it stays until it is there again".into());

@@ -4,12 +4,13 @@
 //! it was: [`Presence`] says which directories count, [`in_doubt`] which functions a part that cannot be read could hold.
 
 use super::presence::{Held, Identity, Looked, Presence, in_doubt};
-use super::walk::{Found, Rules, Signature, Walked, identity, walk};
+use super::walk::{Found, Rules, Signature, Walked, identity, signature, walk};
+use super::written::Written;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::ids::FunctionName;
 use fnd_core::supervisor::Now;
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a file must be unchanged before it counts as complete when nothing said so (contract, section 2).
@@ -63,6 +64,8 @@ struct Known {
     directory: u16,
     /// As handed on last.
     applied: Option<(Candidate, Signature)>,
+    /// Whether that was because of a close or a rename.
+    by_close: bool,
     /// As seen last, and since when.
     seen: Signature,
     seen_since: Duration,
@@ -158,9 +161,32 @@ impl Scanner {
         self.accept_empty = true;
     }
 
-    /// Compares. `complete` holds paths for which a close or a rename was seen. The wall clock is what files carry; what
-    /// was seen is timed by the other one.
-    pub(super) fn scan(&mut self, complete: &HashSet<PathBuf>, now: Now) -> Difference {
+    /// Says whether what was handed on still lies there as it did then: somebody has read it meanwhile. Otherwise it counts as
+    /// not handed on.
+    pub(super) fn confirm(&mut self, candidate: &Candidate, written: &Written) -> bool {
+        let Some(known) = self.known.get_mut(&candidate.function) else {
+            return false; // it is gone
+        };
+        let Some((applied, before)) = &known.applied else {
+            return true; // it is handed on once more anyway
+        };
+        if applied != candidate {
+            return false; // what is newer is on its way
+        }
+        let root = self.roots.get(usize::from(candidate.directory));
+        let same = root.is_some_and(|root| {
+            let again = known.by_close && written.is_writing(&root.path, candidate);
+            !again && signature(&root.path, candidate).is_ok_and(|now| now == *before)
+        });
+        if !same {
+            known.applied = None;
+        }
+        same
+    }
+
+    /// Compares. `written` says which files were closed or renamed. The wall clock is what files carry; what was seen is
+    /// timed by the other one.
+    pub(super) fn scan(&mut self, written: &Written, now: Now) -> Difference {
         let mut difference = Difference::default();
         let mut found: BTreeMap<FunctionName, Found> = BTreeMap::new();
         let mut doubts = Vec::new();
@@ -215,20 +241,24 @@ impl Scanner {
         for name in &difference.removed {
             self.known.remove(name);
         }
+        if !difference.removed.is_empty() {
+            self.roots.iter_mut().for_each(|root| root.expect(&self.known));
+        }
         for found in found.into_values() {
-            self.compare(found, complete, now, &mut difference);
+            self.compare(found, written, now, &mut difference);
         }
         difference
     }
 
     /// Hands on what was found of a function, if that is new and complete.
-    fn compare(&mut self, found: Found, complete: &HashSet<PathBuf>, now: Now, difference: &mut Difference) {
+    fn compare(&mut self, found: Found, written: &Written, now: Now, difference: &mut Difference) {
         let Found { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
         let root = root.map(|root| root.path.as_path());
         let known = self.known.entry(candidate.function.clone()).or_insert(Known {
             directory: candidate.directory,
             applied: None,
+            by_close: false,
             seen: signature,
             seen_since: now.mono,
             absent_since: None,
@@ -246,11 +276,13 @@ impl Scanner {
             return;
         }
         // Files that were there long before fnd looked are complete; others after a while without change.
+        let closed = root.is_some_and(|root| written.is_complete(root, &candidate));
         let old = Duration::from_millis(now.unix_ms.saturating_sub(signature.newest_ms));
         let unchanged = now.mono.saturating_sub(known.seen_since);
         match left(SETTLE, old.max(unchanged)) {
-            Some(left) if !root.is_some_and(|root| is_told(root, &candidate, complete)) => difference.decide_in(left),
-            _ => {
+            Some(left) if !closed => difference.decide_in(left),
+            left => {
+                known.by_close = left.is_some();
                 known.applied = Some((candidate.clone(), signature));
                 difference.changed.push(candidate);
             }
@@ -290,12 +322,7 @@ impl Root {
                 identity: of_mount(*identity),
                 empty: *empty,
             };
-            let in_group = |name: &FunctionName| {
-                name.as_str()
-                    .strip_prefix(group.as_str())
-                    .is_some_and(|rest| rest.starts_with('/'))
-            };
-            let knows = ours().any(|(name, _)| in_group(name));
+            let knows = ours().any(|(name, _)| is_in(group, name));
             if let Some(why) = presence.looked(&looked, knows, accept, mono) {
                 walked.doubts.groups.insert(group.clone());
                 walked
@@ -312,6 +339,28 @@ impl Root {
     }
 }
 
+impl Root {
+    /// Looks where functions are expected, after some were removed.
+    fn expect(&mut self, known: &BTreeMap<FunctionName, Known>) {
+        let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
+        if ours().next().is_none() {
+            self.presence.expect_nothing();
+        }
+        for (group, presence) in &mut self.groups {
+            if !ours().any(|(name, _)| is_in(group, name)) {
+                presence.expect_nothing();
+            }
+        }
+        self.groups.retain(|_, presence| presence.held().is_some());
+    }
+}
+
+fn is_in(group: &str, name: &FunctionName) -> bool {
+    name.as_str()
+        .strip_prefix(group)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Returns what tells a mounted group from the directory it is mounted on. One that was made anew on the same device is as
 /// good as the one before.
 fn of_mount(identity: Identity) -> Identity {
@@ -321,15 +370,6 @@ fn of_mount(identity: Identity) -> Identity {
 /// Returns what is left of a time; nothing when it is over.
 fn left(time: Duration, passed: Duration) -> Option<Duration> {
     time.checked_sub(passed).filter(|left| !left.is_zero())
-}
-
-/// Says whether a close or a rename of one of the candidate's files was seen.
-fn is_told(root: &Path, candidate: &Candidate, complete: &HashSet<PathBuf>) -> bool {
-    let path = root.join(&candidate.source);
-    let sidecar = candidate.sidecar.as_ref().map(|sidecar| root.join(sidecar));
-    complete.contains(&path)
-        || sidecar.is_some_and(|sidecar| complete.contains(&sidecar))
-        || (candidate.directory_form && complete.iter().any(|done| done.starts_with(&path)))
 }
 
 #[cfg(test)]

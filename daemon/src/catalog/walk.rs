@@ -257,6 +257,22 @@ fn relative(group: Option<&str>, name: &str) -> String {
     group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
 }
 
+/// Returns the state of a candidate's files, as a walk would find it.
+pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signature> {
+    let mut digest = Digest::default();
+    if candidate.directory_form {
+        digest.tree(&root.join(&candidate.source), "", DEPTH_MAX)?;
+    }
+    for path in [Some(&candidate.source), candidate.sidecar.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        digest.add(name, &fs::metadata(root.join(path))?);
+    }
+    Ok(digest.finish())
+}
+
 /// Says whether a file begins as a program does. One that fnd may not read is left to the spawner, which may.
 fn is_program(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();

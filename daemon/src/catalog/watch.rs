@@ -6,11 +6,11 @@ use super::pace::{Look, Pace};
 use super::scan::{Candidate, Difference, Scanner};
 use super::walk::Rules;
 use super::watching::{Hint, Watching, hint};
+use super::written::Written;
 use crate::clock::Clock;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::ids::FunctionName;
 use notify::RecommendedWatcher;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub enum CatalogEvent {
     },
     /// A scan asked for by [`Catalog::rescan`], or the first one, is over; what it found was told before.
     Scanned(u64),
+    /// Whether what was handed on still lay there when [`Catalog::confirm`] asked with that number.
+    Confirmed(u32, bool),
     /// Nothing changed for a second.
     Quiet,
     /// Directories cannot be watched; they are looked at from time to time.
@@ -48,6 +50,10 @@ enum Command {
     Rescan {
         number: u64,
         how: Rescan,
+    },
+    Confirm {
+        number: u32,
+        candidate: Candidate,
     },
     /// Something was mounted or unmounted, somewhere.
     Mounts,
@@ -122,7 +128,7 @@ impl Catalog {
             held,
             clock: Clock::start(),
             pace: Pace::new(),
-            complete: HashSet::new(),
+            written: Written::default(),
             told: Difference::default(),
             blind: None,
         };
@@ -144,6 +150,11 @@ impl Catalog {
         let _ = self.commands.send(Command::Rescan { number, how }); // it only ends with this handle
     }
 
+    /// Asks whether what was handed on still lies there: [`CatalogEvent::Confirmed`] with `number` follows.
+    pub fn confirm(&self, number: u32, candidate: Candidate) {
+        let _ = self.commands.send(Command::Confirm { number, candidate }); // as above
+    }
+
     /// Replaces what says which files are functions.
     pub fn set_rules(&self, rules: Rules) {
         let _ = self.commands.send(Command::Rules(rules)); // as above
@@ -157,8 +168,7 @@ struct Thread {
     scanner: Scanner,
     clock: Clock,
     pace: Pace,
-    /// Paths closed or renamed since the last look.
-    complete: HashSet<PathBuf>,
+    written: Written,
     /// What was said last, and why directories cannot be watched.
     told: Difference,
     held: held::File,
@@ -183,12 +193,22 @@ impl Thread {
                 Ok(Command::Hint(hint)) => {
                     if hint.rewatch {
                         self.watching.forget();
+                        self.written.lost();
                     }
-                    self.complete.extend(hint.complete);
+                    hint.removed.iter().for_each(|path| self.written.removed(path));
+                    hint.written.into_iter().for_each(|path| self.written.written(path));
+                    hint.complete.into_iter().for_each(|path| self.written.closed(path));
                     self.pace.hint(self.clock.now().mono);
                 }
                 // A rescan follows.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
+                Ok(Command::Confirm { number, candidate }) => {
+                    let same = self.scanner.confirm(&candidate, &self.written);
+                    if !same {
+                        self.pace.hint(self.clock.now().mono);
+                    }
+                    self.tell(CatalogEvent::Confirmed(number, same));
+                }
                 // Others come and go all the time where there are containers.
                 Ok(Command::Mounts) => {
                     if self.scanner.is_exchanged() {
@@ -220,7 +240,8 @@ impl Thread {
             self.blind.clone_from(&blind);
             blind.into_iter().for_each(|why| self.tell(CatalogEvent::Blind(why)));
         }
-        let found = self.scanner.scan(&std::mem::take(&mut self.complete), began);
+        let found = self.scanner.scan(&self.written, began);
+        self.written.looked();
         let look = Look {
             began: began.mono,
             ended: self.clock.now().mono,

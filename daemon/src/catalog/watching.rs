@@ -5,7 +5,7 @@
 
 use super::presence::Identity;
 use super::walk::identity;
-use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,12 @@ use std::path::{Path, PathBuf};
 /// What an event says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hint {
-    /// Paths that were closed or renamed.
+    /// Paths that were closed, or renamed into place.
     pub(super) complete: Vec<PathBuf>,
+    /// Files that were written to.
+    pub(super) written: Vec<PathBuf>,
+    /// Paths that are gone, or have another name.
+    pub(super) removed: Vec<PathBuf>,
     /// Whether what is watched has to be watched anew: a functions directory came or went, or events were lost, and with
     /// them perhaps the one of a new directory.
     pub(super) rewatch: bool,
@@ -23,8 +27,8 @@ pub(super) struct Hint {
 /// Returns what an event says, or nothing where it calls for no look.
 pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]) -> Option<Hint> {
     let rewatch = Some(Hint {
-        complete: Vec::new(),
         rewatch: true,
+        ..Hint::default()
     });
     let Ok(event) = event else { return rewatch };
     // Overflow: what was missed is not known, a look finds it. Checked before the paths, of which there are none.
@@ -37,21 +41,23 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
         return None;
     }
     let itself = event.paths.iter().any(|path| directories.contains(path));
-    let complete = match event.kind {
+    let mut hint = Hint::default();
+    match event.kind {
         EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if itself => return rewatch,
+        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => hint.removed = event.paths,
+        // The first of both is the old name, which was told by itself.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => {
+            hint.complete = event.paths.into_iter().skip(1).collect()
+        }
         EventKind::Access(AccessKind::Close(AccessMode::Write))
         | EventKind::Modify(ModifyKind::Name(_))
-        | EventKind::Create(CreateKind::Folder) => event.paths,
+        | EventKind::Create(CreateKind::Folder) => hint.complete = event.paths,
+        EventKind::Modify(ModifyKind::Data(_)) => hint.written = event.paths,
         // Our own looks and the spawner's reads would otherwise call for the next look.
         EventKind::Access(_) => return None,
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => {
-            Vec::new()
-        }
-    };
-    Some(Hint {
-        complete,
-        rewatch: false,
-    })
+        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Other => {}
+    }
+    Some(hint)
 }
 
 /// Which directories are watched.

@@ -57,7 +57,7 @@ impl World {
     /// Scans as if `later_ms` had passed since the start.
     fn scan(&mut self, later_ms: u64) -> Difference {
         let now = self.now(later_ms);
-        self.scanner.scan(&HashSet::new(), now)
+        self.scanner.scan(&Written::default(), now)
     }
 
     fn now(&self, later_ms: u64) -> Now {
@@ -87,9 +87,74 @@ fn a_fresh_file_waits_until_it_is_unchanged_for_two_seconds() {
 fn a_closed_file_counts_at_once() {
     let mut world = World::new();
     world.write("ops/a.sh", "echo");
-    let complete = HashSet::from([world.path("ops/a.sh")]);
+    let mut written = Written::default();
+    written.closed(world.path("ops/a.sh"));
     let now = world.now(0);
-    assert_eq!(names(&world.scanner.scan(&complete, now).changed), ["ops/a"]);
+    assert_eq!(names(&world.scanner.scan(&written, now).changed), ["ops/a"]);
+}
+
+/// A second writer behind the first one's close: what it has written so far is not complete.
+#[test]
+fn a_close_counts_only_for_what_was_written_before_it() {
+    let mut world = World::new();
+    world.write("a.sh", "half");
+    let mut written = Written::default();
+    written.closed(world.path("a.sh"));
+    written.written(world.path("a.sh"));
+    let now = world.now(0);
+    assert_eq!(world.scanner.scan(&written, now).changed, []);
+    written.closed(world.path("a.sh"));
+    let now = world.now(100);
+    assert_eq!(names(&world.scanner.scan(&written, now).changed), ["a"]);
+}
+
+/// The same, where the second writer came after the look: what was read meanwhile is not taken.
+#[test]
+fn what_changed_since_it_was_handed_on_is_not_confirmed() {
+    let mut world = World::new();
+    for name in ["a.sh", "ops/b.sh", "c/function.toml", "c/main.py"] {
+        world.write(name, "x");
+    }
+    world.write("a.toml", "x");
+    let handed_on = world.scan(2_100).changed;
+    assert_eq!(names(&handed_on), ["a", "c", "ops/b"]);
+    let written = Written::default();
+    let confirm = |world: &mut World| {
+        let each = handed_on
+            .iter()
+            .map(|candidate| world.scanner.confirm(candidate, &written));
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(confirm(&mut world), [true, true, true]);
+    world.write("a.toml", "changed");
+    world.write("c/main.py", "changed");
+    assert_eq!(confirm(&mut world), [false, false, true]);
+    fs::remove_file(world.path("ops/b.sh")).unwrap();
+    assert!(!confirm(&mut world)[2]);
+    world.write("ops/b.sh", "x");
+    assert_eq!(
+        names(&world.scan(5_000).changed),
+        ["a", "c", "ops/b"],
+        "all of it once more"
+    );
+}
+
+/// A write that was heard of too late: nothing else tells it from what was closed.
+#[test]
+fn what_is_being_written_is_not_confirmed() {
+    let mut world = World::new();
+    world.write("a.sh", "half");
+    let mut written = Written::default();
+    written.closed(world.path("a.sh"));
+    let now = world.now(0);
+    let handed_on = world.scanner.scan(&written, now).changed;
+    assert!(world.scanner.confirm(&handed_on[0], &written));
+    written.written(world.path("a.sh"));
+    assert!(!world.scanner.confirm(&handed_on[0], &written));
+    // Unchanged for long enough it counts, whoever has it open.
+    let now = world.now(2_100);
+    let handed_on = world.scanner.scan(&written, now).changed;
+    assert!(world.scanner.confirm(&handed_on[0], &written));
 }
 
 #[test]

@@ -229,28 +229,48 @@ fn the_end_of_the_handle_is_the_end_of_the_thread() {
 #[test]
 fn events_say_what_to_look_at() {
     let directories = [PathBuf::from("/etc/fnd/functions")];
-    let check = |event: Event, expected: Option<(&[&str], bool)>| {
-        let found = hint(Ok(event.clone()), &directories);
-        let expected = expected.map(|(complete, rewatch)| Hint {
-            complete: complete.iter().map(PathBuf::from).collect(),
-            rewatch,
-        });
-        assert_eq!(found, expected, "{event:?}");
+    let check = |event: Event, expected: Option<Hint>| {
+        assert_eq!(hint(Ok(event.clone()), &directories), expected, "{event:?}");
     };
     let event = |kind, path: &str| Event::new(kind).add_path(path.into());
     let close = EventKind::Access(notify::event::AccessKind::Close(notify::event::AccessMode::Write));
     let open = EventKind::Access(notify::event::AccessKind::Open(notify::event::AccessMode::Any));
-    let moved = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+    let write = EventKind::Modify(ModifyKind::Data(notify::event::DataChange::Any));
+    let moved = |mode| EventKind::Modify(ModifyKind::Name(mode));
     let removed = EventKind::Remove(RemoveKind::Folder);
     let inside = "/etc/fnd/functions/a.sh";
-    check(event(close, inside), Some((&[inside], false)));
-    check(event(moved, inside), Some((&[inside], false)));
-    check(event(EventKind::Create(CreateKind::File), inside), Some((&[], false)));
-    check(event(removed, inside), Some((&[], false)));
+    let paths = || vec![PathBuf::from(inside)];
+    let complete = || Hint {
+        complete: paths(),
+        ..Hint::default()
+    };
+    let gone = || Hint {
+        removed: paths(),
+        ..Hint::default()
+    };
+    let rewatch = || Hint {
+        rewatch: true,
+        ..Hint::default()
+    };
+    check(event(close, inside), Some(complete()));
+    check(event(moved(RenameMode::To), inside), Some(complete()));
+    let both = event(moved(RenameMode::Both), "/etc/fnd/functions/.a.tmp").add_path(inside.into());
+    check(both, Some(complete()));
+    check(event(moved(RenameMode::From), inside), Some(gone()));
+    check(event(removed, inside), Some(gone()));
+    let written = Hint {
+        written: paths(),
+        ..Hint::default()
+    };
+    check(event(write, inside), Some(written));
+    check(
+        event(EventKind::Create(CreateKind::File), inside),
+        Some(Hint::default()),
+    );
     check(event(open, inside), None);
     check(event(close, "/etc/fnd/fnd.toml"), None);
-    check(event(removed, "/etc/fnd/functions"), Some((&[], true)));
-    check(event(moved, "/etc/fnd/functions"), Some((&[], true)));
-    check(Event::new(EventKind::Other).set_flag(Flag::Rescan), Some((&[], true)));
+    check(event(removed, "/etc/fnd/functions"), Some(rewatch()));
+    check(event(moved(RenameMode::To), "/etc/fnd/functions"), Some(rewatch()));
+    check(Event::new(EventKind::Other).set_flag(Flag::Rescan), Some(rewatch()));
     assert!(hint(Err(notify::Error::generic("")), &directories).unwrap().rewatch);
 }
