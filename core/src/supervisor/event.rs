@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The time an event is handled at: both clocks, read once by the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Now {
-    /// Since the supervisor's start, on a clock that only goes forward; deadlines and delays are on it.
+    /// On a clock that only goes forward, counted from boot; deadlines and delays are on it.
     pub mono: Duration,
     /// Unix milliseconds; for records only.
     pub unix_ms: u64,

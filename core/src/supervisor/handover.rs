@@ -7,7 +7,7 @@ use super::event::Now;
 use super::function::{FunctionKey, Presence, Serving, to_usize};
 use super::pool::Member;
 use super::rules::Rules;
-use super::takeover::Origin;
+use super::takeover::{Origin, Times, times};
 use super::timers::Timer;
 use super::worker::{Phase, Run, Worker};
 use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -65,6 +65,9 @@ pub struct CallNote {
     pub timeout: Option<Duration>,
     /// End of the whole invocation, Unix milliseconds.
     pub deadline_ms: Option<u64>,
+    /// The same times without the wall clock; absent in a note of an older fnd.
+    #[serde(default)]
+    pub times: Option<Times>,
     /// Whether it waited for its worker.
     pub cold: bool,
 }
@@ -109,6 +112,7 @@ impl Supervisor {
                 started_ms: run.started.unix_ms,
                 timeout: run.timeout,
                 deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
+                times: Some(times(worker, run, invocation)),
                 cold,
             })
         });
@@ -138,7 +142,7 @@ impl Supervisor {
         let runs: Vec<Run> = note
             .calls
             .iter()
-            .map(|call| self.go_on_calling(now, (id, key), &note, call))
+            .map(|call| self.go_on_calling(now, (id, key), (&note, age), call))
             .collect();
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         self.next_call = self.next_call.max(note.last_call);
@@ -214,9 +218,17 @@ impl Supervisor {
         &mut self,
         now: Now,
         (id, key): (WorkerId, FunctionKey),
-        note: &MemberNote<'_>,
+        (note, worker_age): (&MemberNote<'_>, Duration),
         call: &CallNote,
     ) -> Run {
+        let age = match call.times {
+            Some(times) => worker_age.saturating_sub(times.started_after),
+            None => Duration::from_millis(now.unix_ms.saturating_sub(call.started_ms)),
+        };
+        let started = Now {
+            mono: now.mono.saturating_sub(age),
+            unix_ms: call.started_ms,
+        };
         let origin = Origin {
             invocation: call.invocation,
             attempt: call.attempt,
@@ -226,13 +238,10 @@ impl Supervisor {
             accepted_ms: call.accepted_ms,
             first_ms: call.first_ms,
             deadline_ms: call.deadline_ms,
+            started: started.mono,
+            times: call.times,
         };
         self.go_on(now, (id, key), &origin);
-        let age = Duration::from_millis(now.unix_ms.saturating_sub(call.started_ms));
-        let started = Now {
-            mono: now.mono.saturating_sub(age),
-            unix_ms: call.started_ms,
-        };
         let timeout_at = call.timeout.map(|timeout| started.mono.saturating_add(timeout));
         if let Some(at) = timeout_at {
             self.timers.arm(at, Timer::Attempt(id, call.invocation));

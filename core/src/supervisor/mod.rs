@@ -40,7 +40,7 @@ pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallNote, MemberNote};
 pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
-pub use takeover::{Adopted, Note};
+pub use takeover::{Adopted, Note, Times};
 pub use view::{FunctionView, Trial};
 
 use crate::ids::{InvocationId, WorkerId};

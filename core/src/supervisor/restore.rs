@@ -5,7 +5,7 @@ use super::action::{Action, Notice};
 use super::event::{LAST_RESULT_MAX, Now, Restored};
 use super::function::{FunctionKey, Serving};
 use super::invocation::{Deadline, End, Invocation, Stage, Started};
-use super::submit::on_mono;
+use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
 use crate::ids::{Attempt, InvocationId};
 use crate::outcome::{Reason, State};
@@ -95,9 +95,11 @@ impl Supervisor {
             payload: accepted.payload,
             load_key: accepted.load_key,
             timeout: accepted.timeout_ms.map(Duration::from_millis),
-            deadline: accepted.deadline_ms.map(|unix_ms| Deadline {
-                at: on_mono(now, unix_ms),
-                unix_ms,
+            deadline: accepted.deadline_ms.map(|unix_ms| {
+                // A clock that was set back leaves it no more time than it had at first.
+                let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
+                let at = on_mono(now, unix_ms).min(now.mono.saturating_add(most));
+                Deadline { at, unix_ms }
             }),
             expires: accepted.expires_ms.filter(|_| not_started).map(|at| on_mono(now, at)),
             priority: accepted.priority,
@@ -143,6 +145,38 @@ impl Supervisor {
         for id in live {
             if let Some(attempt) = self.lost_attempt(now, id) {
                 self.conclude(now, serving, (attempt, None), out);
+            }
+        }
+    }
+
+    /// Lets no retry or poll of a function wait longer than it would have waited from now on. When it is due is stored by the
+    /// wall clock, which may have been set back.
+    pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
+        let rules = &serving.rules;
+        let waiting: Vec<_> = self.functions[key].backing_off.iter().map(|(_, id)| *id).collect();
+        for id in waiting {
+            let Some(invocation) = self.invocations.get_mut(&id) else {
+                continue;
+            };
+            let Stage::BackingOff { until, unix_ms } = invocation.stage else {
+                continue;
+            };
+            let longest = match (&invocation.last, rules.poll) {
+                (Some((Reason::ExecuteAgain, _)), Some(poll)) => poll.repeat,
+                _ => rules.retry.backoff.delay(invocation.retries().saturating_add(1), 1.0),
+            };
+            let sooner = now.mono.saturating_add(longest);
+            if sooner < until {
+                let stage = Stage::BackingOff {
+                    until: sooner,
+                    unix_ms: on_wall(now, sooner),
+                };
+                self.timers.disarm(until, Timer::Begin(id));
+                self.timers.arm(sooner, Timer::Begin(id));
+                let backing_off = &mut self.functions[key].backing_off;
+                backing_off.remove(&(unix_ms, id));
+                backing_off.extend(stage.next_attempt_ms().map(|unix_ms| (unix_ms, id)));
+                invocation.stage = stage;
             }
         }
     }

@@ -61,8 +61,23 @@ pub struct Note<'a> {
     pub timeout: Option<Duration>,
     /// End of the whole invocation, Unix milliseconds.
     pub deadline_ms: Option<u64>,
+    /// The same times without the wall clock; absent in a note of an older fnd.
+    #[serde(default)]
+    pub times: Option<Times>,
     /// The rules of the version that runs, but for its payload.
     pub rules: Cow<'a, Rules>,
+}
+
+/// Where an attempt stands in time, on the monotonic clock. The wall clock may be set while fnd is not there, so the next fnd
+/// counts from the age of the worker, which the spawner measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// From its worker's start to its own; a script's worker is the attempt.
+    pub started_after: Duration,
+    /// From the start of its invocation's first attempt to its own.
+    pub since_first: Duration,
+    /// From its start to the end of the whole invocation.
+    pub deadline_in: Option<Duration>,
 }
 
 /// A worker of an earlier fnd: it runs, or its exit follows.
@@ -90,6 +105,30 @@ pub(super) struct Origin {
     pub(super) accepted_ms: u64,
     pub(super) first_ms: u64,
     pub(super) deadline_ms: Option<u64>,
+    /// When this attempt began.
+    pub(super) started: Duration,
+    pub(super) times: Option<Times>,
+}
+
+impl Origin {
+    /// Returns when the first attempt began; by the wall clock only where the note says nothing else.
+    fn first(&self, now: Now) -> Started {
+        let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.first_ms));
+        let since = |times: Times| now.mono.saturating_sub(self.started).saturating_add(times.since_first);
+        Started {
+            unix_ms: self.first_ms,
+            at: now.mono,
+            before: self.times.map_or_else(by_wall, since),
+        }
+    }
+
+    /// Returns when the whole invocation ends.
+    fn deadline(&self, now: Now) -> Option<Deadline> {
+        let unix_ms = self.deadline_ms?;
+        let left = self.times.and_then(|times| times.deadline_in);
+        let at = left.map_or_else(|| on_mono(now, unix_ms), |left| self.started.saturating_add(left));
+        Some(Deadline { at, unix_ms })
+    }
 }
 
 /// An end that waits until it is known whether its function is still there.
@@ -122,6 +161,7 @@ impl Supervisor {
             started_ms: run.started.unix_ms,
             timeout: run.timeout,
             deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
+            times: Some(times(worker, run, invocation)),
             rules: Cow::Borrowed(&*worker.serving.rules),
         })
     }
@@ -158,10 +198,7 @@ impl Supervisor {
             payload: Payload::default(),
             load_key: None,
             timeout: None,
-            deadline: note.deadline_ms.map(|unix_ms| Deadline {
-                at: on_mono(now, unix_ms),
-                unix_ms,
-            }),
+            deadline: note.deadline(now),
             expires: None,
             priority: 0,
             number,
@@ -192,11 +229,19 @@ impl Supervisor {
             invocation.attempts = note.attempt;
             invocation.polls = note.poll;
             invocation.version = Some(note.version);
-            invocation.started.get_or_insert(Started {
-                unix_ms: note.first_ms,
-                at: now.mono,
-                before: Duration::from_millis(now.unix_ms.saturating_sub(note.first_ms)),
-            });
+            let started = invocation.started.get_or_insert(note.first(now));
+            let deadline = note.deadline(now);
+            // The ledger has both by the wall clock only.
+            if note.times.is_some() {
+                started.before = note.first(now).before;
+                let before = std::mem::replace(&mut invocation.deadline, deadline);
+                if let Some(before) = before {
+                    self.timers.disarm(before.at, Timer::Deadline(note.invocation));
+                }
+                if let Some(deadline) = deadline {
+                    self.timers.arm(deadline.at, Timer::Deadline(note.invocation));
+                }
+            }
             invocation.stage = Stage::Running { worker };
         }
     }
@@ -211,7 +256,13 @@ impl Supervisor {
             ended,
         } = adopted;
         let key = self.functions.find_or_add(&note.function);
+        let started = Now {
+            mono: now.mono.saturating_sub(age),
+            unix_ms: note.started_ms,
+        };
         let origin = Origin {
+            started: started.mono,
+            times: note.times,
             invocation: note.invocation,
             attempt: note.attempt,
             poll: note.poll,
@@ -229,12 +280,8 @@ impl Supervisor {
             load_id: InvocationId(0),
             rules: Arc::new(note.rules.into_owned()),
         });
-        let started = Now {
-            mono: now.mono.saturating_sub(age),
-            unix_ms: note.started_ms,
-        };
         let timeout_at = note.timeout.map(|timeout| started.mono.saturating_add(timeout));
-        let deadline = note.deadline_ms.map(|unix_ms| on_mono(now, unix_ms));
+        let deadline = origin.deadline(now).map(|deadline| deadline.at);
         let (phase, ending) = match termed {
             None => (Phase::Busy, None),
             Some((ago, cause)) => {
@@ -301,6 +348,16 @@ impl Supervisor {
         for EarlyEnd { done, ended } in due {
             self.attempt_ended(now, done, ended, out);
         }
+    }
+}
+
+/// Returns where an attempt stands in time.
+pub(super) fn times(worker: &Worker, run: &Run, invocation: &Invocation) -> Times {
+    let at = run.started.mono;
+    Times {
+        started_after: at.saturating_sub(worker.started.mono),
+        since_first: invocation.started.map_or(Duration::ZERO, |started| started.elapsed(at)),
+        deadline_in: invocation.deadline.map(|deadline| deadline.at.saturating_sub(at)),
     }
 }
 

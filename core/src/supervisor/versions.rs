@@ -75,6 +75,9 @@ impl Supervisor {
         }
         self.end_service(now, key, (Some(serving.version), "replaced by a newer version"), out);
         self.supersede_loads(now, key, &serving, out);
+        if first {
+            self.bound_pauses(now, key, &serving);
+        }
         self.resolve_lost(now, key, &serving, out);
         self.flush_if_disabled(now, key, out);
         self.load(now, key, out);

@@ -2,6 +2,7 @@
 
 mod bench;
 mod claims;
+mod clock_steps;
 mod ends;
 mod functions;
 mod limits;

@@ -91,7 +91,9 @@ fn what_was_running_is_interrupted_and_retried_only_where_asked() {
 #[test]
 fn a_retry_waits_for_what_remains_of_its_delay() {
     let (mut b, _) = bench(vec![left(1, State::Waiting, 1)]);
-    assert_eq!(b.event(installed("f", 1, retrying(vec![Class::Error]))), "");
+    let mut retrying = retrying(vec![Class::Error]);
+    retrying.retry.backoff.interval = secs(4);
+    assert_eq!(b.event(installed("f", 1, retrying)), "");
     assert_eq!(b.wait(secs(2)), "");
     assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
 }

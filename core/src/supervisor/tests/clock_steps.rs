@@ -1,0 +1,215 @@
+//! The wall clock is set while fnd is not there: what was begun keeps its time.
+
+use super::bench::*;
+use crate::ids::{Version, WorkerId};
+use crate::outcome::{Class, Reason, State, Trigger};
+use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
+use crate::supervisor::{Adopted, AdoptedMember, Event, Poll, Pool, Restored, Retry, Rules};
+use std::time::Duration;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// By how much the clock was set forward or back.
+const STEPS: [i64; 3] = [0, DAY_MS.cast_signed(), -DAY_MS.cast_signed()];
+
+/// The next fnd, at the same instant, after the clock was set.
+fn next(before: &Bench, step: i64, restored: Restored) -> Bench {
+    let mut b = Bench::new();
+    b.now = before.now;
+    b.now.unix_ms = b.now.unix_ms.saturating_add_signed(step);
+    b.restore(restored);
+    b
+}
+
+fn handler() -> Rules {
+    let pool = Pool {
+        min: 0,
+        most: 1,
+        concurrency: 2,
+        idle: Some(secs(300)),
+        max_invocations: 0,
+        max_age: None,
+        spare: None,
+        load_max: secs(30),
+        alone: false,
+    };
+    Rules {
+        timeout: Some(secs(30)),
+        deadline: Some(secs(100)),
+        pool: Some(pool),
+        ..rules()
+    }
+}
+
+/// A worker that serves for 40 s when it is called, and 2 s later is handed over, twice.
+#[test]
+fn a_call_keeps_its_timeout() {
+    for step in STEPS {
+        let mut b = Bench::with(handler());
+        b.submit(1);
+        b.spawned(1);
+        let ready = |worker| Event::WorkerReady { worker, concurrency: 2 };
+        assert_eq!(b.event(ready(WorkerId(1))), "call w1 #1 a1 1");
+        b.event(Event::Answered(Box::new(crate::supervisor::Answered {
+            worker: WorkerId(1),
+            call: 1,
+            reason: Reason::Ok,
+            message: String::new(),
+            result: None,
+        })));
+        b.wait(secs(40));
+        assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
+        for age in [42, 44] {
+            b.wait(secs(2));
+            let note = serde_json::to_string(&b.s.member_note(WorkerId(1)).unwrap()).unwrap();
+            let member = AdoptedMember {
+                worker: WorkerId(1),
+                note: serde_json::from_str(&note).unwrap(),
+                age: secs(age),
+                ended: false,
+            };
+            let members = vec![member];
+            b = next(
+                &b,
+                step,
+                Restored {
+                    members,
+                    ..Restored::default()
+                },
+            );
+            b.event(installed("f", 1, handler()));
+            b.event(Event::Scanned);
+        }
+        assert_eq!(b.wait(Duration::from_millis(25_999)), "", "{step}");
+        assert_eq!(b.wait(Duration::from_millis(1)), "term w1", "{step}");
+    }
+}
+
+fn polling() -> Rules {
+    Rules {
+        timeout: None,
+        deadline: Some(secs(60)),
+        poll: Some(Poll {
+            repeat: secs(2),
+            until: secs(20),
+        }),
+        ..rules()
+    }
+}
+
+/// An attempt that began 5 s ago.
+fn script() -> (Bench, Adopted) {
+    let mut b = Bench::with(polling());
+    b.submit_stored(1);
+    let note = serde_json::to_string(&b.s.note(WorkerId(1)).unwrap()).unwrap();
+    b.spawned(1);
+    b.wait(secs(5));
+    let adopted = Adopted {
+        worker: WorkerId(1),
+        note: serde_json::from_str(&note).unwrap(),
+        age: secs(5),
+        termed: None,
+        ended: false,
+    };
+    (b, adopted)
+}
+
+/// What the ledger knows of it.
+fn left(b: &Bench, state: State) -> Unfinished {
+    let at = b.now.unix_ms - 5_000;
+    Unfinished {
+        accepted: Accepted {
+            id: id(1),
+            function: name("f"),
+            trigger: Trigger::Manual,
+            accepted_ms: at,
+            payload: Payload::default(),
+            durable: true,
+            load_key: None,
+            timeout_ms: None,
+            not_before_ms: None,
+            expires_ms: None,
+            deadline_ms: Some(at + 60_000),
+            priority: 0,
+            key: None,
+            origin: None,
+        },
+        record: InvocationRecord {
+            id: id(1),
+            function: name("f"),
+            trigger: Trigger::Manual,
+            state,
+            accepted_ms: at,
+            started_ms: Some(at),
+            ended_ms: None,
+            attempts: 1,
+            polls: 0,
+            reason: (state == State::Waiting).then_some(Reason::Exit(1)),
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: (state == State::Waiting).then_some(b.now.unix_ms + 2_000),
+            version: Some(Version([1; 32])),
+            result: None,
+        },
+    }
+}
+
+fn taken_over(step: i64) -> Bench {
+    let (before, adopted) = script();
+    let restored = Restored {
+        unfinished: vec![left(&before, State::Running)],
+        adopted: vec![adopted],
+        ..Restored::default()
+    };
+    let mut b = next(&before, step, restored);
+    b.event(installed("f", 1, polling()));
+    b
+}
+
+#[test]
+fn an_attempt_keeps_the_deadline_of_its_invocation() {
+    for step in STEPS {
+        let mut b = taken_over(step);
+        assert_eq!(b.wait(Duration::from_millis(54_999)), "", "{step}");
+        assert_eq!(b.wait(Duration::from_millis(1)), "term w1", "{step}");
+    }
+}
+
+#[test]
+fn polling_goes_on_until_its_time_is_over() {
+    for step in STEPS {
+        let mut b = taken_over(step);
+        assert_eq!(b.code(1, 99), "record execute-again: polling execute-again", "{step}");
+        let mut b = taken_over(step);
+        b.wait(secs(14));
+        assert_eq!(
+            b.code(1, 99),
+            "record execute-again: failed execute-again Poll",
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
+    let retry = Retry {
+        retries: 3,
+        on: vec![Class::Error],
+        ..rules().retry
+    };
+    let retrying = Rules { retry, ..rules() };
+    let before = Bench::new();
+    let restored = Restored {
+        unfinished: vec![left(&before, State::Waiting)],
+        ..Restored::default()
+    };
+    let mut b = next(&before, -DAY_MS.cast_signed(), restored);
+    assert_eq!(b.event(installed("f", 1, retrying)), "");
+    let due = b.s.function(&name("f")).unwrap().next_attempt_ms;
+    assert_eq!(due, Some(b.now.unix_ms + 1_000));
+    assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
+    b.spawned(1);
+    // What is left of its deadline is no more than it had at first.
+    assert_eq!(b.wait(secs(58)), "");
+    assert_eq!(b.wait(secs(1)), "term w1");
+}
