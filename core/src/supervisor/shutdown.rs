@@ -128,7 +128,9 @@ impl Supervisor {
             if self.invocations.get(&id).is_some_and(|invocation| invocation.durable) {
                 self.send_away(id, true, out);
             } else {
-                let end = End::new(Reason::Cancelled, "fnd is stopping and it was not running");
+                let why = "fnd is stopping and it was not running";
+                self.turn_away(id, &format!("{why}: ask again, {id} is `cancelled`"), out);
+                let end = End::new(Reason::Cancelled, why);
                 self.end(now, id, end, out);
             }
         }
@@ -136,15 +138,21 @@ impl Supervisor {
 
     /// Tells whoever waits for an invocation what becomes of it, which this fnd will not know: whether it goes on with the next.
     pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool, out: &mut Vec<Action>) {
+        let reason = if goes_on {
+            format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back")
+        } else {
+            format!("fnd is stopping, and the connection of invocation {id} ends with it: it is `interrupted`")
+        };
+        self.turn_away(id, &reason, out);
+    }
+
+    /// Tells whoever waits for an invocation that fnd cannot say how it ends: 503, and when to ask again.
+    pub(super) fn turn_away(&mut self, id: InvocationId, reason: &str, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         for reply in invocation.waiters.drain(..) {
-            let reason = if goes_on {
-                format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back")
-            } else {
-                format!("fnd is stopping, and the connection of invocation {id} ends with it: it is `interrupted`")
-            };
+            let reason = reason.to_owned();
             out.push(Action::Reply(
                 reply,
                 Box::new(Answer::Rejected(Rejection::Unavailable { reason })),

@@ -14,13 +14,20 @@ use hyper::{Method, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// When to ask again, where nobody knows better: a restart of fnd takes less.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Waits for an answer.
 ///
 /// # Errors
 /// [`Code::Unavailable`] where fnd stops before it comes.
 pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     let stopping = "fnd is stopping; whether the request was accepted is in the history (`fndctl history`)";
-    answering.await.map_err(|_| refuse(Code::Unavailable, stopping))
+    answering.await.map_err(|_| {
+        let mut refusal = refuse(Code::Unavailable, stopping);
+        refusal.retry_after = Some(AGAIN.as_secs());
+        refusal
+    })
 }
 
 /// Returns what a caller who asked for a run is answered.
@@ -214,7 +221,7 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
             format!("`{function}` has no version that could run: {error}"),
             None,
         ),
-        Rejection::Unavailable { reason } => (Code::Unavailable, reason, None),
+        Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
         Rejection::Skipped { skip, retry_after } => {
             let detail = match skip {
                 Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
@@ -226,9 +233,9 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
                 Skip::Missed => "its time had passed".to_owned(),
             };
             let code = code_of_skip(skip);
-            // 429 always says when; a second is soon enough where the supervisor does not know.
+            // 429 always says when.
             let retry_after = if code.status() == 429 {
-                Some(retry_after.unwrap_or(Duration::from_secs(1)))
+                Some(retry_after.unwrap_or(AGAIN))
             } else {
                 None
             };
@@ -310,5 +317,12 @@ mod tests {
         ] {
             assert_eq!(code_of(reason).status(), status, "{reason}");
         }
+    }
+
+    #[test]
+    fn who_waits_while_fnd_stops_is_told_when_to_ask_again() {
+        let reason = "fnd is stopping".to_owned();
+        let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
+        assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));
     }
 }

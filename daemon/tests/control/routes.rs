@@ -173,7 +173,11 @@ fn every_bad_end_has_its_status() {
         assert_eq!(answer.header("fnd-invocation"), reason.map(|_| ENDED), "{function}");
         assert_eq!(
             answer.header("retry-after"),
-            (status == 429).then_some("2"),
+            match code {
+                "queue-full" => Some("2"),
+                "unavailable" => Some("1"),
+                _ => None,
+            },
             "{function}"
         );
     }

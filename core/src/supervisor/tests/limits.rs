@@ -15,7 +15,7 @@ fn a_drain_finishes_what_runs_and_keeps_what_is_durable() {
     b.submit(3);
     assert_eq!(
         b.event(Event::Drain),
-        "update 3 cancelled cancelled; reply 3: cancelled cancelled"
+        "reply 3: unavailable; update 3 cancelled cancelled"
     );
     assert_eq!(b.code(1, 1), "record exit-1: waiting exit-1; drained");
     assert_eq!(b.wait(secs(10)), "");

@@ -230,7 +230,7 @@ fn a_hand_over_answers_everybody_and_ends_nothing_that_runs() {
     b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
     assert_eq!(
         b.event(Event::HandOver),
-        "update 2 cancelled cancelled; reply 2: cancelled cancelled; reply 1: unavailable"
+        "reply 2: unavailable; update 2 cancelled cancelled; reply 1: unavailable"
     );
     assert_eq!(b.event(Event::Stored(id(4))), "reply 4: queued; drained");
     assert_eq!(b.submit(5), "reply 5: unavailable");
