@@ -37,7 +37,7 @@ impl Spools {
     /// Returns whose spool it is; absent where it does not say.
     pub(in super::super) fn meta(&self, key: (InvocationId, Attempt)) -> Option<Meta> {
         match Pieces::open(&self.path(key)).ok()?.next() {
-            Some(Piece::Begin(meta)) => Some(meta),
+            Some(Piece::Begin(meta)) => Some(meta).filter(|meta| meta.key() == key),
             Some(Piece::Chunk(_) | Piece::Snapshot(_)) | None => None,
         }
     }
@@ -52,6 +52,10 @@ impl Spools {
             let lost = pieces.size == LOST;
             return Ok(if lost { Replayed::Lost } else { Replayed::Nothing });
         };
+        // Damaged: what it has belongs to an attempt that has a spool of its own.
+        if meta.key() != key {
+            return Ok(Replayed::Lost);
+        }
         let mut capture = Capture::new(meta.clone());
         let mut snapshot_end = pieces.end;
         let mut torn = false;

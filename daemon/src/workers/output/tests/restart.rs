@@ -483,3 +483,17 @@ proptest! {
         prop_assert_eq!(run(&meta, &pieces, &ends), run(&meta, &pieces, &[]));
     }
 }
+
+#[test]
+fn a_spool_that_begins_with_another_attempt_is_lost_and_not_read_as_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spools = Spools::new(directory.path().to_owned());
+    let other = meta(1000);
+    let (invocation, attempt) = other.key();
+    spools.begin(&mut Spool::None, &other);
+    let at = |attempt: Attempt| directory.path().join(format!("{invocation}.{}", attempt.0));
+    std::fs::rename(at(attempt), at(attempt.next())).unwrap();
+    let key = (invocation, attempt.next());
+    assert!(spools.meta(key).is_none());
+    assert!(matches!(spools.replay(key).unwrap(), Replayed::Lost));
+}
