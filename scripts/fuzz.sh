@@ -1,49 +1,78 @@
 #!/usr/bin/env bash
-# Fuzzes every place where bytes of others are read, each for FUZZ_SECONDS (60): all targets of tests/fuzz, or those named.
-# What is found along the way is kept in target/fuzz/corpus for the next time; a finding in target/fuzz/artifacts.
+# Fuzzes every place where bytes of others are read, each for FUZZ_SECONDS (60), as many at a time as there are CPUs: all
+# targets of tests/fuzz, or those named. What is found along the way is kept in target/fuzz/corpus for the next time; a finding
+# in target/fuzz/artifacts. `--build` only builds. FUZZ_PROFILE=release takes longer to build and tries more.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
 seconds=${FUZZ_SECONDS:-60}
-fuzz=$target/tools/bin/cargo-fuzz
+profile=${FUZZ_PROFILE:-dev}
 out=$target/fuzz
-if [[ ! -x $fuzz ]]; then
-    # A debug build: it runs for a second, so building it fast is what counts.
-    cargo install cargo-fuzz --locked --version 0.13.2 --debug --root "$target/tools"
-fi
 
-# Without a sanitizer, so that the pinned compiler does: what is fuzzed has no unsafe code. Overflow and debug assertions
-# are checked.
-cargo_fuzz() { CARGO_TARGET_DIR=$out "$fuzz" fuzz "$1" --fuzz-dir tests/fuzz "${@:2}"; }
-built=(--sanitizer none --features daemon)
+# What cargo-fuzz passes to the compiler with `--sanitizer none`; without that tool, so that only our own crates are built for
+# the fuzzer and all others are those of the tests. The pinned compiler does, and what is fuzzed has no unsafe code that a
+# sanitizer would look at.
+coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table --cfg=fuzzing)
+# Ours do most of the work: with a little optimisation they do several times as much of it.
+[[ $profile != dev ]] || coverage+=(-Copt-level=1)
+[[ $(uname -m) != x86_64 ]] || coverage+=(-Cllvm-args=-sanitizer-coverage-trace-compares)
+mkdir -p "$out"
+# Cargo starts the compiler of the workspace's own crates by it, and builds them again where its name changes.
+wrapper=$out/rustc-$(cksum <<<"${coverage[*]}" | cut -d ' ' -f 1)
+printf '#!/bin/sh\nexec "$@" %s\n' "${coverage[*]}" >"$wrapper"
+chmod 0755 "$wrapper"
+RUSTC_WORKSPACE_WRAPPER=$wrapper cargo build --locked --profile "$profile" -p fnd-fuzz --features targets --bins
+[[ ${1:-} != --build ]] || exit 0
+built=$target/$([[ $profile == dev ]] && printf debug || printf '%s' "$profile")
+
+# Where good input is in the repository already, it is not there a second time.
+seeds() { # NAME
+    case $1 in
+        code) printf '%s\n' examples tests/corpus ;;
+        manifest | settings) printf '%s\n' config ;;
+        runtime) printf '%s\n' runtimes ;;
+        *) printf '%s\n' "tests/fuzz/seeds/$1" ;;
+    esac
+}
+
+fuzz() { # NAME
+    local name=$1 found
+    mapfile -t found < <(seeds "$name")
+    mkdir -p "$out/corpus/$name" "$out/artifacts/$name"
+    # A second is long for 64 KiB; what takes ten hangs.
+    "$built/fuzz-${name//_/-}" "$out/corpus/$name" "${found[@]}" -max_total_time="$seconds" -max_len=65536 -timeout=10 \
+        -artifact_prefix="$out/artifacts/$name/" -print_final_stats=1 >"$out/$name.log" 2>&1
+}
 
 targets=("$@")
 if ((${#targets[@]} == 0)); then
-    mapfile -t targets < <(cargo_fuzz list)
-    cargo_fuzz build "${built[@]}"
+    mapfile -t targets < <(cd tests/fuzz/fuzz_targets && printf '%s\n' *.rs | sed 's/\.rs$//')
 fi
+jobs=$(nproc)
+say "${#targets[@]} targets, $seconds s each, $jobs at a time"
+declare -A running=()
 failed=()
-for name in "${targets[@]}"; do
-    mkdir -p "$out/corpus/$name" "$out/artifacts/$name"
-    # Where good input is in the repository already, it is not there a second time.
-    seeds=()
-    case $name in
-        code) seeds+=(examples tests/corpus) ;;
-        manifest | settings) seeds+=(config) ;;
-        runtime) seeds+=(runtimes) ;;
-        *) seeds+=("tests/fuzz/seeds/$name") ;;
-    esac
-    say "$name, $seconds s"
-    # A second is long for 64 KiB; what takes ten hangs.
-    if ! cargo_fuzz run "${built[@]}" "$name" "$out/corpus/$name" "${seeds[@]}" -- -max_total_time="$seconds" -max_len=65536 -timeout=10 \
-        -artifact_prefix="$out/artifacts/$name/" -print_final_stats=1 >"$out/$name.log" 2>&1; then
+finish() { # waits for one
+    local pid code=0 name
+    wait -n -p pid "${!running[@]}" || code=$?
+    name=${running[$pid]}
+    unset "running[$pid]"
+    if ((code == 0)); then
+        say "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$name.log") executions"
+    else
         failed+=("$name")
         tail -40 "$out/$name.log" >&2
     fi
-    sed -n 's/^stat::number_of_executed_units: */    executions: /p' "$out/$name.log" >&2
+}
+for name in "${targets[@]}"; do
+    ((${#running[@]} < jobs)) || finish
+    fuzz "$name" &
+    running[$!]=$name
 done
+while ((${#running[@]} > 0)); do finish; done
 if ((${#failed[@]} > 0)); then
     die "found something: ${failed[*]}; the input is in $out/artifacts, the log in $out/NAME.log"
 fi

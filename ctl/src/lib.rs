@@ -4,6 +4,8 @@ mod cli;
 mod client;
 mod commands;
 mod exit;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod local;
 mod output;
 

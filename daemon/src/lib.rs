@@ -14,6 +14,8 @@ pub mod driver;
 pub mod environment;
 pub mod follow;
 pub mod functions;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod greeting;
 mod incoming;
 pub mod installer;

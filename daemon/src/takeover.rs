@@ -1,5 +1,8 @@
 //! Workers of an earlier fnd: what is left with the spawner about each, and taking them over at start.
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+
 use crate::driver::{Attached, State};
 use crate::requests::Server;
 use crate::workers::address::{Address, keep_only};

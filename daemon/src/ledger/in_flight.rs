@@ -11,6 +11,8 @@
 //! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
 //! what is claimed and not in it has not begun.
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod left;
 mod slot;
 

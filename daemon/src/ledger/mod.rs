@@ -26,6 +26,8 @@ mod tests;
 pub use command::{Acknowledged, Command, Figures, Forgetting, Health};
 pub use dead::{DeadPage, copy};
 pub use in_flight::Begun;
+#[cfg(fuzzing)]
+pub(crate) use in_flight::fuzzing;
 pub use query::{Brought, Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, Whole};
 pub use restore::LastRun;
 pub use retention::{KeepOf, Retention};

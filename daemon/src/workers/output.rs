@@ -11,6 +11,8 @@
 //! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it.
 
 mod capture;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod hold;
 mod peek;
 mod poll;

@@ -19,7 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
     for runtime in ["python", "deno", "node", "bash"] {
         if let Some(found) = detect::handler(runtime, bytes) {
-            assert!((1..=lines).contains(&(found.line as usize)), "{found:?} of {lines} lines");
+            assert!(
+                (1..=lines).contains(&(found.line as usize)),
+                "{found:?} of {lines} lines"
+            );
         }
     }
     let _ = detect::is_commonjs(bytes);

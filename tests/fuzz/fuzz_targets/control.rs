@@ -18,11 +18,17 @@ static SERVER: LazyLock<fake::Running> = LazyLock::new(fake::Running::start);
 fuzz_target!(|bytes: &[u8]| {
     let mut stream = UnixStream::connect(&SERVER.socket).expect("the server accepts");
     // Some requests wait for what never comes.
-    stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
+    stream
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .expect("a socket");
     // It may have closed already: the bytes were enough to know that they are no request.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.is_empty() || answer.starts_with(b"HTTP/1."),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
 });

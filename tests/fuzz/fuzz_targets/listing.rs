@@ -19,20 +19,34 @@ fuzz_target!(|bytes: &[u8]| {
     let mut names = BTreeSet::new();
     let mut entries = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n') {
-        let Some((kind, name)) = line.split_first().filter(|(_, name)| !name.is_empty()) else { continue };
+        let Some((kind, name)) = line.split_first().filter(|(_, name)| !name.is_empty()) else {
+            continue;
+        };
         // What the kernel lets be a name, once.
         if name.contains(&0) || name.contains(&b'/') || name == b"." || name == b".." || !names.insert(name) {
             continue;
         }
         let kind = match kind & 3 {
-            0 => EntryKind::File { executable: kind & 4 != 0 },
-            1 | 2 => EntryKind::Directory { manifest: kind & 4 != 0 },
+            0 => EntryKind::File {
+                executable: kind & 4 != 0,
+            },
+            1 | 2 => EntryKind::Directory {
+                manifest: kind & 4 != 0,
+            },
             _ => EntryKind::Other,
         };
-        entries.push(Entry { name: name.to_vec(), kind });
+        entries.push(Entry {
+            name: name.to_vec(),
+            kind,
+        });
     }
     for (group, default_runtime) in [(None, false), (Some("ops"), true)] {
-        let place = Place { path: "/f", group, claims: &CLAIMS, default_runtime };
+        let place = Place {
+            path: "/f",
+            group,
+            claims: &CLAIMS,
+            default_runtime,
+        };
         let found = listing(place, &entries, |name| name.len() % 2 == 0);
         show(&found.problems);
         let mut functions = BTreeSet::new();

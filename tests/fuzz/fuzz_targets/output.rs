@@ -11,11 +11,19 @@ fuzz_target!(|bytes: &[u8]| {
     let mut lines = Lines::default();
     let texts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     for (time_ms, text) in (1_000..).zip(&texts) {
-        lines.push(&Line { time_ms, stream: Stream::Stderr, newline: true, text });
+        lines.push(&Line {
+            time_ms,
+            stream: Stream::Stderr,
+            newline: true,
+            text,
+        });
     }
     let (base_ms, encoded) = lines.encoded();
     let again: Vec<&[u8]> = Decoder::new(base_ms, encoded).map(|line| line.text).collect();
     assert_eq!(again, texts);
     let shown = escape(&String::from_utf8_lossy(bytes)).into_owned();
-    assert!(!shown.chars().any(|c| c.is_control() && c != '\t' && c != '\n'), "{shown:?}");
+    assert!(
+        !shown.chars().any(|c| c.is_control() && c != '\t' && c != '\n'),
+        "{shown:?}"
+    );
 });

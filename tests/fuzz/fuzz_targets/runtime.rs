@@ -19,7 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(problems) => assert!(show(&problems)),
     }
-    let (_, document) =
-        Judge::new().settings(&JudgeSettings { files: vec![], runtimes: vec![file("runtime.toml", bytes)] });
+    let (_, document) = Judge::new().settings(&JudgeSettings {
+        files: vec![],
+        runtimes: vec![file("runtime.toml", bytes)],
+    });
     show(&document.diagnostics);
 });

@@ -8,7 +8,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut judge = Judge::new();
-    let (policy, document) =
-        judge.settings(&JudgeSettings { files: vec![file("fnd.toml", bytes)], runtimes: runtimes() });
+    let (policy, document) = judge.settings(&JudgeSettings {
+        files: vec![file("fnd.toml", bytes)],
+        runtimes: runtimes(),
+    });
     assert_eq!(policy.is_none(), show(&document.diagnostics));
 });

@@ -8,7 +8,11 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &str| {
     let headers: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(": ")).collect();
     let value = |name: &str| {
-        let values: Vec<&str> = headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| *value).collect();
+        let values: Vec<&str> = headers
+            .iter()
+            .filter(|(other, _)| *other == name)
+            .map(|(_, value)| *value)
+            .collect();
         (!values.is_empty()).then(|| values.join(","))
     };
     let Some(trace) = Trace::of(value) else { return };

@@ -4,6 +4,8 @@
 //! what a backup has, nothing is written.
 
 mod entries;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod write;
 
 use super::Context;

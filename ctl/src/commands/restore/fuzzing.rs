@@ -1,0 +1,26 @@
+//! `restore` without its lock, for the fuzzer.
+
+use super::{Roots, entries, write};
+use std::fs::File;
+use std::path::Path;
+
+/// Restores an archive below a directory. Returns whether it was refused.
+///
+/// # Panics
+/// Where the archive cannot be opened.
+#[must_use]
+pub fn restore(archive: &Path, to: &Path) -> bool {
+    let file = File::open(archive).expect("the archive is there");
+    let roots = Roots {
+        config: to.join("config"),
+        config_name: "fnd.toml".into(),
+        functions: vec![to.join("functions")],
+        state: to.join("state"),
+    };
+    if entries::check(&file, &roots).is_err() {
+        return true;
+    }
+    // Half of it may be written: a directory of the archive can be where a file of it is.
+    let _ = write::write(&file, &roots);
+    false
+}

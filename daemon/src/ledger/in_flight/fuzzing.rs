@@ -1,0 +1,67 @@
+//! The table of what is in flight, for the fuzzer.
+
+use super::left;
+use super::slot::{self, Header};
+use crate::ledger::schema;
+use rusqlite::Connection;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+thread_local! {
+    static DB: RefCell<Connection> = RefCell::new(schema::open(Path::new(":memory:")).expect("a database in memory"));
+}
+
+/// Returns the bytes of a table with these contents of slots, the first of them its header, with right checksums.
+#[must_use]
+pub fn slots(contents: &[&[u8]]) -> Vec<u8> {
+    let slot = |content: &&[u8]| {
+        let content = &content[..content.len().min(slot::LENGTH - 6)];
+        let mut bytes = u16::try_from(content.len()).expect("cut above").to_le_bytes().to_vec();
+        bytes.extend_from_slice(content);
+        let mut slot = crc32fast::hash(&bytes).to_le_bytes().to_vec();
+        slot.extend(bytes);
+        slot.resize(slot::LENGTH, 0);
+        slot
+    };
+    contents.iter().flat_map(slot).collect()
+}
+
+/// Puts a table into an empty history, twice.
+///
+/// # Panics
+/// Where that fails, or the second time changes something.
+pub fn in_flight(table: &[u8]) {
+    let header = table.get(..slot::LENGTH).map(slot::decode::<Header>);
+    let (boot, nonce) = match header {
+        Some(Ok(Some(header))) => (header.boot, header.nonce),
+        _ => ("boot".to_owned(), 1),
+    };
+    DB.with_borrow_mut(|db| {
+        let mut settle = || {
+            let left = left::read(&file(table)).expect("a file in memory can be read");
+            let running = left::settle(db, left, &boot, nonce).expect("what is left is stored");
+            (running.len(), rows(db))
+        };
+        assert_eq!(settle(), settle());
+        db.execute_batch("DELETE FROM invocation; DELETE FROM attempt; DELETE FROM function; DELETE FROM meta WHERE key = 'in-flight'")
+            .expect("the tables are there");
+    });
+}
+
+fn file(bytes: &[u8]) -> File {
+    let file = rustix::fs::memfd_create("in-flight", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
+    let mut file = File::from(file);
+    file.write_all(bytes).expect("it is written");
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).expect("it is a file");
+    file
+}
+
+fn rows(db: &Connection) -> Vec<String> {
+    let sql = "SELECT hex(id) || state || attempts || ifnull(reason, '') || function FROM invocation
+        UNION ALL SELECT hex(invocation) || n || reason || message FROM attempt";
+    let mut statement = db.prepare(sql).expect("the tables are there");
+    let rows = statement.query_map([], |row| row.get(0)).expect("they can be read");
+    rows.map(|row| row.expect("a row is text")).collect()
+}

@@ -1,0 +1,61 @@
+//! What is left with the spawner about a worker, for the fuzzer.
+
+use super::Left;
+use fnd_core::ids::WorkerId;
+use fnd_core::supervisor::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
+use std::time::Duration;
+
+/// Takes over a worker about which this was left, and lets all its limits pass.
+///
+/// # Panics
+/// Where what is read is not what would be left again.
+pub fn note(bytes: &[u8]) {
+    let Ok(left) = serde_json::from_slice::<Left<'static>>(bytes) else {
+        return;
+    };
+    let text = serde_json::to_string(&left).expect("it was read");
+    let again: Left<'static> = serde_json::from_str(&text).expect("it was written");
+    assert_eq!(serde_json::to_string(&again).expect("it was read"), text);
+    let worker = WorkerId(1);
+    let age = Duration::from_secs(10);
+    for ended in [false, true] {
+        let mut restored = Restored::default();
+        match serde_json::from_str(&text).expect("it was written") {
+            Left::Attempt { note, .. } => restored.adopted.push(Adopted {
+                worker,
+                note: *note,
+                age,
+                termed: None,
+                ended,
+            }),
+            Left::Member { handed_over, .. } => restored.members.extend(handed_over.map(|note| AdoptedMember {
+                worker,
+                note: *note,
+                age,
+                ended,
+            })),
+        }
+        let mut supervisor = Supervisor::new(
+            1,
+            NodeBudget {
+                memory: 1 << 30,
+                cpu_milli: None,
+                workers: 100,
+            },
+            WorkerId(2),
+        );
+        let mut now = Now {
+            mono: Duration::from_secs(100),
+            unix_ms: 1_800_000_000_000,
+        };
+        let mut actions = Vec::new();
+        supervisor.handle(now, Event::Restored(restored), &mut actions);
+        supervisor.handle(now, Event::Scanned, &mut actions);
+        let _ = (supervisor.note(worker), supervisor.member_note(worker));
+        for _ in 0..20 {
+            let Some(due) = supervisor.next_deadline() else { break };
+            now.mono = now.mono.max(due);
+            supervisor.handle(now, Event::Tick, &mut actions);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Spools, for the fuzzer.
+
+use super::spool::{Replayed, Spools};
+use fnd_core::ids::{Attempt, InvocationId};
+use fnd_core::wire::Wire as _;
+use std::path::Path;
+
+/// Reads these bytes as a spool in a directory, twice, and keeps the output that is in them.
+///
+/// # Panics
+/// Where the second time gives something else.
+pub fn spool(directory: &Path, bytes: &[u8]) {
+    let key = (InvocationId(1), Attempt(1));
+    let path = directory.join(format!("{}.{}", key.0, key.1.0));
+    std::fs::write(&path, bytes).expect("a file in memory");
+    let mut spools = Spools::new(directory.to_owned());
+    assert_eq!(spools.list().expect("the directory is there"), [key]);
+    let meta = spools.meta(key);
+    let mut replay = || match spools.replay(key).expect("a file can be read") {
+        Replayed::Whole { capture, .. } => Some(capture),
+        Replayed::Nothing | Replayed::Lost => None,
+    };
+    let Some(mut first) = replay() else {
+        assert!(meta.is_none(), "it says whose it is and is not read");
+        return;
+    };
+    let mut second = replay().expect("it was read before");
+    assert_eq!(first.snapshot().to_wire(), second.snapshot().to_wire());
+    first.end(first.last_ms, &mut |_, _| {});
+}

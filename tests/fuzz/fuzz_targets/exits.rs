@@ -1,0 +1,51 @@
+//! Any bytes as the file of exits that a stopped spawner leaves for the next one: they are taken back, or set aside.
+#![no_main]
+
+use fnd_core::frame::{Containment, Kept};
+use fnd_core::ids::WorkerId;
+use fnd_core::wire::Wire as _;
+use fnd_fuzz::directory;
+use fnd_spawner::places::Places;
+use fnd_spawner::policy::Myself;
+use fnd_spawner::workers::{Host, Workers};
+use libfuzzer_sys::fuzz_target;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
+
+fn workers() -> Workers {
+    let (state, run) = (DIRECTORY.path().join("state"), DIRECTORY.path().join("run"));
+    Workers::new(Host {
+        places: Places::prepare(&state, &run, false).expect("directories in memory"),
+        tree: None,
+        containment: Containment::Subreaper,
+        myself: Myself::look(),
+        zone: String::new(),
+        best_effort: true,
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = DIRECTORY.path().join("exits");
+    std::fs::write(&path, bytes).expect("a file in memory");
+    let mut workers = workers();
+    let restored = workers.restore_ends(&path);
+    let aside = path.with_extension("corrupt");
+    let Ok(kept) = Vec::<Kept>::from_wire(bytes) else {
+        assert!(restored.is_ok() && workers.held(Duration::ZERO, 1).is_empty());
+        return std::fs::remove_file(&aside).expect("what is damaged is kept for people");
+    };
+    assert!(!aside.exists());
+    // A pipe does not take as much output as a file may state.
+    if restored.is_ok() && !kept.is_empty() {
+        let ids: BTreeSet<u64> = kept.iter().map(|kept| kept.held.spawned.worker.0).collect();
+        assert_eq!(workers.held(Duration::ZERO, 1).len(), 2 * ids.len());
+        for id in ids {
+            workers.acknowledge(WorkerId(id));
+        }
+        assert!(!path.exists(), "all of it is acknowledged");
+    }
+});

@@ -1,0 +1,36 @@
+//! Any bytes as the table of users: what is opened gives each function one user of the range, and no two the same.
+#![no_main]
+
+use fnd_core::ids::{FunctionId, FunctionName};
+use fnd_fuzz::directory;
+use fnd_spawner::uids::Uids;
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(directory);
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = DIRECTORY.path().join("uids");
+    std::fs::write(&path, bytes).expect("a file in memory");
+    let Ok(mut uids) = Uids::open(&path) else { return };
+    let own = FunctionName::new("added-by-the-fuzzer").expect("a name");
+    let known = uids.id(&own);
+    let Ok((id, uid)) = uids.assign(&own, Some((70_000, 70_100)), 0) else {
+        return;
+    };
+    assert!(known.is_none_or(|known| known == id));
+    assert!(
+        known.is_some() || (70_000..=70_100).contains(&uid),
+        "{uid} is not of the range"
+    );
+    assert_eq!(uids.get(id), Some((uid, &own)));
+    let all = |uids: &Uids| -> Vec<(u32, FunctionName)> {
+        let entry = |n| uids.get(FunctionId(n)).map(|(uid, name)| (uid, name.clone()));
+        (1..).map_while(entry).collect()
+    };
+    let before = all(&uids);
+    drop(uids);
+    let again = Uids::open(&path).expect("what was written can be read");
+    assert_eq!(all(&again), before, "the table is another one after it was written to");
+});
