@@ -38,7 +38,7 @@ libraries() {
 
 cargo build --release --locked -p fnd -p fnd-spawner -p fndctl
 # A debug build, as above.
-cargo build --locked -p fnd-packaging
+build_dev -p fnd-packaging
 
 # The same commit gives the same package. Only from here on: cargo would build SQLite again after every commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}

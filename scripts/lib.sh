@@ -21,6 +21,15 @@ three_times() { # COMMAND...
     return 1
 }
 
+# Builds programs that are used here and not shipped. In .ci/run the whole workspace is built already: cargo unites the features of
+# what it is asked for, so naming single packages there would build half of their dependencies once more.
+build_dev() { # CARGO-OPTIONS...
+    if [[ -n ${FND_WHOLE_WORKSPACE:-} ]]; then
+        set -- --workspace --all-targets
+    fi
+    cargo build --locked "$@"
+}
+
 # Prints the real deno binary. `FND_DENO` wins (somebody's own), then the one set-up brought. A wrapper script on PATH is
 # not used: a wrapper would be measured and confined in its place.
 find_deno() {

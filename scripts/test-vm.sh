@@ -13,7 +13,7 @@ for tool in qemu-system-x86_64 qemu-img mke2fs; do
 done
 package=${FND_VM_PACKAGE:-$(scripts/deb.sh | tail -n 1)}
 FND_VM_IMAGE=$(scripts/vm-image.sh)
-cargo build --locked -p fnd-tests --bin vm
+build_dev -p fnd-tests --bin vm
 
 FND_VM_WORK=$target/vm/run
 FND_VM_PAYLOAD=$FND_VM_WORK/payload

@@ -14,7 +14,7 @@ mkdir -p "$target"
 : >"$FND_SKIP_LOG"
 
 # The end-to-end tests start these as programs; building the tests alone does not build them.
-cargo build --locked -p fnd -p fnd-spawner -p fndctl
+build_dev -p fnd -p fnd-spawner -p fndctl
 
 code=0
 if command -v cargo-nextest >/dev/null; then
