@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-vm test-crash bench deb lint fmt fuzz properties clean
+.PHONY: help setup run test test-vm test-crash test-storm bench deb lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -21,11 +21,17 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 	@scripts/setup.sh --ci
 	@scripts/test-vm.sh
 
-test-crash: ## kill fnd 2000 times under load (KILLS=N, SEED=N to choose) and compare the history with what callers and functions noted
+test-crash: ## kill fnd, its spawner and both 2000 times under load (KILLS=N, SEED=N to choose) and compare the history with what callers and functions noted
 	@scripts/setup.sh --crash
 	@$(CARGO) build --locked -p fnd -p fnd-spawner -p fndctl
 	@env FND_KILLS=$${KILLS:-2000} $${SEED:+FND_SEED=$$SEED} FND_REQUIRE=root,cgroup,strace \
 		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_at_named --nocapture
+
+test-storm: ## everything at random under load: edits, kills, shortages, clock steps (SECONDS=N, SEED=N, STORM=edits,kills to choose)
+	@scripts/setup.sh --crash
+	@$(CARGO) build --locked -p fnd -p fnd-spawner -p fndctl
+	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
+		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
 
 bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose)
 	@scripts/bench-peers.sh
@@ -43,7 +49,7 @@ lint: ## formatting, clippy, and (where installed) shellcheck
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-fuzz: ## fuzz every parser of foreign bytes for a minute each (FUZZ_SECONDS=N to choose)
+fuzz: ## fuzz everything that reads foreign bytes for a minute each (FUZZ_SECONDS=N to choose)
 	@scripts/fuzz.sh
 
 properties: ## run the property tests with 20 times the cases (PROPTEST_CASES=N to choose)

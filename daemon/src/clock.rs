@@ -55,7 +55,31 @@ pub fn monotonic() -> Instant {
 #[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    stepped(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Returns the time on a clock that a test has stepped: the file that `FND_TEST_CLOCK` names holds by how many milliseconds, with
+/// a sign. A release build does not have this, so nobody can move the clock of an installed fnd.
+#[cfg(debug_assertions)]
+fn stepped(unix_ms: u64) -> u64 {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let Some(file) = FILE.get_or_init(|| std::env::var_os("FND_TEST_CLOCK").map(Into::into)) else {
+        return unix_ms;
+    };
+    // Where it cannot be read (a test can also take descriptors away) the clock stays as it is.
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    if let Ok(step) = text.trim().parse() {
+        LAST.store(step, Ordering::Relaxed);
+    }
+    unix_ms.saturating_add_signed(LAST.load(Ordering::Relaxed))
+}
+
+#[cfg(not(debug_assertions))]
+fn stepped(unix_ms: u64) -> u64 {
+    unix_ms
 }
 
 /// Makes invocation ids: `UUIDv7` (RFC 9562, section 5.7), each greater than every one before it.

@@ -31,6 +31,7 @@ mod retry;
 mod running;
 mod service_mode;
 mod status_file;
+mod storm;
 mod takeover;
 mod takeover_stale;
 mod takeover_warm;

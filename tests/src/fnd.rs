@@ -505,6 +505,46 @@ impl Fnd {
         kill(Pid::from_raw(pid), signal).expect("an own child can be signalled");
     }
 
+    /// Returns the process id of the detached spawner.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn spawner_pid(&self) -> u32 {
+        self.spawner.as_ref().expect("a detached spawner").id()
+    }
+
+    /// Returns how the detached spawner ended, if it did.
+    pub fn spawner_ended(&mut self) -> Option<ExitStatus> {
+        self.spawner.as_mut()?.try_wait().expect("an own child can be asked")
+    }
+
+    /// Kills the detached spawner: everything it has started ends with it, and fnd ends by itself.
+    ///
+    /// # Panics
+    /// When there is none, or a process stays.
+    #[track_caller]
+    pub fn kill_spawner(&mut self) {
+        self.signal_spawner(Signal::SIGKILL);
+        let mut spawner = self.spawner.take().expect("a detached spawner");
+        spawner.wait().expect("an own child can be waited for");
+        wait_until("fnd to end without its spawner", PATIENCE, || {
+            (self.child.is_none() || self.ended().is_some()).then_some(())
+        });
+        self.child = None;
+        let start = crate::now();
+        while !self.mark.processes().is_empty() {
+            let left = || self.mark.processes();
+            assert!(
+                start.elapsed() < PATIENCE,
+                "a killed spawner left {:#?}\n{}",
+                left(),
+                self.log()
+            );
+            crate::wait::pause();
+        }
+    }
+
     /// Stops the detached spawner with SIGTERM: it ends what runs.
     ///
     /// # Panics

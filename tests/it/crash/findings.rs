@@ -8,10 +8,10 @@ const SHOWN: usize = 20;
 
 /// What is wrong, in words. Nothing is hidden behind the first.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) lost: Vec<String>,
-    pub(super) doubled: Vec<String>,
-    pub(super) wrong: Vec<String>,
+pub(crate) struct Findings {
+    pub(crate) lost: Vec<String>,
+    pub(crate) doubled: Vec<String>,
+    pub(crate) wrong: Vec<String>,
 }
 
 impl fmt::Display for Findings {
@@ -29,7 +29,7 @@ impl fmt::Display for Findings {
 }
 
 /// Returns what a finding says of an invocation.
-pub(super) fn short(view: &InvocationView) -> String {
+pub(crate) fn short(view: &InvocationView) -> String {
     let attempts = view.attempt_records.iter().map(|attempt| {
         let (number, reason, message) = (attempt.attempt, attempt.reason, &attempt.message);
         format!(
@@ -53,7 +53,13 @@ pub(super) fn short(view: &InvocationView) -> String {
 }
 
 impl Findings {
-    pub(super) fn none(&self) -> bool {
+    /// Returns how many there are.
+    pub(crate) fn counts(&self) -> String {
+        let (lost, doubled, wrong) = (self.lost.len(), self.doubled.len(), self.wrong.len());
+        format!("lost {lost}, doubled {doubled}, otherwise wrong {wrong}")
+    }
+
+    pub(crate) fn none(&self) -> bool {
         self.lost.is_empty() && self.doubled.is_empty() && self.wrong.is_empty()
     }
 }

@@ -7,16 +7,16 @@ use std::path::Path;
 
 /// A function under load.
 #[derive(Debug)]
-pub(super) struct Function {
-    pub(super) name: &'static str,
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
     file: &'static str,
     code: &'static str,
     /// Outlives fnd, and is run once unless it asks for more itself: a script.
-    pub(super) script: bool,
+    pub(crate) script: bool,
     /// Says in its manifest that what was interrupted is tried again.
-    pub(super) again: bool,
+    pub(crate) again: bool,
     /// What its first attempt ends as, unless something happens to it.
-    pub(super) first: &'static str,
+    pub(crate) first: &'static str,
 }
 
 const SCRIPT: &str = "# /// fnd
@@ -72,7 +72,7 @@ const fn script(name: &'static str, file: &'static str, first: &'static str) -> 
     }
 }
 
-pub(super) const FUNCTIONS: [Function; 5] = [
+pub(crate) const FUNCTIONS: [Function; 5] = [
     script("plain", "plain.sh", "ok"),
     // Fails for good: asynchronous ones become dead letters.
     script("dies", "dies.sh", "exit-3"),
@@ -94,7 +94,7 @@ pub(super) const FUNCTIONS: [Function; 5] = [
 ];
 
 /// Returns the files of the functions.
-pub(super) fn files() -> Vec<(&'static str, String)> {
+pub(crate) fn files() -> Vec<(&'static str, String)> {
     let text = |function: &Function| {
         let exit = match function.first {
             "exit-3" => "exit 3",
@@ -109,29 +109,29 @@ pub(super) fn files() -> Vec<(&'static str, String)> {
 }
 
 /// Returns a function.
-pub(super) fn function(name: &str) -> &'static Function {
+pub(crate) fn function(name: &str) -> &'static Function {
     let found = FUNCTIONS.iter().find(|function| function.name == name);
     found.unwrap_or_else(|| panic!("no function of this test: {name:?}"))
 }
 
 /// What functions wrote themselves.
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     /// Attempts that began, with how often.
-    pub(super) begun: BTreeMap<(InvocationId, u32), u32>,
+    pub(crate) begun: BTreeMap<(InvocationId, u32), u32>,
     /// Attempts that came to their end.
-    pub(super) ended: BTreeSet<(InvocationId, u32)>,
+    pub(crate) ended: BTreeSet<(InvocationId, u32)>,
     /// Invocations by what they were asked to do, which every request has of its own.
-    pub(super) by_tag: BTreeMap<String, BTreeSet<InvocationId>>,
+    pub(crate) by_tag: BTreeMap<String, BTreeSet<InvocationId>>,
 }
 
 impl Journal {
-    /// Reads what all of them wrote below a directory.
-    pub(super) fn read(gate: &Path) -> Self {
+    /// Reads what functions of these names wrote below a directory.
+    pub(crate) fn read<'a>(gate: &Path, names: impl Iterator<Item = &'a str>) -> Self {
         let mut journal = Self::default();
-        let texts = FUNCTIONS
-            .each_ref()
-            .map(|f| std::fs::read_to_string(gate.join(f.name)).unwrap_or_default());
+        let texts: Vec<String> = names
+            .map(|name| std::fs::read_to_string(gate.join(name)).unwrap_or_default())
+            .collect();
         for line in texts.iter().flat_map(|text| text.lines()) {
             let words: Vec<&str> = line.split(' ').collect();
             let [what, _function, id, attempt, data] = words[..] else {

@@ -12,21 +12,21 @@ use std::thread::JoinHandle;
 
 /// What callers were told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// Requests that may have made an invocation.
-    pub(super) requests: u64,
+    pub(crate) requests: u64,
     /// Accepted with 202, and by which function.
-    pub(super) accepted: BTreeMap<InvocationId, &'static str>,
+    pub(crate) accepted: BTreeMap<InvocationId, &'static str>,
     /// What those with an `Idempotency-Key` were told, again and again: by key, which is also their tag.
-    pub(super) keys: BTreeMap<String, BTreeSet<InvocationId>>,
+    pub(crate) keys: BTreeMap<String, BTreeSet<InvocationId>>,
     /// Callers who waited and were answered with success.
-    pub(super) answered: BTreeSet<InvocationId>,
+    pub(crate) answered: BTreeSet<InvocationId>,
     /// Somebody asked for their end; that may have come too late.
-    pub(super) cancelled: BTreeSet<InvocationId>,
+    pub(crate) cancelled: BTreeSet<InvocationId>,
     /// Dead letters that were asked to run again, and as what; nothing where no answer came.
-    pub(super) redriven: BTreeMap<InvocationId, Option<InvocationId>>,
+    pub(crate) redriven: BTreeMap<InvocationId, Option<InvocationId>>,
     /// Dead letters that were asked to go, and whether that was confirmed.
-    pub(super) dropped: BTreeMap<InvocationId, bool>,
+    pub(crate) dropped: BTreeMap<InvocationId, bool>,
 }
 
 impl Told {
@@ -42,14 +42,14 @@ impl Told {
 }
 
 /// Callers at work.
-pub(super) struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     callers: Vec<JoinHandle<Told>>,
 }
 
 impl Load {
     /// Has callers ask until [`end`](Self::end). `tag` is of this load alone.
-    pub(super) fn begin(client: &Client, rng: &mut Rng, tag: &str) -> Self {
+    pub(crate) fn begin(client: &Client, rng: &mut Rng, tag: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let callers = (0..3).map(|number| {
             let mut caller = Caller {
@@ -74,7 +74,7 @@ impl Load {
     }
 
     /// Returns what all were told.
-    pub(super) fn end(self) -> Told {
+    pub(crate) fn end(self) -> Told {
         self.stop.store(true, Ordering::Relaxed);
         let mut told = Told::default();
         for caller in self.callers {

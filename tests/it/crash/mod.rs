@@ -1,13 +1,13 @@
-//! fnd is killed again and again, at named system calls and at any moment, while callers ask for this and that; at the end
+//! fnd is killed again and again, at named system calls and at any moment, its spawner and both at any moment, while callers ask for this and that; at the end
 //! the history is compared with what callers were told and with what functions wrote themselves.
 //!
 //! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
 //! come again, and what went wrong comes again as often as it did.
 
-mod check;
-mod findings;
-mod functions;
-mod load;
+pub(crate) mod check;
+pub(crate) mod findings;
+pub(crate) mod functions;
+pub(crate) mod load;
 mod points;
 
 use check::Check;
@@ -72,9 +72,11 @@ fn many_kills_at_named_points_and_any_moment() {
     ));
 }
 
-/// Kills one fnd so often, lets everything end and compares.
+/// Kills one fnd so often, lets everything end and compares. With an odd seed its spawner is killed as well; with an even one
+/// scripts outlive every kill, and none may be interrupted.
 fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let mut rng = Rng::with_seed(seed);
+    let spawner_killed = seed % 2 == 1;
     let mut fnd = Fnd::prepare(&Setup::default().detached());
     let gate = fnd.shared_directory("gate");
     for (name, code) in functions::files() {
@@ -87,7 +89,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     fnd.leave(Signal::SIGTERM);
     let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string());
     for n in 0..kills {
-        let kill = Kill::choose(&mut rng);
+        let kill = Kill::choose(&mut rng, spawner_killed);
         let begun = fnd_tests::now();
         let name = replace(&mut fnd, kill);
         if std::env::var_os("FND_SEED").is_some() {
@@ -114,20 +116,19 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
         (status.running == 0 && status.queued == 0 && FUNCTIONS.iter().all(|function| at_rest(function.name)))
             .then_some(())
     });
-    let journal = Journal::read(&gate);
+    let journal = Journal::read(&gate, FUNCTIONS.iter().map(|function| function.name));
     let (invocations, findings) = Check {
         fnd: &fnd,
         told: &told,
         journal: &journal,
+        spawner_killed,
     }
     .run();
     sum.invocations += invocations;
     assert!(
         findings.none(),
-        "seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}: lost {}, doubled {}, otherwise wrong {}{findings}",
-        findings.lost.len(),
-        findings.doubled.len(),
-        findings.wrong.len()
+        "seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}: {}{findings}",
+        findings.counts()
     );
     fnd.finish();
 }
@@ -178,6 +179,20 @@ fn replace(fnd: &mut Fnd, kill: Kill) -> &'static str {
             let asked = fnd_tests::now();
             pass(asked, cut);
             fnd.kill();
+            kill.name()
+        }
+        Kill::Spawner(after) => {
+            pass(answered, after);
+            fnd.kill_spawner();
+            kill.name()
+        }
+        Kill::Both(after) => {
+            pass(answered, after);
+            // Neither shall see how the other ends.
+            fnd.signal(Signal::SIGSTOP);
+            fnd.signal_spawner(Signal::SIGKILL);
+            fnd.kill();
+            fnd.kill_spawner();
             kill.name()
         }
         Kill::Starting(_) => unreachable!("done above"),

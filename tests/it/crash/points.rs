@@ -68,14 +68,20 @@ pub(super) enum Kill {
     Moment(Duration),
     /// Asked to stop so long after it answered, and killed so long after that, unless it has ended.
     Planned(Duration, Option<Duration>),
+    /// The spawner, so long after fnd answered; fnd ends by itself.
+    Spawner(Duration),
+    /// Both at once.
+    Both(Duration),
 }
 
 impl Kill {
-    /// Chooses the next one.
-    pub(super) fn choose(rng: &mut Rng) -> Self {
+    /// Chooses the next one; one that kills the spawner only where that is wanted.
+    pub(super) fn choose(rng: &mut Rng, spawner: bool) -> Self {
         let mut within = |limit: u64| Duration::from_micros(rng.u64(..limit * 1000));
         let (start, moment, cut) = (within(200), within(250), within(12));
-        match rng.u32(..20) {
+        match rng.u32(..if spawner { 26 } else { 20 }) {
+            20..23 => Self::Spawner(moment),
+            23.. => Self::Both(moment),
             0..10 => {
                 let point = &POINTS[rng.usize(..POINTS.len())];
                 Self::Point(point, rng.u32(1..=point.up_to))
@@ -115,6 +121,8 @@ impl fmt::Display for Kill {
             Self::Starting(after) => write!(f, "starting {after:?}"),
             Self::Moment(after) => write!(f, "moment {after:?}"),
             Self::Planned(after, None) => write!(f, "planned {after:?}"),
+            Self::Spawner(after) => write!(f, "the spawner {after:?}"),
+            Self::Both(after) => write!(f, "both {after:?}"),
             Self::Planned(after, Some(cut)) => write!(f, "planned {after:?}, cut after {cut:?}"),
         }
     }
@@ -129,6 +137,8 @@ impl Kill {
             Self::Moment(_) => "moment",
             Self::Planned(_, None) => "planned",
             Self::Planned(_, Some(_)) => "planned, cut",
+            Self::Spawner(_) => "spawner",
+            Self::Both(_) => "both",
         }
     }
 }

@@ -1,0 +1,172 @@
+//! What can happen, and choosing it. A choice is made in full before anything is done, so that a seed makes the same ones again.
+
+use crate::crash::functions::FUNCTIONS;
+use fastrand::Rng;
+use std::time::Duration;
+
+/// Kinds of what can happen, each of which `STORM` can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Edits,
+    Moves,
+    Away,
+    Reloads,
+    Enables,
+    Cancels,
+    Callers,
+    Clock,
+    Descriptors,
+    Inodes,
+    Disk,
+    Stops,
+    Kills,
+    Backups,
+}
+
+/// All of them.
+pub(super) const KINDS: [Kind; 14] = [
+    Kind::Edits,
+    Kind::Moves,
+    Kind::Away,
+    Kind::Reloads,
+    Kind::Enables,
+    Kind::Cancels,
+    Kind::Callers,
+    Kind::Clock,
+    Kind::Descriptors,
+    Kind::Inodes,
+    Kind::Disk,
+    Kind::Stops,
+    Kind::Kills,
+    Kind::Backups,
+];
+
+/// Those in which faults are known: `make test-storm` does them, `make test` does not until they are mended.
+pub(super) const OPEN: [Kind; 3] = [Kind::Away, Kind::Descriptors, Kind::Kills];
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Edits => "edits",
+            Self::Moves => "moves",
+            Self::Away => "away",
+            Self::Reloads => "reloads",
+            Self::Enables => "enables",
+            Self::Cancels => "cancels",
+            Self::Callers => "callers",
+            Self::Clock => "clock",
+            Self::Descriptors => "descriptors",
+            Self::Inodes => "inodes",
+            Self::Disk => "disk",
+            Self::Stops => "stops",
+            Self::Kills => "kills",
+            Self::Backups => "backups",
+        }
+    }
+}
+
+/// Which processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    Fnd,
+    Spawner,
+    Both,
+}
+
+/// How a function's file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// Beside it, then renamed.
+    Renamed,
+    /// Over what is there, in two halves.
+    InPlace,
+    /// With a manifest that is refused, and mended after a while.
+    Broken,
+}
+
+/// What people do with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    /// Deleted, and there again after a while.
+    Deleted,
+    /// Of another name for a while.
+    Renamed,
+}
+
+/// How the functions directory is away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// There is nothing of its name.
+    Renamed,
+    /// An empty file system is in its place.
+    Mounted,
+}
+
+/// How fnd ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Killed(Whom),
+    /// SIGTERM, and the next one is started.
+    Planned,
+}
+
+/// One of them, with all that is random about it.
+#[derive(Debug, Clone)]
+pub(super) enum Action {
+    Edit(&'static str, Edit, Duration),
+    Move(Move, Duration),
+    Away(Absence, Duration),
+    Reload(u32),
+    Disable(Duration),
+    Cancel(u32),
+    /// How many callers break off, and how.
+    Callers(u32, u32, Duration),
+    /// To so many milliseconds from the machine's time.
+    Clock(i64, Duration),
+    /// So many more than they have.
+    Descriptors(Whom, u64, Duration),
+    Inodes(Duration),
+    Disk(Duration),
+    Stop(Whom, Duration),
+    End(End, Duration),
+    Backup,
+}
+
+const HOUR_MS: i64 = 3_600_000;
+/// Where the clock steps to: the day before and after, and what a broken battery gives.
+const STEPS: [i64; 7] = [0, 0, 1_500, -HOUR_MS, 20 * HOUR_MS, -20 * HOUR_MS, 40 * 24 * HOUR_MS];
+
+impl Action {
+    /// Chooses one of a kind.
+    pub(super) fn choose(kind: Kind, rng: &mut Rng) -> Self {
+        let mut millis = |from: u64, to: u64| Duration::from_millis(rng.u64(from..to));
+        let (moment, while_) = (millis(0, 300), millis(100, 2_500));
+        let whom = [Whom::Fnd, Whom::Spawner, Whom::Both][rng.usize(..3)];
+        match kind {
+            Kind::Edits => {
+                let edit = [Edit::Renamed, Edit::InPlace, Edit::Broken][rng.usize(..3)];
+                Self::Edit(FUNCTIONS[rng.usize(..FUNCTIONS.len())].name, edit, moment)
+            }
+            Kind::Moves => Self::Move(if rng.bool() { Move::Deleted } else { Move::Renamed }, while_),
+            Kind::Away => Self::Away(if rng.bool() { Absence::Renamed } else { Absence::Mounted }, while_),
+            Kind::Reloads => Self::Reload(rng.u32(1..4)),
+            Kind::Enables => Self::Disable(moment),
+            Kind::Cancels => Self::Cancel(rng.u32(1..20)),
+            Kind::Callers => Self::Callers(rng.u32(1..60), rng.u32(..), moment),
+            Kind::Clock => Self::Clock(STEPS[rng.usize(..STEPS.len())], while_),
+            Kind::Descriptors => Self::Descriptors(whom, rng.u64(0..12), while_),
+            Kind::Inodes => Self::Inodes(while_),
+            Kind::Disk => Self::Disk(while_),
+            Kind::Stops => Self::Stop(whom, while_),
+            Kind::Kills => {
+                let end = if rng.u32(..4) == 0 {
+                    End::Planned
+                } else {
+                    End::Killed(whom)
+                };
+                Self::End(end, moment)
+            }
+            Kind::Backups => Self::Backup,
+        }
+    }
+}

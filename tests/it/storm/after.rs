@@ -1,0 +1,141 @@
+//! What fnd and its spawner hold, and that nothing of it stays once there are no functions any more.
+
+use super::Storm;
+use crate::crash::findings::Findings;
+use fnd_tests::Fnd;
+use fnd_tests::wait::PATIENCE;
+use std::fs;
+use std::path::Path;
+
+/// What memory may have grown by since warming up, bytes.
+const GROWTH: u64 = 8 << 20;
+/// Descriptors by which two looks at an fnd at rest may differ: a connection that asks, a file that is being written.
+const SLACK: usize = 3;
+
+/// What both processes hold.
+#[derive(Debug, Clone)]
+pub(super) struct Figures(Vec<Held>);
+
+#[derive(Debug, Clone)]
+struct Held {
+    who: &'static str,
+    memory: u64,
+    descriptors: usize,
+    threads: usize,
+}
+
+impl Figures {
+    pub(super) fn of(fnd: &Fnd) -> Self {
+        let held = |who, pid: u32| {
+            let below = |name: &str| fs::read_dir(format!("/proc/{pid}/{name}")).map_or(0, Iterator::count);
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+            let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+            let memory = kib.expect("it runs") << 10;
+            Held {
+                who,
+                memory,
+                descriptors: below("fd"),
+                threads: below("task"),
+            }
+        };
+        Self(vec![held("fnd", fnd.pid()), held("fnd-spawner", fnd.spawner_pid())])
+    }
+
+    /// Compares memory under load with what it was after warming up.
+    pub(super) fn compare_memory(&self, before: &Self, found: &mut Findings) {
+        for (now, before) in self.0.iter().zip(&before.0) {
+            if now.memory > before.memory + GROWTH {
+                let (who, now, before) = (now.who, now.memory >> 10, before.memory >> 10);
+                found.wrong.push(format!(
+                    "{who} has {now} KiB of memory, after warming up it had {before} KiB"
+                ));
+            }
+        }
+    }
+
+    /// Returns what there is more of than before there was a function.
+    fn beyond(&self, before: &Self) -> Vec<String> {
+        let pairs = self.0.iter().zip(&before.0).flat_map(|(now, before)| {
+            [
+                (now.descriptors > before.descriptors + SLACK).then(|| {
+                    format!(
+                        "{} has {} descriptors, {} before",
+                        now.who, now.descriptors, before.descriptors
+                    )
+                }),
+                (now.threads > before.threads)
+                    .then(|| format!("{} has {} threads, {} before", now.who, now.threads, before.threads)),
+            ]
+        });
+        pairs.flatten().collect()
+    }
+}
+
+/// Looks that nothing is left of functions that are gone, once launchers have had the time to end.
+pub(super) fn left(storm: &mut Storm, empty: &Figures, found: &mut Findings) {
+    let begun = fnd_tests::now();
+    let left = loop {
+        let left = look(storm, empty);
+        if left.is_empty() || begun.elapsed() > PATIENCE / 2 {
+            break left;
+        }
+        fnd_tests::wait::pause();
+    };
+    found.wrong.extend(left);
+    let table = fs::read_to_string(storm.fnd.path("state/spawner/uids")).unwrap_or_default();
+    for (index, line) in table.lines().enumerate() {
+        let (uid, name) = line.split_once(' ').unwrap_or_default();
+        let again = table.lines().skip(index + 1).filter_map(|line| line.split_once(' '));
+        if again.into_iter().any(|(other, of)| other == uid || of == name) {
+            found
+                .wrong
+                .push(format!("the uid table gives something twice, `{line}` first:\n{table}"));
+        }
+    }
+}
+
+fn look(storm: &Storm, empty: &Figures) -> Vec<String> {
+    let fnd = &storm.fnd;
+    let own = [fnd.pid(), fnd.spawner_pid()];
+    let others = |process: &String| !own.iter().any(|pid| process.starts_with(&format!("process {pid} ")));
+    // The spawner's judge stays, as it does without functions.
+    let judge = |process: &String| process.contains("--judge");
+    let mut left: Vec<String> = fnd
+        .mark()
+        .processes()
+        .into_iter()
+        .filter(|process| others(process) && !judge(process))
+        .collect();
+    // The spool of what ended last goes with the next command to the output thread: nobody wakes that for it.
+    let spools = names(&fnd.path("state/state/spool"));
+    left.extend(spools.into_iter().skip(1).map(|name| format!("the spool `{name}`")));
+    for directory in ["state/tmp", "run/http"] {
+        left.extend(
+            names(&fnd.path(directory))
+                .into_iter()
+                .map(|name| format!("`{directory}/{name}`")),
+        );
+    }
+    left.extend(
+        Figures::of(fnd)
+            .beyond(empty)
+            .into_iter()
+            .map(|what| format!("{what}, and no function")),
+    );
+    left
+}
+
+/// Returns the names in a directory and below the directories in it; those that are empty don't count.
+fn names(directory: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            all.extend(names(&entry.path()).into_iter().map(|below| format!("{name}/{below}")));
+        } else {
+            all.push(name);
+        }
+    }
+    all
+}

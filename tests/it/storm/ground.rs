@@ -1,0 +1,109 @@
+//! What the storm changes around fnd: a small file system for its state, and its clock. In a mount namespace of the test's
+//! own, so that a test that is killed leaves no mount.
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Size of the state's file system, bytes, and how many files it takes.
+const STATE: &str = "size=64m,nr_inodes=4000,mode=0755";
+
+/// The ground.
+pub(super) struct Ground {
+    own: TempDir,
+    mounted: Vec<PathBuf>,
+}
+
+impl Ground {
+    /// Takes a mount namespace for this thread and what it starts.
+    pub(super) fn begin() -> Self {
+        unshare(CloneFlags::CLONE_NEWNS).expect("root may have a mount namespace");
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("its mounts are its own");
+        let own = tempfile::tempdir().expect("a temporary directory");
+        let ground = Self {
+            own,
+            mounted: Vec::new(),
+        };
+        ground.step(0);
+        ground
+    }
+
+    /// Returns the file that says by how much fnd's clock is wrong.
+    pub(super) fn clock(&self) -> PathBuf {
+        self.own.path().join("clock")
+    }
+
+    /// Sets fnd's clock to so many milliseconds from the machine's.
+    pub(super) fn step(&self, ms: i64) {
+        let new = self.own.path().join("new");
+        fs::write(&new, ms.to_string()).expect("a file is written");
+        fs::rename(new, self.clock()).expect("it is renamed");
+    }
+
+    /// Puts the small file system in place.
+    pub(super) fn with_state(mut self, state: &Path) -> Self {
+        self.mount(state, STATE);
+        self
+    }
+
+    /// Mounts an empty file system over a directory.
+    pub(super) fn mount(&mut self, over: &Path, options: &str) {
+        mount(Some("fnd-storm"), over, Some("tmpfs"), MsFlags::empty(), Some(options)).expect("root may mount");
+        self.mounted.push(over.to_owned());
+    }
+
+    /// Takes away what was mounted last.
+    pub(super) fn unmount(&mut self) {
+        if let Some(path) = self.mounted.pop() {
+            umount2(&path, MntFlags::MNT_DETACH).expect("what was mounted is unmounted");
+        }
+    }
+
+    /// Fills the state's file system; freed when the result is dropped.
+    pub(super) fn fill(&self) -> Filled {
+        let path = self.ballast();
+        let mut file = File::create(path.join("large")).expect("a file of the ballast");
+        let zeros = vec![0; 1 << 16];
+        for size in [zeros.len(), 512] {
+            while file.write_all(&zeros[..size]).is_ok() {}
+        }
+        Filled(path)
+    }
+
+    /// Takes all inodes of the state's file system; given back when the result is dropped.
+    pub(super) fn take_inodes(&self) -> Filled {
+        let path = self.ballast();
+        let full = (0..100_000).find_map(|number| File::create(path.join(number.to_string())).err());
+        assert_eq!(full.expect("there are few").kind(), ErrorKind::StorageFull);
+        Filled(path)
+    }
+
+    fn ballast(&self) -> PathBuf {
+        let state = self.mounted.first().expect("the state's is mounted first");
+        let path = state.join("ballast");
+        // One that could not be removed in full is used again.
+        fs::create_dir_all(&path).unwrap_or_else(|error| panic!("no room for `{}`: {error}", path.display()));
+        path
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        while !self.mounted.is_empty() {
+            self.unmount();
+        }
+    }
+}
+
+/// A shortage.
+pub(super) struct Filled(PathBuf);
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the ballast is removed");
+    }
+}

@@ -1,0 +1,236 @@
+//! Everything at once, at random: people who edit, rename, reload and cancel, callers who break off, a clock that steps, shortage of
+//! disk, inodes and descriptors, processes that are stopped and killed, all under load. Afterwards what must always hold.
+//!
+//! A seed chooses what is done, not how the machine orders it: `make test-storm SEED=N` makes the same choices again.
+//! `STORM=edits,kills` leaves all other kinds out. `make test` takes one seed and the kinds that are not in [`OPEN`].
+
+mod actions;
+mod after;
+mod callers;
+mod ground;
+mod perform;
+
+use crate::crash::check::Check;
+use crate::crash::functions::{self as common, FUNCTIONS, Journal};
+use crate::crash::load::Load;
+use actions::{Action, KINDS, Kind, OPEN};
+use after::Figures;
+use callers::Crowd;
+use fastrand::Rng;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, require};
+use ground::Ground;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long it lasts unless `FND_STORM_SECONDS` says, with warming up and without the comparison at the end.
+const SECONDS: u64 = 40;
+/// The seed where `FND_STORM_SEED` does not say another, or `random`.
+const SEED: u64 = 1;
+/// Load without anything else, until memory is what it stays.
+const WARM_UP: Duration = Duration::from_secs(4);
+/// The functions beside those of the kills: one that people move about, an HTTP server, a service.
+const OTHERS: [&str; 3] = ["moves", "web", "keeper"];
+
+/// One fnd in a storm.
+struct Storm {
+    fnd: Fnd,
+    ground: Ground,
+    /// Where functions write what they do.
+    gate: PathBuf,
+    /// Counts what is written, so that no two versions are the same.
+    version: u32,
+    /// Whether a spawner was killed: then what ran is interrupted.
+    spawner_killed: bool,
+    /// How to make the same choices again.
+    again: String,
+}
+
+#[test]
+fn what_must_hold_holds_in_a_storm() {
+    require!(root, cgroup);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seconds = number("FND_STORM_SECONDS").unwrap_or(SECONDS);
+    let random = std::env::var("FND_STORM_SEED").is_ok_and(|seed| seed == "random");
+    let seed = if random {
+        u64::from(fastrand::u32(..))
+    } else {
+        number("FND_STORM_SEED").unwrap_or(SEED)
+    };
+    let kinds = chosen();
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    say(&format!("{seconds} s, seed {seed}, {}", names.join(",")));
+    let again = format!(
+        "seed {seed}, replayed with SEED={seed} SECONDS={seconds} STORM={}",
+        names.join(",")
+    );
+
+    let mut rng = Rng::with_seed(seed);
+    let mut storm = Storm::begin(again);
+    let empty = Figures::of(&storm.fnd);
+    storm.drop_all();
+    let load = Load::begin(&storm.fnd.client(), &mut rng.fork(), &seed.to_string());
+    let crowd = Crowd::begin(&storm.fnd.client(), &mut rng.fork());
+    let begun = fnd_tests::now();
+    while begun.elapsed() < WARM_UP {
+        fnd_tests::wait::pause();
+    }
+    let warm = Figures::of(&storm.fnd);
+    let mut done: BTreeMap<&str, u32> = BTreeMap::new();
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        let kind = kinds[rng.usize(..kinds.len())];
+        let action = Action::choose(kind, &mut rng);
+        if std::env::var_os("FND_STORM_SEED").is_some() {
+            say(&format!("{} s: {action:?}", begun.elapsed().as_secs()));
+        }
+        storm.perform(&action);
+        *done.entry(kind.name()).or_default() += 1;
+    }
+    storm.calm();
+    let told = load.end();
+    let crowd = crowd.end();
+    say(&format!("{done:?}"));
+
+    storm.rest();
+    let journal = Journal::read(&storm.gate, FUNCTIONS.iter().map(|function| function.name));
+    let check = Check {
+        fnd: &storm.fnd,
+        told: &told,
+        journal: &journal,
+        spawner_killed: storm.spawner_killed,
+    };
+    let (invocations, mut findings) = check.run();
+    let others = Journal::read(&storm.gate, ["moves", "web"].into_iter());
+    crowd.check(&storm.fnd, &others, storm.spawner_killed, &mut findings);
+    Figures::of(&storm.fnd).compare_memory(&warm, &mut findings);
+    storm.remove_all();
+    after::left(&mut storm, &empty, &mut findings);
+    say(&format!(
+        "{invocations} invocations of {} requests: {}",
+        told.requests,
+        findings.counts()
+    ));
+    assert!(findings.none(), "{}: {}{findings}", storm.again, findings.counts());
+    storm.fnd.finish();
+}
+
+impl Storm {
+    fn begin(again: String) -> Self {
+        let ground = Ground::begin();
+        let setup = Setup {
+            environment: vec![("FND_TEST_CLOCK".to_owned(), ground.clock().display().to_string())],
+            ..Setup::default().detached()
+        };
+        let mut fnd = Fnd::prepare(&setup);
+        let ground = ground.with_state(&fnd.path("state"));
+        let gate = fnd.shared_directory("gate");
+        fnd.launch();
+        Self {
+            fnd,
+            ground,
+            gate,
+            version: 0,
+            spawner_killed: false,
+            again,
+        }
+    }
+
+    /// Puts all functions in place.
+    fn drop_all(&mut self) {
+        let names = FUNCTIONS.iter().map(|function| function.name).chain(OTHERS);
+        for name in names.clone() {
+            self.drop(name);
+        }
+        for name in names {
+            self.fnd.wait_ready(name);
+        }
+    }
+
+    /// Puts a function in place, in a version of its own.
+    fn drop(&mut self, name: &str) {
+        self.version += 1;
+        let (file, code) = common::files()
+            .into_iter()
+            .chain(callers::files())
+            .find(|(file, _)| file.split('.').next() == Some(name))
+            .expect("a function of this test");
+        let code = code.replace("GATE", &self.gate.display().to_string());
+        self.fnd
+            .drop_file(file, &format!("{code}\n# version {}\n", self.version));
+    }
+
+    /// Waits until everything has ended but the service, which does not.
+    fn rest(&self) {
+        let begun = fnd_tests::now();
+        loop {
+            let busy = self.busy();
+            if busy.is_empty() {
+                return;
+            }
+            let log = self.fnd.log();
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{}: not at rest: {busy:#?}\n{log}",
+                self.again
+            );
+            fnd_tests::wait::pause();
+        }
+    }
+
+    /// Returns what is not at rest.
+    fn busy(&self) -> Vec<String> {
+        let answer = self.fnd.client().try_call("GET", "/v1/status", &[], b"");
+        let Some(answer) = answer.ok().filter(|answer| answer.status.is_success()) else {
+            return vec!["it does not answer".to_owned()];
+        };
+        let status: fnd_core::api::NodeStatus = answer.json();
+        let mut busy = Vec::new();
+        for name in FUNCTIONS.iter().map(|function| function.name).chain(OTHERS) {
+            let function = self.fnd.function(name);
+            let (state, running) = if name == "keeper" { ("running", 1) } else { ("ready", 0) };
+            let rests = |function: &fnd_core::api::FunctionStatus| {
+                function.state.as_str() == state && function.running == running && function.queued == 0
+            };
+            if !function.as_ref().is_some_and(rests) {
+                busy.push(format!("{name}: {function:?}"));
+            }
+        }
+        if status.running != 1 || status.queued != 0 {
+            busy.push(format!("{} running, {} queued", status.running, status.queued));
+        }
+        busy
+    }
+
+    fn remove_all(&self) {
+        for (file, _) in common::files().into_iter().chain(callers::files()) {
+            self.fnd.remove(file);
+        }
+        for name in FUNCTIONS.iter().map(|function| function.name).chain(OTHERS) {
+            self.fnd.wait_gone(name);
+        }
+    }
+}
+
+/// Returns the kinds that `STORM` names; without it those that a build must survive.
+fn chosen() -> Vec<Kind> {
+    let names = std::env::var("STORM").unwrap_or_default();
+    if names.is_empty() {
+        return KINDS.into_iter().filter(|kind| !OPEN.contains(kind)).collect();
+    }
+    if names == "all" {
+        return KINDS.to_vec();
+    }
+    let kind = |name: &str| {
+        let found = KINDS.iter().find(|kind| kind.name() == name);
+        let known: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
+        *found.unwrap_or_else(|| panic!("STORM names `{name}`; there are all,{}", known.join(",")))
+    };
+    names.split(',').map(|name| kind(name.trim())).collect()
+}
+
+/// Says how far it is, where somebody watches.
+#[expect(clippy::print_stdout, reason = "a long storm takes a while")]
+fn say(what: &str) {
+    println!("storm: {what}");
+}
