@@ -78,7 +78,7 @@ fn a_call_keeps_its_timeout() {
                 },
             );
             b.event(installed("f", 1, handler()));
-            b.event(Event::Scanned);
+            b.event(Event::Scanned { whole: true });
         }
         assert_eq!(b.wait(Duration::from_millis(25_999)), "", "{step}");
         assert_eq!(b.wait(Duration::from_millis(1)), "term w1", "{step}");
