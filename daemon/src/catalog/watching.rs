@@ -47,7 +47,7 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => hint.removed = event.paths,
         // The first of both is the old name, which was told by itself.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => {
-            hint.complete = event.paths.into_iter().skip(1).collect()
+            hint.complete = event.paths.into_iter().skip(1).collect();
         }
         EventKind::Access(AccessKind::Close(AccessMode::Write))
         | EventKind::Modify(ModifyKind::Name(_))

@@ -50,7 +50,7 @@ pub fn note(bytes: &[u8]) {
         };
         let mut actions = Vec::new();
         supervisor.handle(now, Event::Restored(restored), &mut actions);
-        supervisor.handle(now, Event::Scanned, &mut actions);
+        supervisor.handle(now, Event::Scanned { whole: true }, &mut actions);
         let _ = (supervisor.note(worker), supervisor.member_note(worker));
         for _ in 0..20 {
             let Some(due) = supervisor.next_deadline() else { break };

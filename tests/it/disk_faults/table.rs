@@ -70,7 +70,6 @@ pub(super) const ROWS: &[Row] = &[
     row("state/state/backup-*.db-journal"),
     row("metrics/.fnd-*.tmp"),
     // Written when a functions directory gets its first function, or is another one; tried by tests of the catalog.
-    row("state/state/directories"),
     row("state/state/.directories"),
     // Nothing is written to it: it is locked.
     row("state/state/lock"),
