@@ -7,6 +7,8 @@
 #[cfg(feature = "full")]
 pub mod check;
 #[cfg(feature = "full")]
+pub mod data;
+#[cfg(feature = "full")]
 pub mod diagnostic;
 #[cfg(feature = "full")]
 pub mod explain;

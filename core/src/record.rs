@@ -2,6 +2,7 @@
 //!
 //! Wall-clock instants are Unix milliseconds, durations microseconds, sizes bytes.
 
+use crate::data::Data;
 use crate::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
     /// The bytes; absent is different from empty.
-    pub data: Option<Arc<[u8]>>,
+    pub data: Option<Data>,
     /// Media type the caller stated.
     pub content_type: Option<String>,
     /// `KEPTN_CONTEXT`, JSON.

@@ -270,7 +270,7 @@ fn payloads_in_every_form_reach_the_function() {
             "the result is printed as it is"
         );
         let seen = server.seen.lock().unwrap().submitted.take().unwrap();
-        assert_eq!(seen.payload.data.as_deref(), Some(bytes));
+        assert_eq!(seen.payload.data, Some(bytes.into()));
         assert_eq!(seen.payload.content_type.as_deref(), Some(content_type));
         assert_eq!(seen.idempotency_key.as_deref(), Some("k1"));
         assert_eq!(seen.timeout, Some(std::time::Duration::from_secs(5)));

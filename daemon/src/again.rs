@@ -142,9 +142,11 @@ impl Control {
         if redrive && !dead {
             return Ok(Repeated::NotDead(record.function, record.state));
         }
-        let Some(payload) = payload else {
+        let Some(mut payload) = payload else {
             return Ok(Repeated::NotKept(record.function));
         };
+        let buffers = Arc::clone(&self.daemon.state.borrow().buffers);
+        payload.data = payload.data.map(|data| buffers.hold(&data));
         let function = record.function.clone();
         let answering = self.once(Submit {
             payload,

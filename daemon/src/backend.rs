@@ -1,5 +1,6 @@
 //! The daemon as the control server sees it: [`Backend`] over the supervisor, the ledger and the kept output.
 
+use crate::buffers::Buffers;
 use crate::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
     PassedOn, Pending, Pieces, Repeated, SubmitRequest,
@@ -133,6 +134,10 @@ impl Leaving for Daemon {
 }
 
 impl Backend for Control {
+    fn buffers(&self) -> Arc<Buffers> {
+        Arc::clone(&self.daemon.state.borrow().buffers)
+    }
+
     fn connections(&self) -> Rc<Connections> {
         Rc::clone(&self.daemon.state.borrow().connections)
     }

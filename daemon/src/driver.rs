@@ -2,6 +2,7 @@
 //!
 //! The control server calls [`Daemon::step`] inline, on the same thread: between a request and its worker is no channel.
 
+use crate::buffers::Buffers;
 use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
 use crate::control::connections::Connections;
@@ -126,6 +127,8 @@ pub(crate) struct State {
     pub(crate) messages: mpsc::UnboundedSender<Message>,
     pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     pub(crate) last_reply: u64,
+    /// What is held for callers.
+    pub(crate) buffers: Arc<Buffers>,
     /// Who is connected to the control socket.
     pub(crate) connections: Rc<Connections>,
     /// Who waits for the end of an invocation.

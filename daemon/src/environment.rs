@@ -64,10 +64,11 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
 /// `DATA`: JSON compact with sorted keys and numbers as they are written, other text as it is; absent without payload, where it is too large, and where it
 /// cannot be a variable.
 fn data(payload: &Payload) -> Option<String> {
-    let bytes = payload.data.as_deref().filter(|bytes| bytes.len() <= DATA_MAX)?;
-    let text = match json::compact(bytes) {
+    let data = payload.data.as_ref().filter(|data| data.size() <= DATA_MAX as u64)?;
+    let bytes = data.bytes().ok()?;
+    let text = match json::compact(&bytes) {
         Some(text) => text,
-        None => str::from_utf8(bytes).ok()?.to_owned(),
+        None => str::from_utf8(&bytes).ok()?.to_owned(),
     };
     (text.len() <= DATA_MAX && !text.contains('\0')).then_some(text)
 }
@@ -120,7 +121,7 @@ pub fn pass(order: &SpawnOrder) -> Result<Passed, std::io::Error> {
     let input = order.attempt.as_ref().and_then(|attempt| attempt.payload.data.as_ref());
     let previous = order.attempt.as_ref().and_then(|attempt| attempt.previous.as_ref());
     if let Some(data) = input {
-        descriptors.push(sealed("fnd-input", data)?);
+        descriptors.push(sealed("fnd-input", &data.bytes()?)?);
     }
     if let Some(RunResult { data, .. }) = previous {
         descriptors.push(sealed("fnd-previous", data)?);
@@ -164,7 +165,7 @@ mod tests {
 
     fn order(data: Option<&[u8]>) -> SpawnOrder {
         let payload = Payload {
-            data: data.map(Arc::from),
+            data: data.map(Into::into),
             ..Payload::default()
         };
         let attempt = AttemptOrder {

@@ -256,6 +256,7 @@ impl State {
     /// Lets everything that goes by the configuration know.
     pub(crate) fn settings_changed(&mut self) {
         self.supervisor.set_budget(self.settings.budget());
+        self.buffers.resize(self.settings.settings.node.buffers);
         self.catalog.set_rules(self.settings.catalog_rules());
         self.status.set_mode(self.settings.settings.status.mode);
         self.retain();

@@ -2,6 +2,7 @@
 
 mod again;
 pub mod backend;
+pub mod buffers;
 pub mod catalog;
 pub mod check;
 pub mod child;
@@ -128,6 +129,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
             let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
         },
     )?;
+    let buffers = buffers::Buffers::new(current.settings.node.buffers, own.clone());
     let logs = places.state.join("logs");
     let log_keeper = logs::Keeper::start(logs.clone(), retaining::logs(&current.settings))?;
     let output = workers::output::Output::start(
@@ -173,6 +175,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         messages: sender,
         replies: HashMap::new(),
         connections: Rc::default(),
+        buffers: Arc::clone(&buffers),
         last_reply: 0,
         ends: HashMap::new(),
         uploads: HashMap::new(),
@@ -205,7 +208,17 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
     daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
+    let told = daemon.state.borrow().messages.clone();
+    let and_told = told.clone();
+    buffers.on_change(move || drop(and_told.send(Message::ProblemsChanged)));
+    let connections = Rc::clone(&daemon.state.borrow().connections);
+    connections.on_change(move || drop(told.send(Message::ProblemsChanged)));
     let mut restored = opened.restored;
+    for unfinished in &mut restored.unfinished {
+        if let Some(data) = &mut unfinished.accepted.payload.data {
+            *data = buffers.hold(data);
+        }
+    }
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
     (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
     daemon.step(Event::Restored(restored));

@@ -9,6 +9,7 @@ use crate::environment;
 use crate::requests::Server;
 use crate::workers::conversation::{Conversation, End};
 use crate::workers::output::{Captured, Ended, Meta, Tie};
+use fnd_core::data::Data;
 use fnd_core::frame::{Release, Request};
 use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use fnd_core::outcome::Reason;
@@ -143,8 +144,22 @@ impl State {
             request: environment::request(attempt),
         };
         let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
-        let message = protocol::invoke(order.call, head, payload.data.as_deref(), previous);
-        talk.conversation.send(message);
+        match payload.data.as_ref().map(Data::bytes).transpose() {
+            Ok(data) => {
+                let message = protocol::invoke(order.call, head, data.as_deref(), previous);
+                talk.conversation.send(message);
+            }
+            Err(error) => {
+                let answered = Answered {
+                    worker: order.worker,
+                    call: order.call,
+                    reason: Reason::Interrupted,
+                    message: format!("its body, which waited on the disk, cannot be read: {error}"),
+                    result: None,
+                };
+                self.follow_up.push_back(Event::Answered(Box::new(answered)));
+            }
+        }
     }
 
     /// Tells a worker to finish and exit.

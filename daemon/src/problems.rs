@@ -13,10 +13,12 @@ use fnd_core::instant;
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
-pub const CODES: [&str; 10] = [
+pub const CODES: &[&str] = &[
+    "buffers-full",
     "clock-ahead",
     "configuration",
     "configuration-refused",
+    "connections",
     "directory-away",
     "functions-directory",
     "functions-unread",
@@ -112,6 +114,8 @@ impl State {
             Problem::new("history-failing", text)
         }));
         problems.extend(self.exposed.problems());
+        problems.extend(self.buffers.problem().map(|text| Problem::new("buffers-full", text)));
+        problems.extend(self.connections.problem().map(|text| Problem::new("connections", text)));
         if health.lost > 0 {
             let text = format!(
                 "{} records of the history were lost: the disk was full or too slow",

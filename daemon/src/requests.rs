@@ -11,6 +11,7 @@ use crate::workers::address::Address;
 use crate::workers::exchange::{self, Passing, Sent, Trouble};
 use crate::workers::key::WorkerKey;
 use bytes::Bytes;
+use fnd_core::data::Data;
 use fnd_core::frame::Exited;
 use fnd_core::ids::{InvocationId, WorkerId};
 use fnd_core::instant;
@@ -256,10 +257,14 @@ fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
         Some(made) if made.query.is_empty() => made.path.clone(),
         Some(made) => format!("{}?{}", made.path, made.query),
     };
+    let body = match payload.data.as_ref().map(Data::bytes).transpose() {
+        Ok(body) => body.map(|bytes| Bytes::from(bytes.into_owned())).unwrap_or_default(),
+        Err(error) => return Err(format!("its body, which waited on the disk, cannot be read: {error}")),
+    };
     let mut request = Request::builder()
         .method(method)
         .uri(target)
-        .body(payload.data.as_deref().map(Bytes::copy_from_slice).unwrap_or_default())
+        .body(body)
         .map_err(|error| format!("its request is none of HTTP: {error}"))?;
     let given = made.map_or(&[][..], |made| &made.headers);
     let find = |name: &str| {

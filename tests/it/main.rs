@@ -7,6 +7,7 @@ mod api;
 mod asynchronous;
 mod away;
 mod badinput;
+mod buffers;
 mod corpus;
 mod crash;
 mod ctl;

@@ -98,6 +98,13 @@ const NODE: &[Key] = &[
         "100",
         "Processes of all functions at once.",
     ),
+    key(
+        "buffers",
+        Size(MIB..=(1 << 50)),
+        "\"64M\"",
+        "\"256M\"",
+        "Memory for bodies and answers of all callers together; what is beyond it lies on the disk.",
+    ),
     optional(
         "memory",
         Size(MIB..=(1 << 50)),

@@ -51,6 +51,9 @@ pub struct Node {
     pub reserve_memory: u64,
     /// Processes of all functions at once.
     pub max_workers: u32,
+    /// Bytes of memory for bodies and answers of all callers together.
+    #[serde(with = "units::text::size")]
+    pub buffers: u64,
     /// Bytes of memory of all functions; absent: the machine's but the reserve.
     #[serde(with = "units::text::size_or_none")]
     pub memory: Option<u64>,

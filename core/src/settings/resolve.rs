@@ -172,6 +172,7 @@ fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
         node: Node {
             reserve_memory: pick.size("node.reserve_memory"),
             max_workers: pick.small("node.max_workers"),
+            buffers: pick.size("node.buffers"),
             memory: pick.size_if("node.memory"),
             cpu_milli: pick.cpu_if("node.cpu"),
         },

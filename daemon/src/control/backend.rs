@@ -4,6 +4,7 @@
 //! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
 
 use super::connections::Connections;
+use crate::buffers::Buffers;
 use crate::metrics::Form;
 use crate::stream::StreamQuery;
 use crate::workers::exchange::Passing;
@@ -106,6 +107,9 @@ pub struct Failure(pub String);
 
 /// The daemon behind the control socket.
 pub trait Backend {
+    /// Returns what bodies and answers may take of memory.
+    fn buffers(&self) -> Arc<Buffers>;
+
     /// Returns where the server keeps account of its connections.
     fn connections(&self) -> Rc<Connections>;
 

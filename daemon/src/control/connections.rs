@@ -11,7 +11,7 @@
 //! ```
 
 use super::limits::{CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::Notify;
@@ -28,6 +28,18 @@ pub struct Connections {
     yielding: RefCell<BTreeMap<Turn, (u32, Rc<Notify>)>>,
     refused: Cell<u64>,
     silent: Cell<u64>,
+    /// Whether people are told that there is little room.
+    scarce: Cell<bool>,
+    changed: OnceCell<Changed>,
+}
+
+/// Hears that there is little room now, or enough again.
+struct Changed(Box<dyn Fn()>);
+
+impl std::fmt::Debug for Changed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Changed")
+    }
 }
 
 /// When a connection gives way: all that are idle before all that follow, and of each the oldest first.
@@ -68,6 +80,7 @@ impl Connections {
             turn: Cell::new(None),
         };
         connection.rest(Standing::Idle);
+        self.look();
         Ok(Rc::new(connection))
     }
 
@@ -128,25 +141,42 @@ impl Connections {
         self.silent.get()
     }
 
-    /// Returns what people are told where a limit is reached.
+    /// Has something called whenever [`Self::problem`] begins or is over.
+    pub fn on_change(&self, changed: impl Fn() + 'static) {
+        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+    }
+
+    /// Returns what people are told from when a limit was reached until a quarter of the places is free again.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        let users = self.users.borrow();
-        let full = users
-            .iter()
-            .find(|(uid, open)| **uid != 0 && **open >= CONNECTIONS_OF_ONE);
-        if let Some((uid, open)) = full {
-            return Some(format!(
-                "the user {uid} has {open} connections to the control socket open, the most that one user may have; \
-                 more of that user are refused (`ss -xp` names the processes)"
-            ));
-        }
-        (self.open.get() >= CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT).then(|| {
+        self.scarce.get().then(|| {
+            let users = self.users.borrow();
+            let most = users.iter().max_by_key(|(_, open)| **open);
+            let most = most.map(|(uid, open)| format!(", {open} of them by the user {uid}"));
             format!(
-                "{} connections to the control socket are open: only root can open more (`ss -xp` names the processes)",
-                self.open.get()
+                "{} connections to the control socket are open{}: one user may have {CONNECTIONS_OF_ONE}, all but root {}; \
+                 more are refused (`ss -xp` names the processes)",
+                self.open.get(),
+                most.unwrap_or_default(),
+                CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT
             )
         })
+    }
+
+    /// Looks whether there is little room. It is over later than it begins: otherwise who opens and closes a connection at
+    /// the limit would be told of each time.
+    fn look(&self) {
+        let limit = |most: usize| if self.scarce.get() { most * 3 / 4 } else { most };
+        let users = self.users.borrow();
+        let of_one = users.iter().filter(|(uid, _)| **uid != 0).map(|(_, open)| *open).max();
+        let scarce = of_one >= Some(limit(CONNECTIONS_OF_ONE))
+            || self.open.get() >= limit(CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT);
+        drop(users);
+        if self.scarce.replace(scarce) != scarce
+            && let Some(Changed(changed)) = self.changed.get()
+        {
+            changed();
+        }
     }
 }
 
@@ -209,6 +239,8 @@ impl Drop for Connection {
                 users.remove(&self.uid);
             }
         }
+        drop(users);
+        self.all.look();
     }
 }
 
@@ -269,7 +301,7 @@ mod tests {
         let busy: Vec<_> = held.iter().map(Connection::busy).collect();
         assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
         let problem = all.problem().unwrap();
-        assert!(problem.contains("the user 1000 has 500"), "{problem}");
+        assert!(problem.contains("500 of them by the user 1000"), "{problem}");
         let rest = CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT - CONNECTIONS_OF_ONE;
         let others: Vec<_> = (0..rest).map(|_| all.admit(BOB).unwrap()).collect();
         let others_busy: Vec<_> = others.iter().map(Connection::busy).collect();
@@ -283,7 +315,10 @@ mod tests {
         assert_eq!(all.admit(BOB).err(), Some(Full::All));
         assert!(all.admit(0).is_ok());
         assert!(told(&roots[0]));
-        drop((busy, others_busy));
+        drop((busy, others_busy, others, roots));
+        assert!(all.problem().is_some());
+        drop(held);
+        assert_eq!(all.problem(), None);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Longest request head, bytes: nothing the API knows comes near it but `Fnd-Context`.
 pub const HEAD_MAX: usize = 16 * 1024;
 
+/// Most bytes that are read of a connection at once.
+pub const READ_MAX: usize = 64 * 1024;
+
 /// Most headers of a request.
 pub const HEADERS_MAX: usize = 100;
 

@@ -4,6 +4,7 @@
 //! answer is there at all. The kernel tells both apart: `EPOLLHUP` is set only where both halves are closed (epoll_ctl(2)).
 
 use super::connections::Connection;
+use super::framing::{Framing, Wrong};
 use super::limits::{WRITE_MIN, WRITE_TIME};
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
@@ -25,6 +26,9 @@ pub(super) struct Line {
     /// Whether the answer is held by fnd as a whole, so that a caller who does not read it costs its size.
     is_whole: Cell<bool>,
     stall: RefCell<Option<Stall>>,
+    framing: RefCell<Framing>,
+    /// Requests that were handed to their routes.
+    requests: Cell<u64>,
 }
 
 /// An answer that the socket does not take.
@@ -40,12 +44,20 @@ impl Line {
             heard: Cell::new(false),
             is_whole: Cell::new(false),
             stall: RefCell::new(None),
+            framing: RefCell::new(Framing::new()),
+            requests: Cell::new(0),
         })
     }
 
     /// Says whether anything was ever read.
     pub(super) fn was_heard(&self) -> bool {
         self.heard.get()
+    }
+
+    /// Returns what is wrong with the bytes of the next request, which hyper has taken for one.
+    pub(super) fn next_request(&self) -> Option<Wrong> {
+        self.requests.set(self.requests.get() + 1);
+        self.framing.borrow().wrong_with(self.requests.get())
     }
 
     /// Sets whether the answer that follows has to be read within [`WRITE_TIME`].
@@ -138,8 +150,9 @@ impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
+        if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
             self.0.heard.set(true);
+            self.0.framing.borrow_mut().read(bytes);
         }
         read
     }

@@ -4,14 +4,16 @@
 //! HTTP. It decides nothing about functions, and keeps no state but that of its connections.
 //!
 //! ```text
-//! listen.rs ─▶ server.rs (connections.rs, line.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
+//! listen.rs ─▶ server.rs (connections.rs, line.rs, framing.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
 //!                                                                request.rs ◀────┘    └────▶ answer.rs, response.rs
 //! ```
 
 mod answer;
 pub mod backend;
 pub mod connections;
+mod framing;
 mod headers;
+mod kept;
 pub mod limits;
 mod line;
 pub mod listen;

@@ -3,6 +3,8 @@
 use super::backend::Backend;
 use super::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
 use super::response::{Refusal, refuse};
+use crate::buffers::Gathering;
+use fnd_core::data::Data;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::problem::Code;
 use fnd_core::settings::Role;
@@ -88,29 +90,42 @@ impl Call {
         Ok(())
     }
 
-    /// Returns the whole body.
+    /// Returns the whole body, in memory or on the disk, as the budget has it.
     ///
     /// # Errors
-    /// [`Code::TooLarge`], [`Code::SlowRequest`], and [`Code::BadRequest`] where it breaks off.
-    pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Vec<u8>, Refusal> {
+    /// [`Code::TooLarge`], [`Code::SlowRequest`], [`Code::BadRequest`] where it breaks off, and [`Code::Unavailable`] where
+    /// neither memory nor disk has room for it.
+    pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Data, Refusal> {
         self.check_length(limit, limit_name)?;
+        let mut gathering = Gathering::new(&self.backend.buffers());
         let Some(mut body) = self.body.borrow_mut().take() else {
-            return Ok(Vec::new());
+            return Ok(gathering.finish());
         };
         if body.is_end_stream() {
-            return Ok(Vec::new());
+            return Ok(gathering.finish());
         }
         let end = deadline();
-        let mut bytes = Vec::new();
         while let Some(data) = next_data(&mut body, end).await? {
-            if bytes.len() as u64 + data.len() as u64 > limit {
+            if gathering.size() + data.len() as u64 > limit {
                 self.body.borrow_mut().replace(body);
                 return Err(too_large(limit, limit_name));
             }
-            bytes.extend_from_slice(&data);
+            if let Err(error) = gathering.push(&data).await {
+                self.body.borrow_mut().replace(body);
+                return Err(no_room("the body", &error));
+            }
         }
-        Ok(bytes)
+        Ok(gathering.finish())
     }
+}
+
+/// Returns the refusal of what neither memory nor disk has room for.
+pub(super) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
+    tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
+    let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
+    let mut refusal = refuse(Code::Unavailable, detail);
+    refusal.retry_after = Some(1);
+    refusal
 }
 
 fn too_large(limit: u64, limit_name: &str) -> Refusal {

@@ -1,6 +1,7 @@
 //! Answers: whole bodies and problems; what comes piece by piece is in `stream`.
 
 use super::connections::Busy;
+use crate::buffers::{self, Buffers, UNCOUNTED};
 use crate::workers::exchange::Passing;
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
@@ -9,9 +10,12 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use super::kept::FromDisk;
 use super::stream::Chunks;
 pub(super) use super::stream::{Framing, lines, pieces};
 
@@ -86,7 +90,8 @@ pub(super) fn result(result: Option<&RunResult>) -> Answered {
     let Some(result) = result else {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
-    let mut answer = whole("application/octet-stream", Bytes::copy_from_slice(&result.data));
+    // Shared: a copy of it would be a second one for as long as its reader takes.
+    let mut answer = whole("application/octet-stream", Bytes::from_owner(Arc::clone(&result.data)));
     // One that cannot be sent is no type: it is named in a warning when the function has just answered.
     if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
         answer.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -123,6 +128,8 @@ pub(super) struct Body {
 #[derive(Debug)]
 enum Content {
     Whole(Option<Bytes>),
+    /// Beyond the budget of what is in memory.
+    Kept(FromDisk),
     Stream(Box<dyn Chunks>),
     /// A program's, as it comes.
     Passing(Passing),
@@ -155,7 +162,23 @@ impl Body {
 
     /// Says whether fnd holds all of it until it is read.
     pub(super) fn is_whole(&self) -> bool {
-        matches!(self.content, Content::Whole(_))
+        matches!(self.content, Content::Whole(_) | Content::Kept(_))
+    }
+
+    /// Has it count as held until it is read; on the disk where memory has no room for it.
+    ///
+    /// # Errors
+    /// The disk has none, either.
+    pub(super) async fn count(&mut self, buffers: &Arc<Buffers>) -> io::Result<()> {
+        if let Content::Whole(Some(bytes)) = &mut self.content
+            && bytes.len() > UNCOUNTED
+        {
+            match buffers.hold_answer(std::mem::take(bytes)).await? {
+                buffers::Answer::Memory(counted) => *bytes = counted,
+                buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept)),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -167,6 +190,7 @@ impl hyper::body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let chunk = match &mut self.get_mut().content {
             Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
+            Content::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
             Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
             Content::Passing(body) => return Pin::new(body).poll_frame(cx),
         };
@@ -176,6 +200,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Content::Kept(kept) => kept.is_over(),
             Content::Stream(stream) => stream.is_over(),
             Content::Passing(body) => body.is_end_stream(),
         }
@@ -184,6 +209,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Content::Kept(kept) => SizeHint::with_exact(kept.left()),
             Content::Stream(_) => SizeHint::default(),
             Content::Passing(body) => body.size_hint(),
         }

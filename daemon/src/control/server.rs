@@ -2,18 +2,24 @@
 
 use super::backend::Backend;
 use super::connections::{Connection, Connections, Full};
-use super::limits::{CONNECTIONS_OF_ONE, HEAD_MAX, HEAD_TIME, HEADERS_MAX, SILENCE_MAX, STOP_TIME};
+use super::framing::Wrong;
+use super::limits::{CONNECTIONS_OF_ONE, HEAD_MAX, HEAD_TIME, HEADERS_MAX, READ_MAX, SILENCE_MAX, STOP_TIME};
 use super::line::{Io, Line};
 use super::peer::{Access, Peer};
+use super::request::no_room;
+use super::response::{Answered, INVOCATION, problem, refuse as refuse_request};
 use super::routes;
+use crate::buffers::Buffers;
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -42,6 +48,7 @@ struct Shared {
     backend: Rc<dyn Backend>,
     access: Rc<RefCell<Access>>,
     connections: Rc<Connections>,
+    buffers: Arc<Buffers>,
 }
 
 impl Server {
@@ -50,11 +57,12 @@ impl Server {
     #[must_use]
     pub fn new(listener: UnixListener, backend: Rc<dyn Backend>, access: Rc<RefCell<Access>>) -> (Self, Stop) {
         let (sender, stop) = watch::channel(false);
-        let connections = backend.connections();
+        let (connections, buffers) = (backend.connections(), backend.buffers());
         let shared = Shared {
             backend,
             access,
             connections,
+            buffers,
         };
         (
             Self {
@@ -156,9 +164,20 @@ async fn serve(
     let service = service_fn(|request| {
         let busy = place.busy();
         let backend = Rc::clone(&shared.backend);
-        let (peer, line) = (&peer, &line);
+        let (peer, line, buffers) = (&peer, &line, &shared.buffers);
         async move {
-            let mut response = routes::answer(backend, peer, role, request).await;
+            let mut response = match line.next_request() {
+                None => routes::answer(backend, peer, role, request).await,
+                Some(wrong) => malformed(wrong),
+            };
+            if let Err(error) = response.body_mut().count(buffers).await {
+                // A run has ended all the same: its id says where the answer is to be had later.
+                let id = response.headers_mut().remove(INVOCATION);
+                response = problem(&no_room("the answer", &error));
+                if let Some(id) = id {
+                    response.headers_mut().insert(INVOCATION, id);
+                }
+            }
             line.answers_whole(response.body().is_whole());
             response.body_mut().hold(busy);
             Ok::<_, Infallible>(response)
@@ -169,6 +188,8 @@ async fn serve(
         .header_read_timeout(HEAD_TIME)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_MAX)
+        // hyper's own is 400 KiB: with many large bodies at once as much as all of them may take.
+        .max_buf_size(READ_MAX)
         // A client may close its half after the request and still read the answer, as `nc -N` does.
         .half_close(true)
         .serve_connection(TokioIo::new(Io(Rc::clone(&line))), service);
@@ -197,6 +218,14 @@ async fn serve(
             "a connection of the control socket ended: {error}"
         );
     }
+}
+
+/// Returns the answer to a request whose beginning or end could be taken for another's: the connection ends with it.
+fn malformed(wrong: Wrong) -> Answered {
+    let mut answer = problem(&refuse_request(Code::BadRequest, wrong.to_string()));
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(hyper::header::CONNECTION, close);
+    answer
 }
 
 /// Resolves where a connection says nothing from its start.

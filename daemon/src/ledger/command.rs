@@ -1,6 +1,7 @@
 //! What the writer can be asked to store, and the bounded queue in front of it.
 
 use super::retention::Retention;
+use fnd_core::data::Data;
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use std::collections::{BTreeMap, VecDeque};
@@ -62,7 +63,8 @@ impl Command {
                     .request
                     .as_deref()
                     .map_or(0, |request| headers(&request.headers));
-                payload.data.as_ref().map_or(0, |data| data.len()) + request
+                let data = payload.data.as_ref().map_or(0, Data::size);
+                usize::try_from(data).unwrap_or(usize::MAX).saturating_add(request)
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),

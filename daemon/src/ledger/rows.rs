@@ -1,5 +1,6 @@
 //! Rows and the records they are: one column list and one reader for each, so that they cannot drift apart.
 
+use fnd_core::data::Data;
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
@@ -147,7 +148,7 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
 pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
     let context: Option<String> = row.get(first + 1)?;
     Ok(Payload {
-        data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Arc::from),
+        data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Data::from),
         content_type: row.get(first)?,
         context: context.map(Arc::from),
         trace: row

@@ -140,7 +140,9 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         bury(db, origin)?;
     }
     if let Some(data) = &accepted.payload.data {
-        put_body(db, accepted.id, "payload", data)?;
+        // Not the database's fault, but the same disk's.
+        let unreadable = |error| StoreError::Disk(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+        put_body(db, accepted.id, "payload", &data.bytes().map_err(unreadable)?)?;
     }
     if let Some(key) = &accepted.load_key {
         let sql = "INSERT OR IGNORE INTO load (function, hash) VALUES (?1, ?2)";

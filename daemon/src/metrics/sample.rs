@@ -26,6 +26,11 @@ pub(super) struct Sampled {
     memory: Values,
     spawner_up: Value,
     problems: Values,
+    connections: Family<[(&'static str, String); 1], Value>,
+    refused: Counter,
+    silent: Counter,
+    buffers: Values,
+    buffers_refused: Counter,
     history_failing: Value,
     history_lost: Counter,
     history_forgotten: Counts,
@@ -62,6 +67,28 @@ impl Sampled {
             workers: plain(r, "fnd_workers", "Processes of functions by state"),
             memory: value(r, "fnd_memory", "Memory functions with processes use", Unit::Bytes),
             problems: plain(r, "fnd_problems", "Problems of the node, by code"),
+            connections: {
+                let family = Family::default();
+                let help = "Open connections of the control socket, by user";
+                r.register("fnd_control_connections", help, Family::clone(&family));
+                family
+            },
+            refused: counter(
+                r,
+                "fnd_control_connections_refused",
+                "Connections of the control socket refused because too many were open",
+            ),
+            silent: counter(
+                r,
+                "fnd_control_connections_silent",
+                "Connections of the control socket closed because nothing was sent on them",
+            ),
+            buffers: value(r, "fnd_buffers", "Bodies and answers held for callers", Unit::Bytes),
+            buffers_refused: counter(
+                r,
+                "fnd_buffers_refused",
+                "Bodies and answers that neither memory nor disk had room for",
+            ),
             spawner_up: gauge(r, "fnd_spawner_up", "Whether fnd-spawner is connected", None),
             history_failing: gauge(r, "fnd_history_failing", "Whether the history cannot be written", None),
             history_lost: {
@@ -128,6 +155,12 @@ impl Sampled {
     }
 }
 
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
 fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> Value {
     let gauge = Value::default();
     match unit {
@@ -172,12 +205,26 @@ impl Metrics {
             series.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         }
         let labels = |code| Labels(None, Some(("code", code)));
-        for code in problems::CODES {
+        for &code in problems::CODES {
             sampled.problems.get_or_create(&labels(code)).set(0.0);
         }
         for problem in state.problems() {
             sampled.problems.get_or_create(&labels(problem.code)).inc();
         }
+        let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+        sampled.connections.clear();
+        for (uid, open) in state.connections.by_user() {
+            let user = [("uid", uid.to_string())];
+            sampled.connections.get_or_create(&user).set(count(open));
+        }
+        store(&sampled.refused, state.connections.refused());
+        store(&sampled.silent, state.connections.silent());
+        let (memory, disk) = state.buffers.held();
+        for (place, bytes) in [("memory", memory), ("disk", disk)] {
+            let labels = Labels(None, Some(("place", place)));
+            sampled.buffers.get_or_create(&labels).set(number(bytes));
+        }
+        store(&sampled.buffers_refused, state.buffers.refused());
         sampled.process_started.set(millis(state.started_ms));
         // What cannot be read stays as it was.
         let Ok(process) = Process::myself() else { return };

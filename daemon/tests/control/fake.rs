@@ -12,6 +12,7 @@ use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
 use fnd_core::supervisor::{Answer, FunctionState, Rejection, ReplyTo};
+use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
     PassedOn, Pending, Pieces, Repeated, SubmitRequest,
@@ -21,7 +22,7 @@ use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
 use fnd_daemon::metrics::Form;
 use fnd_daemon::stream::StreamQuery;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock, Mutex, mpsc as std_mpsc};
@@ -70,6 +71,7 @@ pub(crate) struct Fake {
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,
     connections: Rc<Connections>,
+    buffers: OnceCell<Arc<Buffers>>,
 }
 
 fn id(text: &str) -> InvocationId {
@@ -253,6 +255,13 @@ impl Fake {
 }
 
 impl Backend for Fake {
+    fn buffers(&self) -> Arc<Buffers> {
+        Arc::clone(
+            self.buffers
+                .get_or_init(|| Buffers::new(64 << 20, std::env::temp_dir())),
+        )
+    }
+
     fn connections(&self) -> Rc<Connections> {
         Rc::clone(&self.connections)
     }
@@ -377,9 +386,9 @@ impl Backend for Fake {
             _ => ended(
                 Reason::Ok,
                 "",
-                request.payload.data.clone().map(|data| RunResult {
+                request.payload.data.as_ref().map(|data| RunResult {
                     json: true,
-                    data,
+                    data: data.bytes().unwrap().into_owned().into(),
                     response: None,
                 }),
             ),

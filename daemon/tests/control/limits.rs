@@ -2,7 +2,7 @@
 
 use crate::fake::{Fake, Running};
 use crate::http::{ask, connect, get, post, take_apart};
-use fnd_daemon::control::limits::{BODY_GAP, HEAD_TIME};
+use fnd_daemon::control::limits::{BODY_GAP, HEAD_TIME, SILENCE_MAX, WRITE_TIME};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, listen};
 use std::cell::RefCell;
@@ -221,6 +221,142 @@ async fn a_silent_follower_is_kept_and_hears_that_fnd_lives() {
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_on_which_nothing_is_said_is_closed_soon() {
+    serve_here(async |mut stream| {
+        let start = tokio::time::Instant::now();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        assert!(
+            start.elapsed() >= SILENCE_MAX && start.elapsed() < HEAD_TIME,
+            "{:?}",
+            start.elapsed()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_read_is_given_up() {
+    serve_here(async |mut stream| {
+        let body = vec![b'x'; 4 << 20];
+        let head = format!(
+            "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        let start = tokio::time::Instant::now();
+        // Only after that time anything of it is read: what the socket had taken is there, and then its end.
+        tokio::time::sleep(2 * WRITE_TIME).await;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        assert!(
+            bytes.len() < body.len(),
+            "{} bytes after {:?}",
+            bytes.len(),
+            start.elapsed()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_read_slowly_arrives() {
+    serve_here(async |mut stream| {
+        let body = vec![b'x'; 4 << 20];
+        let head = format!(
+            "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        let mut bytes = Vec::new();
+        while bytes.len() < body.len() {
+            tokio::time::sleep(WRITE_TIME / 16).await;
+            let before = bytes.len();
+            while bytes.len() < before + (128 << 10) && bytes.len() < body.len() {
+                assert_ne!(
+                    stream.read_buf(&mut bytes).await.unwrap(),
+                    0,
+                    "after {} bytes",
+                    bytes.len()
+                );
+            }
+        }
+    })
+    .await;
+}
+
+#[test]
+fn messages_that_two_programs_see_differently_are_refused() {
+    let server = Running::start();
+    let exchange = |request: &str| {
+        let mut stream = connect(&server.socket);
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    };
+    let fine = "GET /healthz HTTP/1.1\r\nhost: fnd\r\n\r\n";
+    let post = "POST /v1/functions/hello/invoke HTTP/1.1\r\nhost: fnd\r\n";
+    for (wrong, words) in [
+        (
+            "GET /healthz HTTP/1.1\r\nhost: fnd\r\nHost: other\r\n\r\n".to_owned(),
+            "`Host`",
+        ),
+        ("GET /healthz HTTP/1.1\nhost: fnd\n\n".to_owned(), "carriage return"),
+        ("GET /healthz HTTP/1.1\r\nhost: fnd\n\r\n".to_owned(), "carriage return"),
+        (
+            format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            "`Transfer-Encoding`",
+        ),
+        (
+            format!("{post}transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n"),
+            "`Transfer-Encoding`",
+        ),
+    ] {
+        // What follows it is not taken for a request.
+        let answers = exchange(&format!("{wrong}{fine}"));
+        assert!(answers.starts_with("HTTP/1.1 400"), "{wrong:?}: {answers}");
+        assert!(answers.contains(words), "{wrong:?}: {answers}");
+        assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{wrong:?}: {answers}");
+        // Also behind one that is as it should be.
+        let answers = exchange(&format!("{fine}{wrong}{fine}"));
+        assert!(
+            answers.starts_with("HTTP/1.1 200") && answers.contains(words),
+            "{wrong:?}: {answers}"
+        );
+        assert_eq!(answers.matches("HTTP/1.1 ").count(), 2, "{wrong:?}: {answers}");
+    }
+    assert!(server.seen.lock().unwrap().submitted.is_none());
+    assert_eq!(get(&server.socket, "/healthz").status, 200);
+}
+
+#[test]
+fn json_nested_without_end_is_refused() {
+    let server = Running::start();
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let answer = post(
+        &server.socket,
+        "/v1/functions/hello/invoke",
+        "content-type: application/json",
+        deep.as_bytes(),
+    );
+    assert_eq!((answer.status, answer.code().as_str()), (400, "bad-json"));
+    for route in ["/v1/validate", "/v1/functions/hello/invocations"] {
+        let answer = post(&server.socket, route, "content-type: application/json", deep.as_bytes());
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad-json"), "{route}");
+    }
+    let context = format!("fnd-context: {}{}", "[".repeat(5000), "]".repeat(5000));
+    assert_ne!(
+        post(&server.socket, "/v1/functions/hello/invoke", &context, b"").status,
+        500
+    );
+    assert_eq!(get(&server.socket, "/healthz").status, 200);
 }
 
 #[test]

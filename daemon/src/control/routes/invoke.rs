@@ -4,7 +4,7 @@
 //! The body is the payload, byte for byte, with its content type. Headers say the rest. To a program that serves HTTP both
 //! bodies are passed on as they come, but for what may be tried again.
 
-use crate::control::answer::{of_passed, of_run, rejected, wait};
+use crate::control::answer::{internal, of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
 use crate::control::headers::{given, joined};
 use crate::control::limits::KEY_MAX;
@@ -76,17 +76,20 @@ async fn submit(call: Call, wait_for_end: bool, target: Target) -> Result<Answer
     if bounds.passes && wait_for_end && request.idempotency_key.is_none() {
         return pass(&call, request, bounds.body).await;
     }
-    let bytes = call.read_body(bounds.body, "limits.body").await?;
+    let data = call.read_body(bounds.body, "limits.body").await?;
     let payload = &mut request.payload;
-    if bytes.is_empty() && payload.content_type.is_none() {
+    if data.size() == 0 && payload.content_type.is_none() {
         // Many clients send `Content-Length: 0` where there is no body: that is no payload, not an empty one.
         payload.data = None;
     } else {
         // A program that serves HTTP says itself what it takes.
         if bounds.mode != Mode::Http && payload.content_type.as_deref().is_some_and(is_json) {
+            let bytes = data
+                .bytes()
+                .map_err(|error| internal("read a body from the disk", &error))?;
             check_json(&bytes)?;
         }
-        payload.data = Some(bytes.into());
+        payload.data = Some(data);
     }
     let function = request.function.clone();
     let answer = wait(call.backend.submit(request)).await?;

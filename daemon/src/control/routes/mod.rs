@@ -127,16 +127,14 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
-    let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-    let (uid, pid) = (peer.uid, peer.pid);
-    let unread = Rc::new(RefCell::new(Some(body)));
-    // Who changed what; reading is nobody's business.
-    let mut audit = (method != Method::GET).then(|| Audit {
-        asked: format!("{method} {}", short(&path)),
-        peer: (uid, pid),
+    let mut audit = Audit {
+        method: parts.method.clone(),
+        path: parts.uri.path().to_owned(),
+        peer,
         status: None,
-    });
-    let outcome = match find(&method, &path, role) {
+    };
+    let unread = Rc::new(RefCell::new(Some(body)));
+    let outcome = match find(&audit.method, &audit.path, role) {
         Ok((route, places)) => {
             let call = Call {
                 backend,
@@ -156,25 +154,28 @@ pub(super) async fn answer(
             problem(&refusal)
         }
     };
-    if let Some(audit) = &mut audit {
-        audit.status = Some(response.status().as_u16());
-    }
+    audit.status = Some(response.status().as_u16());
     response
 }
 
 /// The line of the journal about a request that can change something: also where its caller left before the answer.
-struct Audit {
-    asked: String,
-    peer: (u32, Option<i32>),
+struct Audit<'a> {
+    method: Method,
+    path: String,
+    peer: &'a Peer,
     status: Option<u16>,
 }
 
-impl Drop for Audit {
+impl Drop for Audit<'_> {
     fn drop(&mut self) {
-        let (asked, (uid, pid)) = (&self.asked, self.peer);
+        // Who changed what; reading is nobody's business.
+        if self.method == Method::GET {
+            return;
+        }
+        let (method, path, Peer { uid, pid, .. }) = (&self.method, short(&self.path), self.peer);
         match self.status {
-            Some(status) => tracing::info!(uid, pid, status, "{asked}"),
-            None => tracing::info!(uid, pid, "{asked}, its caller left before the answer"),
+            Some(status) => tracing::info!(uid, pid, status, "{method} {path}"),
+            None => tracing::info!(uid, pid, "{method} {path}, its caller left before the answer"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `POST /v1/validate`: judges a file without running or keeping it.
 
-use crate::control::answer::failed;
+use crate::control::answer::{failed, internal};
 use crate::control::limits::BODY_MAX;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json, refuse};
@@ -8,7 +8,10 @@ use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
-    let bytes = call.read_body(BODY_MAX, "the most this route takes").await?;
+    let body = call.read_body(BODY_MAX, "the most this route takes").await?;
+    let bytes = body
+        .bytes()
+        .map_err(|error| internal("read a body from the disk", &error))?;
     let request = serde_json::from_slice(&bytes).map_err(|error| {
         refuse(
             Code::BadJson,

@@ -166,7 +166,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
         trigger: Trigger::Manual,
         accepted_ms: second * 1000,
         payload: Payload {
-            data: Some(Arc::from(*b"{}")),
+            data: Some(b"{}".into()),
             content_type: Some("application/json".to_owned()),
             context: Some("{\"a\":1}".into()),
             trace: None,

@@ -1,0 +1,82 @@
+//! Bytes that an invocation brings: in memory, or where whoever holds them keeps them.
+//!
+//! Core never reads them. It passes them on, so that a body that waits for its turn need not be in memory.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// What holds bytes.
+pub trait Held: Debug + Send + Sync {
+    /// Returns how many there are.
+    fn size(&self) -> u64;
+
+    /// Returns them.
+    ///
+    /// # Errors
+    /// They are on a disk that cannot be read.
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>>;
+}
+
+impl Held for Box<[u8]> {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+
+/// Bytes that are shared and do not change.
+#[derive(Debug, Clone)]
+pub struct Data(Arc<dyn Held>);
+
+impl Data {
+    /// Returns what something holds.
+    #[must_use]
+    pub fn new(held: impl Held + 'static) -> Self {
+        Self(Arc::new(held))
+    }
+
+    /// Returns how many bytes there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// Returns the bytes: borrowed where they are in memory.
+    ///
+    /// # Errors
+    /// They are on a disk that cannot be read.
+    pub fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        self.0.bytes()
+    }
+}
+
+impl From<Vec<u8>> for Data {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::new(bytes.into_boxed_slice())
+    }
+}
+
+impl From<&[u8]> for Data {
+    fn from(bytes: &[u8]) -> Self {
+        bytes.to_vec().into()
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Data {
+    fn from(bytes: &[u8; N]) -> Self {
+        bytes.to_vec().into()
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || matches!((self.bytes(), other.bytes()), (Ok(own), Ok(other)) if own == other)
+    }
+}
+
+impl Eq for Data {}

@@ -1,0 +1,81 @@
+//! A body that comes piece by piece: in memory as long as the budget has room, in the file from then on.
+
+use super::{Buffers, Counted, Kept, Permit};
+use fnd_core::data::Data;
+use std::io;
+use std::sync::Arc;
+
+/// A body that is not whole yet.
+#[derive(Debug)]
+pub struct Gathering {
+    memory: Vec<u8>,
+    permit: Permit,
+    kept: Option<Kept>,
+}
+
+impl Gathering {
+    /// Returns a body without bytes.
+    #[must_use]
+    pub fn new(buffers: &Arc<Buffers>) -> Self {
+        let permit = Permit {
+            of: Arc::clone(buffers),
+            bytes: 0,
+        };
+        Self {
+            memory: Vec::new(),
+            permit,
+            kept: None,
+        }
+    }
+
+    /// Returns how many bytes there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.kept.as_ref().map_or(self.memory.len() as u64, Kept::size)
+    }
+
+    /// Appends a piece.
+    ///
+    /// # Errors
+    /// Neither the budget nor the disk has room for it.
+    pub async fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+        if self.kept.is_none() {
+            if let Some(mut more) = self.permit.of.take(piece.len() as u64) {
+                self.permit.bytes += std::mem::take(&mut more.bytes);
+                self.memory.extend_from_slice(piece);
+                return Ok(());
+            }
+        }
+        let buffers = Arc::clone(&self.permit.of);
+        let (kept, memory, piece) = (self.kept.take(), std::mem::take(&mut self.memory), piece.to_vec());
+        // The disk may be slow: everybody else goes on.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut kept = match kept {
+                Some(kept) => kept,
+                None => buffers.keep(&memory)?,
+            };
+            let appended = kept.append(&piece);
+            appended.inspect_err(|_| buffers.refuse())?;
+            Ok::<_, io::Error>(kept)
+        });
+        self.kept = Some(written.await.map_err(io::Error::other)??);
+        let given_back = std::mem::take(&mut self.permit.bytes);
+        drop(Permit {
+            of: Arc::clone(&self.permit.of),
+            bytes: given_back,
+        });
+        Ok(())
+    }
+
+    /// Returns the whole body.
+    #[must_use]
+    pub fn finish(self) -> Data {
+        match self.kept {
+            Some(kept) => Data::new(kept),
+            None => Data::new(Counted {
+                bytes: self.memory,
+                _permit: self.permit,
+            }),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! One budget for what fnd holds for its callers: bodies of requests until they have run, and answers until they are read.
+//!
+//! Within `[node] buffers` they are in memory. What is beyond it is in one unlinked file of the state directory
+//! ([`overflow`]), so that it costs no memory and nothing of it stays when fnd ends. Where the disk does not take it either,
+//! the request is refused: later may be better.
+//!
+//! What passes through fnd without being held (bodies of programs that serve HTTP, streams) is not counted: that is bounded
+//! by the buffers of sockets.
+
+mod gather;
+mod overflow;
+
+pub use gather::Gathering;
+pub use overflow::Kept;
+
+use bytes::Bytes;
+use fnd_core::data::{Data, Held};
+use fnd_core::units::print_size;
+use overflow::Overflow;
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Answers up to this size are not counted: there are at most as many as connections.
+pub const UNCOUNTED: usize = 16 << 10;
+
+/// The budget, and what is held of it.
+#[derive(Debug)]
+pub struct Buffers {
+    max: AtomicU64,
+    held: AtomicU64,
+    refused: AtomicU64,
+    overflow: Overflow,
+    /// Whether people are told that memory does not suffice.
+    full: AtomicBool,
+    changed: OnceLock<Changed>,
+}
+
+/// Hears that memory does not suffice now, or does again.
+struct Changed(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Changed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Changed")
+    }
+}
+
+/// Bytes of the budget; given back when this is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    of: Arc<Buffers>,
+    bytes: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.of.full.load(Ordering::Relaxed) {
+            self.of.look();
+        }
+    }
+}
+
+/// Bytes in memory that count.
+#[derive(Debug)]
+struct Counted {
+    bytes: Vec<u8>,
+    _permit: Permit,
+}
+
+impl Held for Counted {
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        Ok(Cow::Borrowed(&self.bytes))
+    }
+}
+
+/// An answer in memory that counts until it is written.
+struct CountedAnswer {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for CountedAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Where an answer is until it is read.
+#[derive(Debug)]
+pub enum Answer {
+    /// In memory.
+    Memory(Bytes),
+    /// In the file.
+    Kept(Kept),
+}
+
+impl Buffers {
+    /// Returns a budget of `max` bytes, with a file in `directory` for what is beyond it.
+    #[must_use]
+    pub fn new(max: u64, directory: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            max: AtomicU64::new(max),
+            held: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            overflow: Overflow::new(directory),
+            full: AtomicBool::new(false),
+            changed: OnceLock::new(),
+        })
+    }
+
+    /// Changes the budget; what is held stays where it is.
+    pub fn resize(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+
+    /// Returns how many bytes are held in memory, and how many in the file.
+    #[must_use]
+    pub fn held(&self) -> (u64, u64) {
+        (self.held.load(Ordering::Relaxed), self.overflow.live())
+    }
+
+    /// Returns how many bodies and answers were refused so far because neither memory nor disk took them.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Has something called, on any thread, whenever [`Self::problem`] begins or is over.
+    pub fn on_change(&self, changed: impl Fn() + Send + Sync + 'static) {
+        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+    }
+
+    /// Returns what people are told from when the disk is needed until half of the memory is free again.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.full.load(Ordering::Relaxed).then(|| {
+            let (memory, disk) = self.held();
+            format!(
+                "bodies and answers of callers fill their memory: {} of {} ([node] buffers); {} more lie on the disk until they \
+                 are used",
+                print_size(memory),
+                print_size(self.max.load(Ordering::Relaxed)),
+                print_size(disk)
+            )
+        })
+    }
+
+    /// Looks whether memory suffices. It does later than it did not: otherwise each body at the limit would be told of.
+    fn look(&self) {
+        let (memory, disk) = self.held();
+        let was = self.full.load(Ordering::Relaxed);
+        let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 2);
+        if self.full.swap(is, Ordering::Relaxed) != is
+            && let Some(Changed(changed)) = self.changed.get()
+        {
+            changed();
+        }
+    }
+
+    /// Returns a permit for so many bytes; nothing where the budget has no room.
+    fn take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        let max = self.max.load(Ordering::Relaxed);
+        let more = |held: u64| held.checked_add(bytes).filter(|held| *held <= max);
+        let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Permit {
+            of: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Holds an answer until it is read.
+    ///
+    /// # Errors
+    /// Neither the budget nor the disk has room for it.
+    pub async fn hold_answer(self: &Arc<Self>, bytes: Bytes) -> io::Result<Answer> {
+        if bytes.len() <= UNCOUNTED {
+            return Ok(Answer::Memory(bytes));
+        }
+        if let Some(permit) = self.take(bytes.len() as u64) {
+            let counted = CountedAnswer { bytes, _permit: permit };
+            return Ok(Answer::Memory(Bytes::from_owner(counted)));
+        }
+        let buffers = Arc::clone(self);
+        let kept = tokio::task::spawn_blocking(move || buffers.keep(&bytes)).await;
+        kept.map_err(io::Error::other)?.map(Answer::Kept)
+    }
+
+    /// Holds bytes that are there already, as those of a queued invocation are at a start: they cannot be refused.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>, data: &Data) -> Data {
+        let Ok(bytes) = data.bytes() else { return data.clone() };
+        if let Some(permit) = self.take(bytes.len() as u64) {
+            let bytes = bytes.into_owned();
+            return Data::new(Counted { bytes, _permit: permit });
+        }
+        self.keep(&bytes).map_or_else(|_| data.clone(), Data::new)
+    }
+
+    fn keep(self: &Arc<Self>, bytes: &[u8]) -> io::Result<Kept> {
+        let begun = self.overflow.begin(bytes.len() as u64);
+        let mut kept = Kept::new(begun.inspect_err(|_| self.refuse())?, self);
+        kept.append(bytes).inspect_err(|_| self.refuse())?;
+        self.look();
+        Ok(kept)
+    }
+
+    fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffers(max: u64) -> (tempfile::TempDir, Arc<Buffers>) {
+        let directory = tempfile::tempdir().unwrap();
+        let buffers = Buffers::new(max, directory.path().to_owned());
+        (directory, buffers)
+    }
+
+    #[tokio::test]
+    async fn what_is_beyond_the_budget_is_on_the_disk_and_comes_back_the_same() {
+        let (directory, buffers) = buffers(50_000);
+        let mut first = Gathering::new(&buffers);
+        let mut second = Gathering::new(&buffers);
+        second.push(&[2; 30_000]).await.unwrap();
+        assert_eq!((buffers.held(), buffers.problem()), ((30_000, 0), None));
+        first.push(&[1; 60_000]).await.unwrap();
+        assert_eq!(buffers.held(), (30_000, 60_000));
+        // Two write by turns.
+        for piece in 0..5_u8 {
+            second.push(&[piece; 7_000]).await.unwrap();
+            first.push(&[piece; 9_000]).await.unwrap();
+        }
+        assert_eq!(buffers.held(), (0, 60_000 + 45_000 + 30_000 + 35_000));
+        assert!(buffers.problem().is_some());
+        let (first, second) = (first.finish(), second.finish());
+        assert_eq!((first.size(), second.size()), (105_000, 65_000));
+        let expected: Vec<u8> = [vec![1; 60_000], (0..5).flat_map(|piece| vec![piece; 9_000]).collect()].concat();
+        assert_eq!(&*first.bytes().unwrap(), expected);
+        let expected: Vec<u8> = [vec![2; 30_000], (0..5).flat_map(|piece| vec![piece; 7_000]).collect()].concat();
+        assert_eq!(&*second.bytes().unwrap(), expected);
+        // Nobody finds it by a name, and nothing of it stays.
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        drop(first);
+        assert_eq!(buffers.held(), (0, 65_000));
+        drop(second);
+        assert_eq!((buffers.held(), buffers.problem()), ((0, 0), None));
+        let mut third = Gathering::new(&buffers);
+        third.push(&[3; 50_000]).await.unwrap();
+        assert_eq!(buffers.held(), (50_000, 0));
+    }
+
+    #[tokio::test]
+    async fn what_neither_memory_nor_disk_takes_is_refused() {
+        let buffers = Buffers::new(10, "/nonexistent".into());
+        let mut body = Gathering::new(&buffers);
+        body.push(b"0123456789").await.unwrap();
+        assert!(body.push(b"x").await.is_err());
+        drop(body);
+        assert_eq!((buffers.held(), buffers.refused()), ((0, 0), 1));
+        assert!(buffers.hold_answer(vec![0; UNCOUNTED + 1].into()).await.is_err());
+        // What was promised stays in memory.
+        let data = Data::from(vec![7; 1000]);
+        assert_eq!(buffers.hold(&data), data);
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_until_its_last_reader_has_gone() {
+        let (_directory, buffers) = buffers(100_000);
+        let Answer::Memory(bytes) = buffers.hold_answer(vec![5; 70_000].into()).await.unwrap() else {
+            panic!("there was room");
+        };
+        let part = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(buffers.held(), (70_000, 0));
+        let Answer::Kept(kept) = buffers.hold_answer(vec![6; 70_000].into()).await.unwrap() else {
+            panic!("there was no room");
+        };
+        assert_eq!(kept.read(69_990, 100).unwrap(), [6; 10]);
+        drop((part, kept));
+        assert_eq!(buffers.held(), (0, 0));
+    }
+}

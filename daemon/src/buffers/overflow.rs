@@ -1,0 +1,192 @@
+//! The file that holds what the budget has no room for.
+//!
+//! One file for all, without a name, so that it needs one descriptor however many bodies it holds, and the system removes it
+//! with fnd. Each piece gets a range of its own; ranges that nobody needs are given back to the disk as holes
+//! (fallocate(2)), and the file begins at zero whenever nothing is left in it.
+
+use super::Buffers;
+use crate::ledger::Free;
+use fnd_core::data::Held;
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ranges begin at multiples of this, so that each can be given back whole.
+const BLOCK: u64 = 4096;
+
+/// The file, once it is needed.
+#[derive(Debug)]
+pub(super) struct Overflow {
+    directory: PathBuf,
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    file: File,
+    space: Mutex<Space>,
+}
+
+#[derive(Debug, Default)]
+struct Space {
+    /// Where the next range begins.
+    next: u64,
+    /// Ranges that are needed, and their bytes.
+    ranges: u64,
+    bytes: u64,
+}
+
+/// Bytes in the file; their ranges are free when this is dropped.
+#[derive(Debug)]
+pub struct Kept {
+    of: Arc<Buffers>,
+    open: Arc<Open>,
+    /// Where each range begins, and how many bytes it has.
+    ranges: Vec<(u64, u64)>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whoever panicked had changed it or not; either is sound.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Overflow {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Returns how many bytes are in it.
+    pub(super) fn live(&self) -> u64 {
+        lock(&self.open).as_ref().map_or(0, |open| lock(&open.space).bytes)
+    }
+
+    /// Returns a place for bytes; the first of them are `size`.
+    ///
+    /// # Errors
+    /// The file cannot be made, or the disk would be nearly full.
+    pub(super) fn begin(&self, size: u64) -> io::Result<Arc<Open>> {
+        // The history needs what is left more.
+        let full = Free::at(&self.directory).is_some_and(|free| {
+            let bytes = free.bytes.saturating_sub(size);
+            Free { bytes, ..free }.is_low()
+        });
+        if full {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the disk of the state is nearly full",
+            ));
+        }
+        let mut open = lock(&self.open);
+        if let Some(open) = &*open {
+            return Ok(Arc::clone(open));
+        }
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.directory, flags, Mode::RUSR | Mode::WUSR)?;
+        let made = Arc::new(Open {
+            file: file.into(),
+            space: Mutex::default(),
+        });
+        Ok(Arc::clone(open.insert(made)))
+    }
+}
+
+impl Kept {
+    pub(super) fn new(open: Arc<Open>, of: &Arc<Buffers>) -> Self {
+        Self {
+            of: Arc::clone(of),
+            open,
+            ranges: Vec::new(),
+        }
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let size = bytes.len() as u64;
+        let at = {
+            let mut space = lock(&self.open.space);
+            let at = space.next;
+            space.next = at.saturating_add(size.next_multiple_of(BLOCK));
+            space.ranges += 1;
+            space.bytes += size;
+            at
+        };
+        // Its own from now on, also where writing fails.
+        self.ranges.push((at, size));
+        self.open.file.write_all_at(bytes, at)
+    }
+
+    /// Returns how many bytes there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.ranges.iter().map(|(_, size)| size).sum()
+    }
+
+    /// Returns at most `most` bytes from a place on; fewer only where a range ends, none at the end.
+    ///
+    /// # Errors
+    /// The disk does not give them.
+    pub fn read(&self, mut from: u64, most: u64) -> io::Result<Vec<u8>> {
+        for (at, size) in &self.ranges {
+            if from < *size {
+                let count = most.min(size - from);
+                let mut bytes = vec![0; usize::try_from(count).map_err(io::Error::other)?];
+                self.open.file.read_exact_at(&mut bytes, at + from)?;
+                return Ok(bytes);
+            }
+            from -= size;
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Held for Kept {
+    fn size(&self) -> u64 {
+        Self::size(self)
+    }
+
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        let mut all = Vec::with_capacity(usize::try_from(Self::size(self)).map_err(io::Error::other)?);
+        for (at, size) in &self.ranges {
+            let begin = all.len();
+            all.resize(begin + usize::try_from(*size).map_err(io::Error::other)?, 0);
+            self.open
+                .file
+                .read_exact_at(all.get_mut(begin..).unwrap_or_default(), *at)?;
+        }
+        Ok(Cow::Owned(all))
+    }
+}
+
+impl Kept {
+    fn give_back(&self) {
+        let mut space = lock(&self.open.space);
+        space.ranges = space.ranges.saturating_sub(self.ranges.len() as u64);
+        space.bytes = space.bytes.saturating_sub(Self::size(self));
+        if space.ranges == 0 && self.open.file.set_len(0).is_ok() {
+            space.next = 0;
+            return;
+        }
+        drop(space);
+        for (at, size) in &self.ranges {
+            // A file system that makes no holes gives everything back when nothing is left in the file.
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = fallocate(&self.open.file, flags, *at, size.next_multiple_of(BLOCK));
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.give_back();
+        self.of.look();
+    }
+}

@@ -1,0 +1,304 @@
+//! What hyper takes and this server refuses: messages whose beginning or end two programs can see in different places. Where a
+//! proxy stands before fnd, such a message is how a request is smuggled past it (RFC 9112, sections 2.2, 6.3 and 11.2).
+//!
+//! It follows the bytes of a connection from message to message, and changes nothing: hyper reads the same bytes.
+
+use std::fmt;
+
+/// Longest line of a head that matters here: the names of three headers, a length, a list of codings. Of a longer one only
+/// its end is looked for.
+const LINE_MAX: usize = 128;
+
+/// What is wrong with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// A line ends without a carriage return.
+    LineEnd,
+    /// There is more than one `Host`.
+    Hosts,
+    /// `Content-Length` and `Transfer-Encoding` are both there.
+    TwoLengths,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
+            Self::Hosts => "the header `Host` is there more than once (RFC 9112, section 3.2)",
+            Self::TwoLengths => {
+                "`Content-Length` and `Transfer-Encoding` are both there: send one of them (RFC 9112, section 6.3)"
+            }
+        })
+    }
+}
+
+/// Follows the messages of a connection.
+#[derive(Debug)]
+pub(super) struct Framing {
+    at: At,
+    line: [u8; LINE_MAX],
+    /// Bytes of the line so far, also those that were not kept.
+    length: usize,
+    /// The last of them, where the line feed may come alone.
+    last: u8,
+    head: Head,
+    /// Heads that have ended.
+    heads: u64,
+    /// The first message that is wrong, counted from 1.
+    wrong: Option<(u64, Wrong)>,
+}
+
+/// What was seen of a head.
+#[derive(Debug, Default)]
+struct Head {
+    hosts: u32,
+    content_length: Option<u64>,
+    is_chunked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Before the first line: empty lines are passed over.
+    Start,
+    Head,
+    /// So many bytes of a body.
+    Body(u64),
+    ChunkSize,
+    /// So many bytes of a chunk and of its line end.
+    Chunk(u64),
+    Trailers,
+    /// hyper refuses what is there and closes, or it was refused here.
+    Over,
+}
+
+impl Framing {
+    pub(super) fn new() -> Self {
+        Self {
+            at: At::Start,
+            line: [0; LINE_MAX],
+            length: 0,
+            last: 0,
+            head: Head::default(),
+            heads: 0,
+            wrong: None,
+        }
+    }
+
+    /// Returns what is wrong with the message of a number, counted from 1.
+    pub(super) fn wrong_with(&self, number: u64) -> Option<Wrong> {
+        self.wrong.filter(|(at, _)| *at == number).map(|(_, wrong)| wrong)
+    }
+
+    /// Looks at what was read.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match self.at {
+                At::Over => return,
+                At::Body(left) | At::Chunk(left) => {
+                    let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes = bytes.get(count..).unwrap_or_default();
+                    let left = left - count as u64;
+                    self.at = match (self.at, left) {
+                        (At::Chunk(_), 0) => At::ChunkSize,
+                        (At::Chunk(_), left) => At::Chunk(left),
+                        (_, 0) => At::Start,
+                        (_, left) => At::Body(left),
+                    };
+                }
+                At::Start | At::Head | At::ChunkSize | At::Trailers => {
+                    let end = bytes.iter().position(|byte| *byte == b'\n');
+                    let (piece, rest) = match end {
+                        Some(end) => bytes.split_at(end + 1),
+                        None => (bytes, &[][..]),
+                    };
+                    self.keep(piece);
+                    bytes = rest;
+                    if end.is_some() {
+                        let before = piece.len().checked_sub(2).and_then(|at| piece.get(at));
+                        self.line_ended(before.copied().unwrap_or(self.last));
+                        (self.length, self.last) = (0, 0);
+                    } else {
+                        self.last = piece.last().copied().unwrap_or(self.last);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps a piece of a line, as far as it matters.
+    fn keep(&mut self, piece: &[u8]) {
+        let from = self.length.min(LINE_MAX);
+        let count = piece.len().min(LINE_MAX - from);
+        if let (Some(to), Some(piece)) = (self.line.get_mut(from..from + count), piece.get(..count)) {
+            to.copy_from_slice(piece);
+        }
+        self.length = self.length.saturating_add(piece.len());
+    }
+
+    /// A line has ended; `before` is the byte before its line feed.
+    fn line_ended(&mut self, before: u8) {
+        if before != b'\r' {
+            return self.refuse(Wrong::LineEnd);
+        }
+        let line: &[u8] = self.line.get(..self.length.min(LINE_MAX)).unwrap_or_default();
+        let line = line.strip_suffix(b"\r\n").unwrap_or(line);
+        match self.at {
+            At::Start if line.is_empty() => {}
+            At::Start => {
+                self.head = Head::default();
+                self.at = At::Head;
+            }
+            At::Head if line.is_empty() => self.head_ended(),
+            At::Head => self.header(self.length <= LINE_MAX),
+            At::ChunkSize => {
+                let digits: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_hexdigit).collect();
+                let size = str::from_utf8(&digits)
+                    .ok()
+                    .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+                self.at = match size {
+                    Some(0) => At::Trailers,
+                    Some(size) => At::Chunk(size.saturating_add(2)),
+                    None => At::Over,
+                };
+            }
+            At::Trailers if line.is_empty() => self.at = At::Start,
+            At::Trailers | At::Body(_) | At::Chunk(_) | At::Over => {}
+        }
+    }
+
+    fn header(&mut self, is_all: bool) {
+        let line = self.line.get(..self.length.min(LINE_MAX)).unwrap_or_default();
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            return;
+        };
+        let (name, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"host") {
+            self.head.hosts += 1;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.head.is_chunked = true;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let text = str::from_utf8(value).ok().filter(|_| is_all);
+            match text.and_then(|text| text.trim().parse().ok()) {
+                Some(length) => self.head.content_length = Some(length),
+                // hyper refuses it.
+                None => self.at = At::Over,
+            }
+        }
+    }
+
+    fn head_ended(&mut self) {
+        if self.head.hosts > 1 {
+            return self.refuse(Wrong::Hosts);
+        }
+        if self.head.is_chunked && self.head.content_length.is_some() {
+            return self.refuse(Wrong::TwoLengths);
+        }
+        self.heads += 1;
+        self.at = match self.head.content_length {
+            _ if self.head.is_chunked => At::ChunkSize,
+            Some(length) if length > 0 => At::Body(length),
+            _ => At::Start,
+        };
+    }
+
+    /// The message that is being read is wrong; nothing behind it can be trusted.
+    fn refuse(&mut self, wrong: Wrong) {
+        // A chunk's line belongs to the message whose head has ended.
+        let number = match self.at {
+            At::ChunkSize | At::Trailers => self.heads,
+            At::Start | At::Head | At::Body(_) | At::Chunk(_) | At::Over => self.heads + 1,
+        };
+        self.wrong = Some((number, wrong));
+        self.at = At::Over;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Returns what is wrong, and with which message, however the bytes are cut.
+    fn check(bytes: &[u8], expected: Option<(u64, Wrong)>) {
+        for step in [1, 2, 3, 7, bytes.len().max(1)] {
+            let mut framing = Framing::new();
+            bytes.chunks(step).for_each(|piece| framing.read(piece));
+            assert_eq!(
+                framing.wrong,
+                expected,
+                "{:?} in pieces of {step}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+
+    const GET: &str = "GET / HTTP/1.1\r\nhost: fnd\r\n\r\n";
+
+    #[test]
+    fn messages_are_followed_to_their_ends() {
+        let long = format!("GET / HTTP/1.1\r\nx: {}\r\nHost: a\r\n\r\n", "y".repeat(500));
+        for fine in [
+            GET.to_owned(),
+            GET.repeat(3),
+            format!("\r\n\r\n{GET}"),
+            long.clone(),
+            // Line feeds of a body are its own.
+            format!("POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n\na\nb\n\n{GET}"),
+            format!(
+                "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\n\n\n\n\r\n0A\r\n0123456\n\n\n\r\n0\r\nt: 1\r\n\r\n{GET}"
+            ),
+            "POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n\n\n".to_owned(),
+        ] {
+            check(fine.as_bytes(), None);
+        }
+        for (text, number, wrong) in [
+            ("GET / HTTP/1.1\nhost: a\n\n".to_owned(), 1, Wrong::LineEnd),
+            ("GET / HTTP/1.1\r\nhost: a\n\r\n".to_owned(), 1, Wrong::LineEnd),
+            (format!("{GET}GET / HTTP/1.1\r\nhost: a\r\n\n"), 2, Wrong::LineEnd),
+            (
+                format!("GET / HTTP/1.1\r\nx: {}\nHost: a\r\n\r\n", "y".repeat(126)),
+                1,
+                Wrong::LineEnd,
+            ),
+            (
+                format!("GET / HTTP/1.1\r\nx: {}\n\r\n", "y".repeat(500)),
+                1,
+                Wrong::LineEnd,
+            ),
+            (format!("{long}\n"), 2, Wrong::LineEnd),
+            (
+                "GET / HTTP/1.1\r\nhost: a\r\nHOST: a\r\n\r\n".to_owned(),
+                1,
+                Wrong::Hosts,
+            ),
+            (
+                "POST / HTTP/1.1\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+                1,
+                Wrong::TwoLengths,
+            ),
+            (
+                format!("{GET}POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 0\r\n\r\n"),
+                2,
+                Wrong::TwoLengths,
+            ),
+            (
+                "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n".to_owned(),
+                1,
+                Wrong::LineEnd,
+            ),
+        ] {
+            check(text.as_bytes(), Some((number, wrong)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived_and_cuts_change_nothing(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 1..40_usize) {
+            let (mut whole, mut cuts) = (Framing::new(), Framing::new());
+            whole.read(&bytes);
+            bytes.chunks(cut).for_each(|piece| cuts.read(piece));
+            prop_assert_eq!((whole.wrong, whole.at, whole.heads), (cuts.wrong, cuts.at, cuts.heads));
+        }
+    }
+}
