@@ -11,6 +11,8 @@ pub mod data;
 #[cfg(feature = "full")]
 pub mod diagnostic;
 #[cfg(feature = "full")]
+pub mod examined;
+#[cfg(feature = "full")]
 pub mod explain;
 pub mod frame;
 pub mod ids;

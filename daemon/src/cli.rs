@@ -55,6 +55,12 @@ pub struct Cli {
     /// Name of the cgroup made for functions when fnd starts the spawner itself
     #[arg(long, value_name = "NAME", env = "FND_CGROUP_ROOT")]
     pub cgroup_root: Option<String>,
+    /// Look at the ledger in a state directory, or at a copy of one, and print what is found as JSON (started by `fndctl verify`)
+    #[arg(long, hide = true, value_name = "PATH")]
+    pub examine: Option<PathBuf>,
+    /// With --examine: repair what is safe to repair
+    #[arg(long, hide = true, requires = "examine")]
+    pub repair: bool,
     /// Judge manifests for fnd-spawner on standard input (started by it)
     #[arg(long, hide = true)]
     pub judge: bool,

@@ -13,6 +13,7 @@ pub mod control;
 mod directories;
 pub mod driver;
 pub mod environment;
+pub mod examine;
 pub mod follow;
 pub mod functions;
 #[cfg(fuzzing)]
@@ -121,8 +122,14 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
     let noted: Vec<_> = held.iter().flat_map(takeover::Worker::attempts).collect();
+    let run = places.run_dir.join(ledger::RUN);
+    let site = ledger::Site {
+        state: &own,
+        run: &run,
+        on_damage: current.settings.history.on_damage,
+    };
     let opened = ledger::open(
-        &own,
+        site,
         retaining::at_first(&current.settings),
         &noted,
         move |acknowledged| {
@@ -330,6 +337,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
     make(&places.run_dir.join("status"), 0o755)?;
+    make(&places.run_dir.join(ledger::RUN), 0o700)?;
     make(&sockets(places), 0o711)
 }
 

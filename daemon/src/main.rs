@@ -11,6 +11,9 @@ fn main() -> ExitCode {
         // Whoever started it sees the end and says what follows.
         return fnd_daemon::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
+    if let Some(path) = &cli.examine {
+        return fnd_daemon::examine::run(&cli, path);
+    }
     if let Some(checked) = cli.check {
         return fnd_daemon::check::run(&cli, checked);
     }

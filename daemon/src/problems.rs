@@ -24,7 +24,9 @@ pub const CODES: &[&str] = &[
     "functions-unread",
     "history-failing",
     "history-forgotten",
+    "history-incomplete",
     "history-lost",
+    "history-set-aside",
     "metrics",
 ];
 
@@ -123,6 +125,11 @@ impl State {
             );
             problems.push(Problem::new("history-lost", text));
         }
+        problems.extend(health.hold.map(|why| {
+            let text = format!("durable work is refused: {why}");
+            Problem::new("history-incomplete", text)
+        }));
+        problems.extend(health.set_aside.map(|note| Problem::new("history-set-aside", &*note)));
         problems.extend(of_forgetting(health.forgetting));
         problems
     }

@@ -207,6 +207,13 @@ const METRICS: &[Key] = &[
 ];
 
 const HISTORY: &[Key] = &[
+    key(
+        "on_damage",
+        Word(&["set-aside", "refuse"]),
+        "\"set-aside\"",
+        "\"refuse\"",
+        "A damaged ledger: `set-aside` keeps all that can be read in a new one, `refuse` keeps fnd from starting.",
+    ),
     key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
     key(
         "keep_bytes",

@@ -34,7 +34,7 @@ pub struct Settings {
     /// `[metrics]`.
     pub metrics: Metrics,
     /// `[history]`.
-    pub history: Keep,
+    pub history: History,
     /// `[logs]`.
     pub logs: Logs,
     /// `[status]`.
@@ -111,6 +111,26 @@ pub struct Keep {
     /// By bytes of all of it.
     #[serde(with = "units::text::size")]
     pub keep_bytes: u64,
+}
+
+/// `[history]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// How long records are kept.
+    #[serde(flatten)]
+    pub keep: Keep,
+    /// What becomes of a damaged ledger.
+    pub on_damage: OnDamage,
+}
+
+/// What becomes of a damaged ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnDamage {
+    /// All that can be read goes into a new one.
+    SetAside,
+    /// fnd does not start.
+    Refuse,
 }
 
 /// `[logs]`.

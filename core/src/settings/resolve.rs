@@ -1,7 +1,7 @@
 //! From `fnd.toml` and `conf.d/*.toml` to [`Settings`].
 
 use super::keys::{SCHEMA, SETTINGS, SIZES};
-use super::{Access, Keep, Logs, Metrics, Node, Role, RuntimeSettings, Settings, Status, Users};
+use super::{Access, History, Keep, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};
 use crate::diagnostic::Diagnostic;
 use crate::schema::Kind;
 use crate::schema::pick::{Pick, key_at};
@@ -186,7 +186,13 @@ fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
             listen: pick.text_if("metrics.listen").and_then(|text| text.parse().ok()),
             textfile: pick.text_if("metrics.textfile"),
         },
-        history: keep("history"),
+        history: History {
+            keep: keep("history"),
+            on_damage: match pick.text("history.on_damage").as_str() {
+                "refuse" => OnDamage::Refuse,
+                _ => OnDamage::SetAside,
+            },
+        },
         logs: Logs {
             keep: keep("logs"),
             journal: pick.truth("logs.journal"),

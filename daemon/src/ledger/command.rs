@@ -2,6 +2,7 @@
 
 use super::retention::Retention;
 use fnd_core::data::Data;
+use super::standing::Standing;
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use std::collections::{BTreeMap, VecDeque};
@@ -106,6 +107,10 @@ pub struct Health {
     pub failed: u64,
     /// Commands that were given up because they could not be written for too long, or ever.
     pub lost: u64,
+    /// Why durable work is refused, though records are written.
+    pub hold: Option<Arc<str>>,
+    /// That a damaged ledger was set aside, until somebody has confirmed it.
+    pub set_aside: Option<Arc<str>>,
     /// What is said of forgetting.
     pub forgetting: Forgetting,
 }
@@ -303,6 +308,13 @@ impl Queue {
             .in_hand
             .map_or(Duration::ZERO, |came| came.elapsed())
             .max(inner.age())
+    }
+
+    /// Says what a set-aside ledger leaves behind.
+    pub(super) fn stands(&self, Standing { note, hold }: Standing) {
+        let mut inner = self.lock();
+        inner.health.set_aside = note;
+        inner.health.hold = hold;
     }
 
     /// Counts commands that were given up.

@@ -2,11 +2,11 @@
 //! stored, and fnd can be killed within that. What was begun must not be run again as if it had not, and what was answered
 //! must not be called interrupted.
 //!
-//! A file of fixed slots beside the database. One is filled before the function sees its work; the end of a call is added
+//! A file of fixed slots in the run directory, which belongs to one boot as they do. One is filled before the function sees its work; the end of a call is added
 //! before its caller is answered (of other attempts the spawner tells the end again); it is emptied when what became of it is
 //! stored. What is still filled at the next start is put into the database ([`left`]). Each is one write of a few hundred
-//! bytes to the page cache (about a microsecond); nothing is synced, so a power cut can take what it would have said. Shared
-//! memory would save that write and needs unsafe code.
+//! bytes to memory (about a microsecond), by the main thread: the state's disk can be slow, the run directory has none. A power
+//! cut takes what it would have said. Shared memory would save the write and needs unsafe code.
 //!
 //! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
 //! what is claimed and not in it has not begun.
@@ -29,8 +29,8 @@ use std::sync::{Mutex, PoisonError};
 
 pub use slot::Begun;
 
-/// File name in the state directory.
-const FILE: &str = "in-flight";
+/// File name in the run directory, and in the state directory of an fnd before that.
+pub(super) const FILE: &str = "in-flight";
 
 /// The table.
 #[derive(Debug)]
@@ -58,17 +58,26 @@ struct Taken {
 }
 
 impl InFlight {
-    /// Opens the table of a state directory, after what an earlier fnd has left in it was put into the database. It begins
+    /// Opens the table of a run directory, after what an earlier fnd has left in it was put into the database. It begins
     /// with what has begun and has no end.
-    pub(super) fn open(state: &Path, db: &mut Connection) -> rusqlite::Result<io::Result<Self>> {
-        let opened = open(&state.join(FILE)).and_then(|file| Ok((left::read(&file)?, file)));
-        let (left, file) = match opened {
+    ///
+    /// Earlier versions of fnd had the table in the state directory: one that lies there is read in the same way, and removed.
+    pub(super) fn open(run: &Path, state: &Path, db: &mut Connection) -> rusqlite::Result<io::Result<Self>> {
+        let earlier = Some(state.join(FILE)).filter(|path| run != state && path.exists());
+        let opened = open(&run.join(FILE)).and_then(|file| {
+            let mut tables = vec![left::read(&file)?];
+            if let Some(earlier) = &earlier {
+                tables.push(left::read(&File::open(earlier)?)?);
+            }
+            Ok((tables, file))
+        });
+        let (tables, file) = match opened {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(error)),
         };
         let boot = boot();
         let nonce = fastrand::u64(..);
-        let running = left::settle(db, left, &boot, nonce)?;
+        let running = left::settle(db, tables, &boot, nonce)?;
         let table = Self {
             file,
             slots: Mutex::new(Slots {
@@ -83,7 +92,12 @@ impl InFlight {
                 failing: false,
             }),
         };
-        Ok(table.begin_with(&running).map(|()| table))
+        let begun = table.begin_with(&running);
+        if let Some(earlier) = earlier.filter(|_| begun.is_ok()) {
+            // What it says is in the database now. One that stays is of another number from now on, and nobody reads it.
+            let _ = std::fs::remove_file(earlier);
+        }
+        Ok(begun.map(|()| table))
     }
 
     /// Fills an empty file; last of all it says that it is complete.
@@ -163,6 +177,20 @@ impl Slots {
             Ok(()) | Err(_) => {}
         }
     }
+}
+
+/// What a table has.
+pub(super) struct Seen {
+    /// Attempts.
+    pub(super) filled: usize,
+    /// Slots that cannot be read.
+    pub(super) unreadable: usize,
+}
+
+/// Looks at a table without changing it.
+pub(super) fn look(path: &Path) -> io::Result<Seen> {
+    let left = left::read(&File::open(path)?)?;
+    Ok(left.seen())
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -6,16 +6,21 @@
 
 mod age;
 mod command;
+mod damage;
 mod dead;
+pub mod examine;
 mod forget;
 mod in_flight;
 mod list;
+mod present;
 mod query;
 mod restore;
 mod retention;
 mod room;
 mod rows;
+mod salvage;
 mod schema;
+mod standing;
 mod store;
 mod sweeper;
 mod writer;
@@ -36,9 +41,10 @@ pub use schema::VERSION;
 pub use writer::Writer;
 
 use fnd_core::ids::{FunctionName, InvocationId, Version};
+use fnd_core::settings::OnDamage;
 use fnd_core::supervisor::Restored;
 use in_flight::InFlight;
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,6 +52,20 @@ use std::path::{Path, PathBuf};
 
 /// File name of the database in the state directory; `-wal` and `-shm` stand beside it.
 pub const FILE: &str = "ledger.db";
+
+/// Directory of `in-flight` below the run directory; only fnd may enter it.
+pub const RUN: &str = "ledger";
+
+/// Where a ledger lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Site<'a> {
+    /// Directory of the database: it lasts.
+    pub state: &'a Path,
+    /// Directory of the table of attempts that have begun: it lasts as long as the boot.
+    pub run: &'a Path,
+    /// What becomes of a damaged one.
+    pub on_damage: OnDamage,
+}
 
 /// An opened ledger.
 pub struct Opened {
@@ -79,8 +99,8 @@ pub enum OpenError {
     },
     /// It cannot be trusted; it was not changed.
     #[error(
-        "`{0}` is damaged ({detail}), and without it fnd would run things again that have run: \
-         restore a backup, or begin with an empty history with `mv {0} {0}.corrupt`",
+        "`{}` is damaged ({detail}), and without it fnd would run things again that have run: restore a backup, or have fnd \
+         keep what can be read of it, with `fndctl verify --repair` or `[history] on_damage = \"set-aside\"`",
         path.display()
     )]
     Corrupt {
@@ -88,6 +108,14 @@ pub enum OpenError {
         path: PathBuf,
         /// What SQLite found.
         detail: String,
+    },
+    /// A damaged one could not be replaced; it was not changed.
+    #[error("failed to set the damaged ledger aside: `{}`", path.display())]
+    SetAside {
+        /// The file being written.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
     },
     /// SQLite could not do it.
     #[error("failed to open the ledger `{}`", path.display())]
@@ -98,8 +126,13 @@ pub enum OpenError {
         source: rusqlite::Error,
     },
     /// The table of attempts that have begun could not be opened.
-    #[error("failed to open the table `in-flight` in the state directory")]
-    InFlight(#[source] io::Error),
+    #[error("failed to open the table `{}`", path.display())]
+    InFlight {
+        /// The table.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A copy of it could not be read back.
     #[error("failed to read the copy `{}` of the ledger", path.display())]
     Copy {
@@ -137,16 +170,16 @@ impl OpenError {
     }
 }
 
-/// Opens the ledger of a state directory, made if it is not there, and starts its threads.
+/// Opens the ledger at a site, made if it is not there, and starts its threads.
 ///
 /// `noted` are attempts that may be unknown here or over: [`Restored::ended`] says which of them have an end.
 /// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
 /// once each for all claims and all ends; it must not wait.
 ///
 /// # Errors
-/// [`OpenError`]; the first two variants leave the database untouched.
+/// [`OpenError`]; the first three variants leave the database untouched.
 pub fn open<F>(
-    state: &Path,
+    site: Site<'_>,
     retention: Retention,
     noted: &[(InvocationId, u32)],
     acknowledge: F,
@@ -154,19 +187,24 @@ pub fn open<F>(
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
-    let path = state.join(FILE);
-    let mut db = schema::open(&path)?;
-    dead::remove_copies(state);
-    let failed = |source| OpenError::of(&path, source);
-    let in_flight = InFlight::open(state, &mut db)
-        .map_err(failed)?
-        .map_err(OpenError::InFlight)?;
-    let mut restored = restore::restored(&db).map_err(failed)?;
-    restored.ended = restore::ended(&db, noted).map_err(failed)?;
-    let last_runs = restore::last_runs(&db).map_err(failed)?;
-    let last_id = restore::last_id(&db).map_err(failed)?;
-    let versions = restore::versions(&db).map_err(failed)?;
-    let started = Writer::start(db, in_flight, retention, Box::new(acknowledge));
+    let path = site.state.join(FILE);
+    damage::finish(site.state)?;
+    let Found {
+        db,
+        in_flight,
+        restored,
+        last_id,
+        last_runs,
+        versions,
+    } = match find(site, noted) {
+        Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
+            damage::set_aside(site.state, &detail)?;
+            find(site, noted)?
+        }
+        found => found?,
+    };
+    dead::remove_copies(site.state);
+    let started = Writer::start(db, in_flight, site.state, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),
@@ -179,6 +217,37 @@ where
         versions,
         writer,
         reader,
+    })
+}
+
+/// What a start reads.
+struct Found {
+    db: Connection,
+    in_flight: InFlight,
+    restored: Restored,
+    last_id: Option<InvocationId>,
+    last_runs: Vec<LastRun>,
+    versions: HashMap<FunctionName, Vec<Version>>,
+}
+
+fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Result<Found, OpenError> {
+    let path = state.join(FILE);
+    let mut db = schema::open(&path)?;
+    let failed = |source| OpenError::of(&path, source);
+    let in_flight = InFlight::open(run, state, &mut db).map_err(failed)?;
+    let in_flight = in_flight.map_err(|source| OpenError::InFlight {
+        path: run.join(in_flight::FILE),
+        source,
+    })?;
+    let mut restored = restore::restored(&db).map_err(failed)?;
+    restored.ended = restore::ended(&db, noted).map_err(failed)?;
+    Ok(Found {
+        in_flight,
+        restored,
+        last_id: restore::last_id(&db).map_err(failed)?,
+        last_runs: restore::last_runs(&db).map_err(failed)?,
+        versions: restore::versions(&db).map_err(failed)?,
+        db,
     })
 }
 

@@ -20,10 +20,7 @@ pub struct LastRun {
 /// Reads what the supervisor goes by, unfinished invocations oldest first.
 pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut restored = Restored::default();
-    let sql = format!(
-        "SELECT {RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin
-        FROM invocation WHERE {UNFINISHED} ORDER BY id"
-    );
+    let sql = format!("SELECT {} FROM invocation WHERE {UNFINISHED} ORDER BY id", columns());
     let mut statement = db.prepare(&sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -44,7 +41,13 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     Ok(restored)
 }
 
-fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
+/// Columns that [`unfinished`] reads, in its order.
+pub(super) fn columns() -> String {
+    format!("{RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin")
+}
+
+/// Reads what has no end; its result is read apart.
+pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     let record = rows::record(row)?;
     let accepted = Accepted {
         id: record.id,

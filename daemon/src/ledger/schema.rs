@@ -4,6 +4,7 @@
 //! and every attempt has a row in `attempt`: one shape to read, at the price of one more insert on the ledger's thread.
 
 use super::OpenError;
+use super::rows::UNFINISHED;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
@@ -158,6 +159,19 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
+/// Makes a database that nobody else sees before it is complete: nothing of it is synced.
+///
+/// # Errors
+/// From the database.
+pub(super) fn build(path: &Path) -> rusqlite::Result<Connection> {
+    let mut db = Connection::open(path)?;
+    db.pragma_update(None, "auto_vacuum", SHRINKS)?;
+    db.pragma_update(None, "journal_mode", "off")?;
+    db.pragma_update(None, "synchronous", "off")?;
+    create(&mut db)?;
+    Ok(db)
+}
+
 /// Opens the database for reading only.
 ///
 /// # Errors
@@ -214,6 +228,11 @@ fn create(db: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
+/// Says whether a database is of the schema of this program.
+pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
+    Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()))
+}
+
 /// Returns the schema version; absent in an empty database.
 fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
     if !db.table_exists(None, "meta")? {
@@ -224,7 +243,7 @@ fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Looks at an existing database without changing it.
-fn inspect(path: &Path) -> Result<(), OpenError> {
+pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
     let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
     if size == 0 {
         // Made by a fnd that died before its first transaction: nothing can have been in it.
@@ -241,6 +260,7 @@ fn inspect(path: &Path) -> Result<(), OpenError> {
             });
         }
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
+        // Empty.
         None if db
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
             .map_err(failed)?
@@ -258,9 +278,35 @@ fn inspect(path: &Path) -> Result<(), OpenError> {
     let verdict: String = db
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(failed)?;
-    if verdict == "ok" {
-        Ok(())
-    } else {
-        Err(OpenError::corrupt(path, verdict))
+    if verdict != "ok" {
+        return Err(OpenError::corrupt(path, verdict));
     }
+    finds_what_waits(path, &db)
+}
+
+/// What waits is found by an index, and its payload by another: what these do not name any more would be lost in silence.
+fn finds_what_waits(path: &Path, db: &Connection) -> Result<(), OpenError> {
+    let count = |sql: &str| {
+        db.query_row(sql, [], |row| row.get::<_, u64>(0))
+            .map_err(|source| OpenError::of(path, source))
+    };
+    // With the sign a condition is not that of an index any more, which `NOT INDEXED` does not keep SQLite from using.
+    let waiting = "SELECT count(*) FROM invocation WHERE";
+    let there = count(&format!("{waiting} +{UNFINISHED}"))?;
+    let found = count(&format!("{waiting} {UNFINISHED}"))?;
+    let payloads = count(&format!(
+        "SELECT count(*) FROM body WHERE +kind = 'payload'
+        AND +invocation IN (SELECT id FROM invocation WHERE {UNFINISHED})"
+    ))?;
+    let found_payloads = count(&format!(
+        "{waiting} {UNFINISHED} AND EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
+    ))?;
+    if (there, payloads) != (found, found_payloads) {
+        let what = format!(
+            "{there} invocations have no end, and the index finds {found}; {payloads} payloads of those, and the index finds \
+             {found_payloads}"
+        );
+        return Err(OpenError::corrupt(path, what));
+    }
+    Ok(())
 }

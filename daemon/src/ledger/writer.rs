@@ -9,7 +9,9 @@
 
 use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
+use super::present::Present;
 use super::retention::Retention;
+use super::standing::{self, Standing};
 use super::store::{self, Counts, StoreError};
 use super::sweeper::Sweeper;
 use fnd_core::ids::{FunctionName, WorkerId};
@@ -18,6 +20,7 @@ use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use rusqlite::Connection;
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,6 +32,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const REST: u32 = 9;
 /// The longest such rest: so much later than the disk fnd works again.
 const REST_MAX: Duration = Duration::from_secs(10);
+/// How often a refusal that a person has to confirm is read again: they do it with a program of its own.
+const STANDING: Duration = Duration::from_secs(2);
 /// Steps of forgetting in each pause, while the disk fails.
 const STEPS_IN_RETRY: usize = 20;
 /// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
@@ -47,6 +52,24 @@ impl From<rusqlite::Error> for StartError {
     }
 }
 
+/// Why nothing was written.
+#[derive(Debug)]
+enum Unwritten {
+    /// The open files are not those with their names any more.
+    Gone(String),
+    /// SQLite could not.
+    Sqlite(rusqlite::Error),
+}
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone(why) => f.write_str(why),
+            Self::Sqlite(error) => error.fmt(f),
+        }
+    }
+}
+
 pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 
 /// Takes what is to be stored; clones share one thread.
@@ -54,6 +77,7 @@ pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 pub struct Writer {
     pub(super) queue: Arc<Queue>,
     in_flight: Arc<InFlight>,
+    present: Arc<Present>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -61,6 +85,7 @@ impl Writer {
     pub(super) fn start(
         db: Connection,
         in_flight: InFlight,
+        state: &Path,
         retention: Retention,
         acknowledge: Acknowledge,
     ) -> Result<Self, StartError> {
@@ -68,10 +93,16 @@ impl Writer {
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
         queue.set_forgetting(sweeper.forgetting());
+        let stands = standing::read(&db)?;
+        queue.stands(stands.clone());
+        // The database has been read, so all of its files are there.
+        let present = Arc::new(Present::of(state).map_err(|error| StartError::Thread(error.into()))?);
         let in_flight = Arc::new(in_flight);
         let mut state = Thread {
             db,
             in_flight: Arc::clone(&in_flight),
+            present: Arc::clone(&present),
+            stands,
             acknowledge,
             sweeper,
             backlog: VecDeque::new(),
@@ -86,6 +117,7 @@ impl Writer {
         Ok(Self {
             queue,
             in_flight,
+            present,
             thread: Arc::new(Mutex::new(Some(thread))),
         })
     }
@@ -135,7 +167,10 @@ impl Writer {
     /// Returns how the writer is.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.queue.health()
+        let mut health = self.queue.health();
+        // Somebody who asks while nothing is written hears of it as well.
+        health.failing = health.failing.or_else(|| self.present.wrong());
+        health
     }
 
     /// Returns how long the oldest of what was submitted and is not stored has waited for the disk.
@@ -175,6 +210,8 @@ fn rest(took: Duration) -> Duration {
 struct Thread {
     db: Connection,
     in_flight: Arc<InFlight>,
+    present: Arc<Present>,
+    stands: Standing,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
@@ -191,7 +228,8 @@ impl Thread {
         loop {
             let pause = match &failing {
                 Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
-                None => self.sweeper.pause(),
+                None if self.stands.is_clear() => self.sweeper.pause(),
+                None => STANDING,
             };
             let Batch {
                 commands,
@@ -212,7 +250,7 @@ impl Thread {
             }
             self.backlog_bytes = 0;
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
-            all.extend(commands);
+            all.extend(self.without_refused(commands, queue));
             // While it fails, an empty transaction is tried as well: that tells when the disk works again.
             let outcome = if all.is_empty() && failing.is_none() {
                 Ok(0)
@@ -232,16 +270,18 @@ impl Thread {
                     self.sweep(queue, last);
                 }
                 Err(error) => {
-                    let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                     let reason: Arc<str> = format!("failed to write the ledger: {error}").into();
                     queue.done(count, Some(reason.to_string()));
                     self.settle(&all, &Err(Arc::clone(&reason)));
                     self.keep(queue, all);
                     queue.failed();
-                    // Forgetting makes room inside the database, which a full disk cannot give.
-                    let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
-                    let _ = (0..STEPS_IN_RETRY).take_while(step).count();
-                    queue.set_forgetting(self.sweeper.forgetting());
+                    if let Unwritten::Sqlite(error) = error {
+                        // Forgetting makes room inside the database, which a full disk cannot give.
+                        let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+                        let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
+                        let _ = (0..STEPS_IN_RETRY).take_while(step).count();
+                        queue.set_forgetting(self.sweeper.forgetting());
+                    }
                     let now = crate::clock::monotonic();
                     let until = now + rest(now.saturating_duration_since(begun));
                     failing = Some(Failing { reason, until });
@@ -265,6 +305,28 @@ impl Thread {
         }
     }
 
+    /// Refuses durable work for as long as queued work is missing; returns the rest.
+    fn without_refused(&mut self, commands: Vec<Command>, queue: &Queue) -> Vec<Command> {
+        if self.stands.is_clear() {
+            return commands;
+        }
+        if let Ok(stands) = standing::read(&self.db)
+            && stands != self.stands
+        {
+            tracing::info!("what is said of the damaged ledger was confirmed");
+            self.stands = stands;
+            queue.stands(self.stands.clone());
+        }
+        let Some(hold) = self.stands.hold.clone() else {
+            return commands;
+        };
+        let (refused, rest): (Vec<_>, Vec<_>) = commands
+            .into_iter()
+            .partition(|command| matches!(command, Command::Store(accepted) if accepted.durable));
+        self.settle(&refused, &Err(hold));
+        rest
+    }
+
     /// Forgets what is not kept, while nobody waits for something else.
     fn sweep(&mut self, queue: &Queue, last: bool) {
         let low = super::room::is_low(&self.db);
@@ -279,6 +341,7 @@ impl Thread {
         }
         queue.set_forgetting(self.sweeper.forgetting());
         if swept {
+            self.present.written();
             self.count(queue);
         }
     }
@@ -292,7 +355,16 @@ impl Thread {
     }
 
     /// Writes commands in one transaction. Returns how many SQLite refused for what they are.
-    fn write(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
+    fn write(&mut self, commands: &[Command]) -> Result<u64, Unwritten> {
+        if let Some(wrong) = self.present.wrong_or_short() {
+            return Err(Unwritten::Gone(wrong));
+        }
+        let written = self.write_now(commands);
+        self.present.written();
+        written.map_err(Unwritten::Sqlite)
+    }
+
+    fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
         let sync = commands.iter().any(Command::is_waited_for);
         if sync != self.full_sync {
             // Without sync a commit costs no disk wait; the next synced one takes it along.

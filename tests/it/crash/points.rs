@@ -30,7 +30,7 @@ const fn point(name: &'static str, calls: &'static str, file: Option<&'static st
 
 const WAL: Option<&str> = Some("state/state/ledger.db-wal");
 const DB: Option<&str> = Some("state/state/ledger.db");
-const IN_FLIGHT: Option<&str> = Some("state/state/in-flight");
+const IN_FLIGHT: Option<&str> = Some("run/ledger/in-flight");
 const STATUS: Option<&str> = Some("run/status/.new.json");
 const LOGS: Option<&str> = Some("state/logs/*/00000000.log");
 

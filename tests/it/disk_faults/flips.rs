@@ -1,14 +1,14 @@
-//! Single bits of the state that are not what was written: fnd starts and has all else, or says what is wrong and touches
-//! nothing. Each bit of the parsers' input is flipped beside them (`in_flight`, `uids`, `record`); here a few go through
+//! Single bits of the state that are not what was written: fnd starts and has all else, and says what was wrong. Each bit of the parsers' input is flipped beside them (`in_flight`, `uids`, `record`); here a few go through
 //! real starts.
 
 use super::{check, queue, talking, talking_for};
+use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
-use fnd_tests::require;
 use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require};
 use nix::sys::signal::Signal;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn flip(path: &Path, at: usize, bit: u8) {
     let mut bytes = fs::read(path).unwrap();
@@ -16,23 +16,82 @@ fn flip(path: &Path, at: usize, bit: u8) {
     fs::write(path, bytes).unwrap();
 }
 
-#[test]
-fn a_flipped_bit_of_the_ledger_is_refused_or_harmless() {
-    require!(root, cgroup);
-    let mut fnd = talking();
+/// Fields of the header, then the root page, then the second page.
+const FIELDS: [usize; 16] = [0, 16, 18, 19, 21, 28, 31, 39, 47, 55, 59, 95, 100, 104, 107, 4096];
+
+/// A ledger with some runs in it, of an fnd that has stopped.
+fn stopped(fnd: &mut Fnd) -> (Accepted, Vec<u8>) {
     let mut accepted = Vec::new();
     for n in 0..5 {
         let words = n.to_string();
-        accepted.push((queue(&fnd, &words).expect("it is accepted"), words));
+        accepted.push((queue(fnd, &words).expect("it is accepted"), words));
     }
-    check(&fnd, &accepted);
+    check(fnd, &accepted);
     fnd.leave(Signal::SIGTERM);
-    let ledger = fnd.path("state/state/ledger.db");
-    let whole = fs::read(&ledger).unwrap();
+    let whole = fs::read(fnd.path(LEDGER)).unwrap();
+    (accepted, whole)
+}
+
+type Accepted = Vec<(InvocationId, String)>;
+
+const LEDGER: &str = "state/state/ledger.db";
+
+fn asides(fnd: &Fnd) -> Vec<PathBuf> {
+    let entries = fs::read_dir(fnd.path("state/state")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.to_string_lossy().contains("damaged-"))
+        .collect()
+}
+
+#[test]
+fn a_flipped_bit_of_the_ledger_is_set_aside_or_harmless() {
+    require!(root, cgroup);
+    let mut fnd = talking();
+    let (accepted, whole) = stopped(&mut fnd);
+    let ledger = fnd.path(LEDGER);
+    let mut set_aside = 0;
+    for (n, at) in FIELDS.into_iter().chain([whole.len() / 2, whole.len() - 9]).enumerate() {
+        flip(&ledger, at, u8::try_from(n % 8).unwrap());
+        fnd.launch();
+        let problems = fnd.status().problems;
+        if !asides(&fnd).is_empty() {
+            set_aside += 1;
+            assert!(
+                problems.iter().any(|problem| problem.contains("was set aside")),
+                "byte {at}: {problems:?}"
+            );
+        }
+        assert!(
+            !problems
+                .iter()
+                .any(|problem| problem.contains("durable work is refused")),
+            "byte {at}: {problems:?}"
+        );
+        check(&fnd, &accepted);
+        let more = (queue(&fnd, "7").expect("it is accepted"), "7".to_owned());
+        check(&fnd, &[more]);
+        fnd.leave(Signal::SIGTERM);
+        asides(&fnd).iter().for_each(|path| fs::remove_file(path).unwrap());
+        fs::write(&ledger, &whole).unwrap();
+    }
+    assert!(set_aside > 5, "{set_aside}");
+    fnd.launch();
+    check(&fnd, &accepted);
+    fnd.finish();
+}
+
+#[test]
+fn a_ledger_that_fnd_may_not_set_aside_is_refused_untouched() {
+    require!(root, cgroup);
+    let mut fnd = talking();
+    let (accepted, whole) = stopped(&mut fnd);
+    fs::write(fnd.path("fnd.toml"), "[history]\non_damage = \"refuse\"\n").unwrap();
+    // The spawner that stays has read the other one.
+    fnd.stop_spawner();
+    let ledger = fnd.path(LEDGER);
     let mut refused = 0;
-    // The header's fields, then the root page, then what is in the middle.
-    let fields = [0, 16, 18, 19, 21, 28, 31, 39, 47, 55, 59, 95, 100, 104, 107, 4096];
-    for (n, at) in fields.into_iter().chain([whole.len() / 2, whole.len() - 9]).enumerate() {
+    for (n, at) in FIELDS.into_iter().enumerate().step_by(3) {
         flip(&ledger, at, u8::try_from(n % 8).unwrap());
         let damaged = fs::read(&ledger).unwrap();
         let said_before = fnd.log().len();
@@ -41,7 +100,10 @@ fn a_flipped_bit_of_the_ledger_is_refused_or_harmless() {
                 refused += 1;
                 let said = fnd.log()[said_before..].to_owned();
                 assert_eq!(status.code(), Some(1), "byte {at}: {said}");
-                assert!(said.contains("ledger.db"), "byte {at}: {said}");
+                assert!(
+                    said.contains("ledger.db") && said.contains("fndctl verify --repair"),
+                    "byte {at}: {said}"
+                );
                 assert_eq!(fs::read(&ledger).unwrap(), damaged, "byte {at}: it was written to");
             }
             None => {
@@ -49,9 +111,10 @@ fn a_flipped_bit_of_the_ledger_is_refused_or_harmless() {
                 fnd.leave(Signal::SIGTERM);
             }
         }
+        assert_eq!(asides(&fnd), Vec::<PathBuf>::new(), "byte {at}");
         fs::write(&ledger, &whole).unwrap();
     }
-    assert!(refused > 5, "{refused}");
+    assert!(refused > 2, "{refused}");
     fnd.launch();
     check(&fnd, &accepted);
     fnd.finish();
@@ -74,7 +137,7 @@ fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
         let file = if ends {
             "state/spawner/exits"
         } else {
-            "state/state/in-flight"
+            "run/ledger/in-flight"
         };
         fnd.leave(Signal::SIGKILL);
         if ends {

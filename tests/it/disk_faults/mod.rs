@@ -185,7 +185,7 @@ fn output_cannot_be_written() {
 #[test]
 fn what_is_in_flight_and_statuses_cannot_be_written() {
     require!(root, cgroup, strace);
-    rows(&["state/state/in-flight", "run/status/.new.json"]);
+    rows(&["run/ledger/in-flight", "run/status/.new.json"]);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn every_row_with_faults_is_tried() {
         "state/state/ledger.db",
         "state/state/spool/*",
         "state/logs/*/*.log",
-        "state/state/in-flight",
+        "run/ledger/in-flight",
         "run/status/.new.json",
     ];
     for row in ROWS {

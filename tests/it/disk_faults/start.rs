@@ -1,9 +1,9 @@
 //! A disk that fails while fnd starts: it starts, or says why not and has touched nothing.
 
 use super::{check, queue, talking};
-use fnd_tests::require;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::PATIENCE;
+use fnd_tests::{require, wait_until};
 use nix::sys::signal::Signal;
 
 /// Calls of a start, and the file they are about.
@@ -12,8 +12,8 @@ const CASES: &[(&str, &str)] = &[
     ("openat", "state/state/ledger.db"),
     ("pread64", "state/state/ledger.db"),
     ("openat", "state/state/ledger.db-wal"),
-    ("openat", "state/state/in-flight"),
-    ("ftruncate", "state/state/in-flight"),
+    ("openat", "run/ledger/in-flight"),
+    ("ftruncate", "run/ledger/in-flight"),
     ("pwrite64", "state/state/ledger.db-wal"),
 ];
 
@@ -51,5 +51,34 @@ fn a_start_on_a_failing_disk_loses_nothing() {
         check(&fnd, &accepted);
     }
     assert!(refused > 0, "no fault was met");
+    fnd.finish();
+}
+
+/// What is written to a file without a name is in nothing that the next start finds.
+#[test]
+fn a_ledger_that_is_deleted_under_fnd_takes_no_new_work() {
+    require!(root, cgroup);
+    let mut fnd = talking();
+    let accepted = [(queue(&fnd, "0").expect("it is accepted"), "0".to_owned())];
+    check(&fnd, &accepted);
+    let [ledger, kept] = ["ledger.db", "kept"].map(|name| fnd.path("state/state").join(name));
+    for replaced in [false, true] {
+        std::fs::rename(&ledger, &kept).unwrap();
+        if replaced {
+            std::fs::copy(&kept, &ledger).unwrap();
+        }
+        let what = if replaced { "was replaced" } else { "was moved away" };
+        let problems = fnd.status().problems;
+        assert!(problems.iter().any(|problem| problem.contains(what)), "{problems:?}");
+        assert_eq!(queue(&fnd, "1"), None);
+        super::call(&fnd, "2");
+        std::fs::rename(&kept, &ledger).unwrap();
+        // Back at its name it is as before, with what has ended meanwhile.
+        let again = wait_until("new work to be accepted", PATIENCE, || queue(&fnd, "3"));
+        check(&fnd, &[(again, "3".to_owned())]);
+        assert_eq!(fnd.status().problems, Vec::<String>::new());
+    }
+    fnd.replace(Signal::SIGKILL);
+    check(&fnd, &accepted);
     fnd.finish();
 }

@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
     row("state/state/ledger.db-shm"),
     row("state/state/ledger.db-journal"),
     Row {
-        path: "state/state/in-flight",
+        path: "run/ledger/in-flight",
         faults: &[("pwrite64", "ENOSPC"), ("pwrite64", "EIO")],
         asynchronous: Async::Accepted,
         says: "failed to write `in-flight`",

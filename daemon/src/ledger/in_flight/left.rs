@@ -2,8 +2,8 @@
 
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, Counts, StoreError};
-use super::FILE;
 use super::slot::{self, Begun, Header, Slot};
+use super::{FILE, Seen};
 use crate::ledger::Command;
 use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::outcome::{State, Trigger};
@@ -16,11 +16,30 @@ use std::io;
 const NONCE: &str = "in-flight";
 
 /// A table as it was found.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Left {
     header: Option<Header>,
     slots: Vec<Slot>,
-    /// Whether every slot could be read.
-    whole: bool,
+    /// Slots that could not be read.
+    unreadable: usize,
+}
+
+impl Left {
+    /// Returns what it has.
+    pub(super) fn seen(&self) -> Seen {
+        let (filled, unreadable) = (self.slots.len(), self.unreadable);
+        Seen { filled, unreadable }
+    }
+
+    /// Says whether it may be the table of a database that knows its table by this number. One whose first slot cannot be read
+    /// may be, and so may each of a database that knows none.
+    fn may_be(&self, known: Option<&str>) -> bool {
+        match (&self.header, known) {
+            (Some(header), Some(known)) => header.nonce.to_string() == known,
+            (None, _) => !self.slots.is_empty(),
+            (Some(_), None) => true,
+        }
+    }
 }
 
 /// Reads a table. A slot that cannot be read says nothing.
@@ -32,12 +51,12 @@ pub(super) fn read(mut file: &File) -> io::Result<Left> {
     let mut left = Left {
         header,
         slots: Vec::new(),
-        whole: true,
+        unreadable: 0,
     };
     for slot in slots {
         match understood::<Slot>(slot) {
             Ok(slot) => left.slots.extend(slot),
-            Err(()) => left.whole = false,
+            Err(()) => left.unreadable += 1,
         }
     }
     Ok(left)
@@ -47,18 +66,20 @@ fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
     slot::decode(slot).map_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
 }
 
-/// Puts what was left into the database, which from now on belongs to the table of this number. Returns what has begun and
-/// has no end.
-pub(super) fn settle(db: &mut Connection, mut left: Left, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
+/// Puts what was left in its table into the database, which from now on belongs to the table of this number. Returns what has
+/// begun and has no end. A table of another database says nothing: two of them may have used the same run directory.
+pub(super) fn settle(db: &mut Connection, tables: Vec<Left>, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
     let transaction = db.transaction()?;
     let known: Option<String> = transaction
         .query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
         .optional()?;
+    let own = tables.into_iter().find(|left| left.may_be(known.as_deref()));
+    let mut left = own.unwrap_or_default();
     let is_ours = |header: &Header| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
-    let complete = left.whole && left.header.as_ref().is_some_and(is_ours);
+    let complete = left.unreadable == 0 && left.header.as_ref().is_some_and(is_ours);
     let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
     let begun: BTreeSet<_> = left.slots.iter().map(key).collect();
     // An attempt after the one before it: that has ended.

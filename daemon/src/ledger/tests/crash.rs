@@ -83,7 +83,7 @@ fn fills_the_disk() {
             drop(said.send(told));
         }
     };
-    let opened = open(&state(), forever(), &[], told).unwrap();
+    let opened = open(site(&state()), forever(), &[], told).unwrap();
     assert!(writer.set(opened.writer.clone()).is_ok());
     let ledger = Ledger { opened, acknowledged };
     let big = |second| {

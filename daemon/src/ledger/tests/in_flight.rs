@@ -422,3 +422,60 @@ proptest::proptest! {
         ledger.stop();
     }
 }
+
+fn apart<'a>(state: &'a Path, run: &'a Path) -> Site<'a> {
+    Site { run, ..site(state) }
+}
+
+/// The state's disk is not waited for when a call begins: the table is in the run directory.
+#[test]
+fn the_table_is_in_the_run_directory_and_one_of_an_earlier_fnd_is_taken_over() {
+    let (state, run) = (directory(), directory());
+    // As an fnd left it that had everything in the state directory.
+    let ledger = Ledger::open(state.path());
+    for n in [4, 5] {
+        ledger.store(accepted(n, "hello")).unwrap();
+        ledger.claim(claim(&accepted(n, "hello"))).unwrap();
+    }
+    ledger.opened.writer.begins(&begun(5));
+    ledger.stop();
+    let running_of = |opened: &Opened| {
+        let unfinished = opened.restored.unfinished.iter();
+        unfinished
+            .map(|found| (found.record.id, found.record.state))
+            .collect::<Vec<_>>()
+    };
+    let expected = [(id(4), State::Queued), (id(5), State::Running)];
+    let opened = open(apart(state.path(), run.path()), forever(), &[], |_| {}).unwrap();
+    assert_eq!(
+        running_of(&opened),
+        expected,
+        "what was claimed and had not begun waits again"
+    );
+    assert!(run.path().join("in-flight").exists() && !state.path().join("in-flight").exists());
+    opened.writer.stop();
+    let opened = open(apart(state.path(), run.path()), forever(), &[], |_| {}).unwrap();
+    assert_eq!(running_of(&opened), expected);
+    opened.writer.stop();
+    // A boot later there is no table, and nobody knows what has begun.
+    let (_copy, next) = killed(state.path());
+    assert_eq!(running(&next)[1].1, State::Running);
+    next.stop();
+}
+
+/// Two states may use one run directory, one after the other.
+#[test]
+fn a_table_of_another_database_says_nothing() {
+    let (one, other, run) = (directory(), directory(), directory());
+    for state in [&one, &other] {
+        // Both know a table.
+        let opened = open(apart(state.path(), run.path()), forever(), &[], |_| {}).unwrap();
+        opened.writer.stop();
+    }
+    let opened = open(apart(one.path(), run.path()), forever(), &[], |_| {}).unwrap();
+    opened.writer.begins(&begun(5));
+    opened.writer.stop();
+    let opened = open(apart(other.path(), run.path()), forever(), &[], |_| {}).unwrap();
+    assert_eq!(opened.restored.unfinished.len(), 0);
+    opened.writer.stop();
+}

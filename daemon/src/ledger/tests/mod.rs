@@ -2,10 +2,12 @@
 
 mod asynchronous;
 mod crash;
+mod damage;
 mod forgetting;
 mod in_flight;
 mod model;
 mod model_retention;
+mod present;
 
 use super::*;
 use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};
@@ -37,7 +39,7 @@ impl Ledger {
                 drop(said.send(told));
             }
         };
-        let opened = open(state, retention, &[], told).unwrap();
+        let opened = open(site(state), retention, &[], told).unwrap();
         Self { opened, acknowledged }
     }
 
@@ -130,6 +132,15 @@ fn forever() -> Retention {
         },
         keep_for: Duration::MAX,
         ..Retention::default()
+    }
+}
+
+/// Everything in one directory, so that it is copied as one.
+fn site(state: &Path) -> Site<'_> {
+    Site {
+        state,
+        run: state,
+        on_damage: OnDamage::Refuse,
     }
 }
 
@@ -626,7 +637,9 @@ fn a_newer_schema_is_refused_untouched() {
     db.execute("UPDATE meta SET value = '99'", []).unwrap();
     drop(db);
     let before = std::fs::read(&file).unwrap();
-    let error = open(state.path(), Retention::default(), &[], |_| {}).err().unwrap();
+    let error = open(site(state.path()), Retention::default(), &[], |_| {})
+        .err()
+        .unwrap();
     assert!(
         matches!(&error, OpenError::Newer { found, .. } if found == "99"),
         "{error}"
@@ -658,9 +671,11 @@ fn a_damaged_database_is_refused_untouched_and_never_read_as_empty() {
         let mut bytes = whole.clone();
         damage(&mut bytes);
         std::fs::write(&file, &bytes).unwrap();
-        let error = open(state.path(), Retention::default(), &[], |_| {}).err().unwrap();
+        let error = open(site(state.path()), Retention::default(), &[], |_| {})
+            .err()
+            .unwrap();
         assert!(matches!(error, OpenError::Corrupt { .. }), "{error:?}");
-        assert!(error.to_string().contains("ledger.db.corrupt"), "{error}");
+        assert!(error.to_string().contains("fndctl verify --repair"), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
     }
 }
@@ -682,7 +697,7 @@ fn a_state_directory_is_held_by_one() {
 fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
     let state = directory();
     let (said, told) = channel();
-    let opened = open(state.path(), forever(), &[], move |told| drop(said.send(told))).unwrap();
+    let opened = open(site(state.path()), forever(), &[], move |told| drop(said.send(told))).unwrap();
     let [running, over, never] = [1, 2, 3].map(|second| Accepted {
         durable: false,
         ..accepted(second, "f")
@@ -715,7 +730,7 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
     });
     opened.writer.stop();
     let noted = [(running.id, 1), (over.id, 1), (never.id, 1)];
-    let opened = open(state.path(), forever(), &noted, |_| {}).unwrap();
+    let opened = open(site(state.path()), forever(), &noted, |_| {}).unwrap();
     assert_eq!(opened.restored.ended, [(over.id, 1)].into());
     assert_eq!(opened.restored.unfinished[0].record.attempts, 2);
     opened.writer.stop();

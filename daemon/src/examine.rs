@@ -1,0 +1,34 @@
+//! `fnd --examine`: what `fndctl verify` has looked at by the program that knows the ledger, as the owner of the state.
+
+use crate::cli::Cli;
+use crate::ledger::{self, examine};
+use fnd_core::examined::Examined;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Looks at a state directory, or at a database, and prints what it finds as JSON.
+#[must_use]
+pub fn run(cli: &Cli, path: &Path) -> ExitCode {
+    let examined = if path.is_dir() {
+        let run = cli.places().map(|places| places.run_dir.join(ledger::RUN));
+        match run {
+            Ok(run) => examine::site(examine::site_of(&path.join("state"), &run), cli.repair),
+            Err(error) => return fail(&crate::chain(&error)),
+        }
+    } else {
+        let mut examined = Examined::default();
+        examine::file(path, &mut examined);
+        examined
+    };
+    let json = serde_json::to_vec(&examined).unwrap_or_default(); // texts and numbers
+    match std::io::stdout().write_all(&json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "error: {why}"); // the exit code says it too
+    ExitCode::FAILURE
+}

@@ -1,0 +1,144 @@
+//! What becomes of a damaged database: a new one takes its place, with all that can be read, and it keeps a name of its own.
+//!
+//! ```text
+//! ledger.db.salvage   rows are read into it; a crash: it is made again
+//!   └─ synced, renamed ─▶ ledger.db.salvaged-TIME   complete; a crash from here on: the next start goes on
+//!        ledger.db, -wal, -shm ─▶ ledger.db.damaged-TIME, -wal, -shm
+//!        ledger.db.salvaged-TIME ─▶ ledger.db
+//! ```
+
+use super::salvage::{self, Salvaged};
+use super::{FILE, OpenError, standing};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A new database while rows are read into it.
+const PART: &str = "ledger.db.salvage";
+/// A complete one.
+const WHOLE: &str = "ledger.db.salvaged-";
+/// A damaged one.
+const ASIDE: &str = "ledger.db.damaged-";
+/// Damaged ones that are kept. A disk that damages one a day must not be filled by them.
+const KEPT: usize = 3;
+/// A database and the files that SQLite has beside it.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Puts a new database in the place of a damaged one; `detail` says what was found.
+///
+/// # Errors
+/// [`OpenError`]: then the damaged one is as it was.
+pub(super) fn set_aside(state: &Path, detail: &str) -> Result<(), OpenError> {
+    let part = state.join(PART);
+    remove_parts(state);
+    let name = fnd_core::instant::text(crate::clock::unix_ms());
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let salvaged = salvage::salvage(&state.join(FILE), &part)?;
+    let aside = state.join(format!("{ASIDE}{name}"));
+    let note = in_words(&salvaged, detail, &aside);
+    let hold = salvaged.hold.as_ref().map(|lost| {
+        format!(
+            "{lost} could not be read in full from a damaged ledger (`{}`): `fndctl verify --repair` gives up what is missing",
+            aside.display()
+        )
+    });
+    standing::set(&part, &note, hold.as_deref()).map_err(|source| OpenError::of(&part, source))?;
+    let failed = |source| OpenError::SetAside {
+        path: part.clone(),
+        source,
+    };
+    File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&part, state.join(format!("{WHOLE}{name}"))).map_err(failed)?;
+    sync(state).map_err(failed)?;
+    remove_parts(state);
+    finish(state)?;
+    tracing::error!("{note}");
+    if let Some(hold) = hold {
+        tracing::error!("durable work is refused: {hold}");
+    }
+    Ok(())
+}
+
+fn in_words(salvaged: &Salvaged, detail: &str, aside: &Path) -> String {
+    let Salvaged {
+        invocations,
+        unfinished,
+        damaged,
+        ..
+    } = salvaged;
+    let all = if damaged.is_empty() {
+        "no table has lost a row".to_owned()
+    } else {
+        format!("rows may be missing in: {}", damaged.join(", "))
+    };
+    format!(
+        "the ledger was damaged ({detail}) and was set aside as `{}`: {invocations} invocations were read from it, {unfinished} of \
+         them without an end; {all}; `fndctl verify --repair` confirms that you have read this",
+        aside.display()
+    )
+}
+
+/// Ends what a crash interrupted: a complete new database takes its place.
+///
+/// # Errors
+/// [`OpenError::SetAside`].
+pub(super) fn finish(state: &Path) -> Result<(), OpenError> {
+    for whole in named(state, WHOLE) {
+        let failed = |source| OpenError::SetAside {
+            path: whole.clone(),
+            source,
+        };
+        let name = whole.to_string_lossy();
+        let Some((_, name)) = name.rsplit_once(WHOLE) else {
+            continue;
+        };
+        for suffix in SUFFIXES {
+            let from = state.join(format!("{FILE}{suffix}"));
+            match std::fs::rename(from, state.join(format!("{ASIDE}{name}{suffix}"))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        // The log of changes of the damaged one must never be taken for one of the new one.
+        sync(state).map_err(failed)?;
+        std::fs::rename(&whole, state.join(FILE)).map_err(failed)?;
+        sync(state).map_err(failed)?;
+    }
+    let mut kept: Vec<_> = named(state, ASIDE);
+    kept.retain(|path| !path.to_string_lossy().ends_with("-wal") && !path.to_string_lossy().ends_with("-shm"));
+    kept.sort(); // their names are times
+    for path in kept.iter().rev().skip(KEPT) {
+        tracing::warn!("removing `{}`: {KEPT} newer damaged ledgers are kept", path.display());
+        for suffix in SUFFIXES {
+            let mut path = path.clone().into_os_string();
+            path.push(suffix);
+            let _ = std::fs::remove_file(path); // tried again at the next start
+        }
+    }
+    Ok(())
+}
+
+/// Returns damaged databases that were set aside.
+pub(super) fn asides(state: &Path) -> Vec<PathBuf> {
+    let mut found = named(state, ASIDE);
+    found.sort();
+    found
+}
+
+fn remove_parts(state: &Path) {
+    for path in named(state, PART) {
+        if !path.to_string_lossy().contains(WHOLE) {
+            let _ = std::fs::remove_file(path); // it is made anew
+        }
+    }
+}
+
+fn named(state: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    let fits = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
+    entries.filter(fits).map(|entry| entry.path()).collect()
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

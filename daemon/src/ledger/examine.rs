@@ -1,0 +1,238 @@
+//! Looks at a ledger as a whole, for `fndctl verify` and `fndctl backup --verify`; and confirms or sets aside, for `--repair`.
+//!
+//! It is a program of its own (`fnd --examine`), which `fndctl` starts as the owner of the state: root reads no database that
+//! another user can write. It prints one JSON object; what it finds and cannot find is in that, and nothing in its exit code.
+
+use super::in_flight::{self, Seen};
+use super::{FILE, LockError, OpenError, Site, damage, lock_state, restore, schema, standing};
+use fnd_core::examined::{Examined, LedgerFinding, Severity};
+use fnd_core::settings::OnDamage;
+use rusqlite::Connection;
+use std::path::Path;
+
+fn finding(level: Severity, check: &str, what: impl Into<String>) -> LedgerFinding {
+    LedgerFinding {
+        level,
+        check: check.to_owned(),
+        what: what.into(),
+        fix: None,
+    }
+}
+
+const REPAIR: &str = "fndctl verify --repair";
+
+/// Looks at the ledger of a site, and repairs it where that is asked for.
+#[must_use]
+pub fn site(site: Site<'_>, repair: bool) -> Examined {
+    // Held to the end: no fnd starts meanwhile.
+    let lock = lock_state(site.state);
+    let mut examined = Examined {
+        running: matches!(lock, Err(LockError::Held(_))),
+        ..Examined::default()
+    };
+    if let Err(error @ LockError::Io { .. }) = &lock {
+        let what = format!("{error}: {}", crate::chain(error));
+        examined.findings.push(finding(Severity::Error, "ledger", what));
+        return examined;
+    }
+    if repair {
+        mend(site, &mut examined);
+    }
+    file(&site.state.join(FILE), &mut examined);
+    for aside in damage::asides(site.state) {
+        let what = format!("`{}` is a damaged ledger that was set aside", aside.display());
+        let mut found = finding(Severity::Ok, "ledger", what);
+        found.fix = Some(format!(
+            "keep it elsewhere if it is needed, then: rm {}",
+            aside.display()
+        ));
+        examined.findings.push(found);
+    }
+    slots(site, &mut examined);
+    examined
+}
+
+fn mend(site: Site<'_>, examined: &mut Examined) {
+    let path = site.state.join(FILE);
+    if !examined.running {
+        let set_aside = damage::finish(site.state).and_then(|()| match whole(&path) {
+            Err(OpenError::Corrupt { detail, .. }) => damage::set_aside(site.state, &detail).map(|()| Some(detail)),
+            Ok(_) | Err(_) => Ok(None),
+        });
+        match set_aside {
+            Ok(None) => {}
+            Ok(Some(detail)) => examined.repaired.push(format!(
+                "set the damaged ledger aside ({detail}); all that can be read is in a new one"
+            )),
+            Err(error) => {
+                examined
+                    .findings
+                    .push(finding(Severity::Error, "ledger", crate::chain(&error)));
+                return;
+            }
+        }
+    }
+    if !path.exists() {
+        return;
+    }
+    let cleared = Connection::open(&path).and_then(|db| {
+        db.busy_timeout(std::time::Duration::from_secs(5))?;
+        standing::clear(&db)
+    });
+    match cleared {
+        Ok(stood) => examined.repaired.extend(
+            [
+                ("confirmed", stood.note),
+                ("durable work is accepted again; given up", stood.hold),
+            ]
+            .into_iter()
+            .filter_map(|(what, text)| Some(format!("{what}: {}", text?))),
+        ),
+        // What it is, the examination says.
+        Err(error) => {
+            let what = format!("failed to confirm what was set aside: {error}");
+            examined.findings.push(finding(Severity::Error, "ledger", what));
+        }
+    }
+}
+
+/// Looks at a database file: of a state directory, or taken out of a backup.
+pub fn file(path: &Path, examined: &mut Examined) {
+    if !path.exists() {
+        let what = format!("there is no `{}`: nothing has run yet", path.display());
+        examined.findings.push(finding(Severity::Ok, "ledger", what));
+        return;
+    }
+    match whole(path) {
+        Ok(counts) => {
+            let what = format!(
+                "`{}` is whole: {} invocations, {} of them without an end",
+                path.display(),
+                counts.invocations,
+                counts.unfinished.len()
+            );
+            examined.findings.push(finding(Severity::Ok, "ledger", what));
+            examined.rows = Some(counts.invocations + counts.loaded);
+            examined.unfinished = counts.unfinished;
+            if let Some(note) = counts.standing.note {
+                let mut found = finding(Severity::Warning, "ledger", note.to_string());
+                found.fix = Some(REPAIR.to_owned());
+                examined.findings.push(found);
+            }
+            if let Some(hold) = counts.standing.hold {
+                let mut found = finding(Severity::Error, "ledger", format!("durable work is refused: {hold}"));
+                found.fix = Some(REPAIR.to_owned());
+                examined.findings.push(found);
+            }
+        }
+        Err(error) => {
+            let what = match &error {
+                OpenError::Corrupt { path, detail } => format!("`{}` is damaged: {detail}", path.display()),
+                other => crate::chain(other),
+            };
+            let mut found = finding(Severity::Error, "ledger", what);
+            if matches!(error, OpenError::Corrupt { .. }) {
+                found.fix = Some(format!("stop fnd, then: {REPAIR} (or restore a backup)"));
+            }
+            examined.findings.push(found);
+        }
+    }
+}
+
+/// What a whole database has.
+struct Whole {
+    invocations: u64,
+    loaded: u64,
+    /// Ids of what has no end.
+    unfinished: Vec<String>,
+    standing: standing::Standing,
+}
+
+/// Looks at everything: trees, indexes against tables, and each row that a start reads.
+fn whole(path: &Path) -> Result<Whole, OpenError> {
+    schema::inspect(path)?;
+    let failed = |source| OpenError::of(path, source);
+    let db = schema::open_read_only(path)?;
+    let verdict: String = db
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(failed)?;
+    if verdict != "ok" {
+        return Err(OpenError::corrupt(path, verdict));
+    }
+    if !db.table_exists(None, "meta").map_err(failed)? {
+        // Made by a fnd that died before its first transaction.
+        return Ok(Whole {
+            invocations: 0,
+            loaded: 0,
+            unfinished: Vec::new(),
+            standing: standing::Standing::default(),
+        });
+    }
+    // An older schema is brought to this one by the next start; its rows are read then.
+    let is_current = schema::is_current(&db).map_err(failed)?;
+    let unfinished = if is_current {
+        let restored = restore::restored(&db).map_err(failed)?;
+        restore::last_runs(&db).map_err(failed)?;
+        restored
+            .unfinished
+            .iter()
+            .map(|found| found.record.id.to_string())
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let count = |table: &str| {
+        let sql = format!("SELECT count(*) FROM {table}");
+        db.query_row(&sql, [], |row| row.get(0)).map_err(failed)
+    };
+    Ok(Whole {
+        invocations: count("invocation")?,
+        loaded: count("load")?,
+        unfinished,
+        standing: standing::read(&db).map_err(failed)?,
+    })
+}
+
+/// Looks at the table of attempts that have begun.
+fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
+    let path = run.join(in_flight::FILE);
+    let shown = path.display();
+    let check = "in-flight";
+    if examined.running {
+        let what = format!("fnd is running and writes to `{shown}`: it is looked at when fnd has stopped");
+        examined.findings.push(finding(Severity::Unknown, check, what));
+        return;
+    }
+    let found = match in_flight::look(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
+            Severity::Ok,
+            check,
+            format!("there is no `{shown}`: nothing has begun since the machine did"),
+        ),
+        Err(error) => finding(Severity::Unknown, check, format!("`{shown}` cannot be read: {error}")),
+        Ok(Seen { filled, unreadable: 0 }) => finding(
+            Severity::Ok,
+            check,
+            format!("`{shown}` names {filled} attempts whose end the ledger may not have; the next start reads them"),
+        ),
+        Ok(Seen { filled, unreadable }) => finding(
+            Severity::Error,
+            check,
+            format!(
+                "{unreadable} slots of `{shown}` cannot be read, {filled} can: what has begun and is in none of these shows as \
+                 `interrupted` after the next start"
+            ),
+        ),
+    };
+    examined.findings.push(found);
+}
+
+/// Returns the site of an examination: a damaged ledger is replaced only where somebody asks.
+#[must_use]
+pub fn site_of<'a>(state: &'a Path, run: &'a Path) -> Site<'a> {
+    Site {
+        state,
+        run,
+        on_damage: OnDamage::Refuse,
+    }
+}

@@ -1,0 +1,300 @@
+//! Reads what can be read of a damaged database into a new one, and says whether that is all of what must not be lost.
+//!
+//! ```text
+//! the file as it is ─┬─ its schema can be read ─▶ rows, forwards and backwards by key, then one by one by what indexes name
+//!                    └─ it cannot ─▶ a copy with the first page of a new database (`graft`) ─▶ the same
+//! ```
+//! It changes nothing of the damaged files. It decides nothing beyond [`Salvaged::hold`]: `damage` says what becomes of them.
+
+mod graft;
+mod read;
+
+use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
+use super::{OpenError, restore, schema};
+use fnd_core::ids::FunctionName;
+use read::{Copier, Read, Table};
+use rusqlite::{Connection, Row};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What was salvaged.
+#[derive(Debug, Default)]
+pub(super) struct Salvaged {
+    /// Invocations that are in the new database.
+    pub(super) invocations: u64,
+    /// Those of them that have no end.
+    pub(super) unfinished: u64,
+    /// Tables of which some rows may be missing.
+    pub(super) damaged: Vec<&'static str>,
+    /// Why durable work has to be refused, where it has to.
+    pub(super) hold: Option<String>,
+}
+
+/// The tables, each with its key.
+const META: Table = Table::new("meta", &["key"]);
+const FUNCTION: Table = Table::new("function", &["name"]);
+const LOAD: Table = Table::new("load", &["function", "hash"]);
+const VERSIONS: Table = Table::new("versions", &["function"]);
+const INVOCATION: Table = Table::new("invocation", &["id"]);
+const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
+const BODIES: Table = Table::new("body", &["invocation", "kind"]);
+const TABLES: [&Table; 7] = [&META, &FUNCTION, &LOAD, &VERSIONS, &INVOCATION, &ATTEMPTS, &BODIES];
+
+/// Indexes of `invocation` that name rows which cannot be reached by their key, with their conditions.
+fn indexes() -> [(&'static str, String); 4] {
+    [
+        ("unfinished", format!("WHERE {UNFINISHED}")),
+        ("dead", "WHERE dead = 1".to_owned()),
+        ("failed", format!("WHERE {FAILED}")),
+        ("by_function", String::new()),
+    ]
+}
+
+/// Reads a damaged database into a new one, which must not be there yet. The new one is on the disk when this returns.
+///
+/// # Errors
+/// [`OpenError`]: the new one cannot be written.
+pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
+    let failed = |source| OpenError::of(to, source);
+    let source = Source::open(from, to).map_err(|source| OpenError::SetAside {
+        path: to.into(),
+        source,
+    })?;
+    let mut new = schema::build(to).map_err(failed)?;
+    let transaction = new.transaction().map_err(failed)?;
+    let salvaged = match &source {
+        Some(source) => fill(&source.db, &transaction).map_err(failed)?,
+        None => Salvaged {
+            damaged: TABLES.iter().map(|table| table.name).collect(),
+            hold: Some("queued work and which scripts have run by being there".to_owned()),
+            ..Salvaged::default()
+        },
+    };
+    transaction.commit().map_err(failed)?;
+    drop(new);
+    let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
+    synced.map_err(|source| OpenError::SetAside {
+        path: to.into(),
+        source,
+    })?;
+    Ok(salvaged)
+}
+
+/// The damaged database, or a copy of it that can be opened.
+struct Source {
+    db: Connection,
+    /// Files that go with it.
+    copies: Vec<PathBuf>,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        for copy in &self.copies {
+            let _ = std::fs::remove_file(copy); // the next salvage removes it too
+        }
+    }
+}
+
+impl Source {
+    /// Returns nothing where nothing can be read. Errors are of the copy.
+    fn open(from: &Path, beside: &Path) -> io::Result<Option<Self>> {
+        let as_it_is = schema::open_read_only(from).ok().filter(has_tables);
+        if let Some(db) = as_it_is {
+            let copies = Vec::new();
+            return Ok(Some(Self { db, copies }));
+        }
+        let mut best: Option<(usize, Self)> = None;
+        for graft in graft::ALL {
+            let copies = graft.make(from, beside)?;
+            let db = copies.first().and_then(|copy| schema::open_read_only(copy).ok());
+            let Some(db) = db.filter(has_tables) else {
+                copies.iter().for_each(|copy| drop(std::fs::remove_file(copy)));
+                continue;
+            };
+            let source = Self { db, copies };
+            let wrong = Wrong::of(&source.db).map_or(usize::MAX, |wrong| wrong.much());
+            if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
+                best = Some((wrong, source));
+            }
+        }
+        Ok(best.map(|(_, source)| source))
+    }
+}
+
+/// Says whether the schema can be read and is that of a ledger.
+fn has_tables(db: &Connection) -> bool {
+    let wanted = TABLES.iter().filter(|table| table.name != "versions");
+    wanted
+        .into_iter()
+        .all(|table| db.table_exists(None, table.name) == Ok(true))
+}
+
+/// What SQLite finds wrong in a database.
+#[derive(Debug, Default)]
+struct Wrong {
+    /// Root pages of damaged trees.
+    roots: BTreeSet<u32>,
+    /// Rows that are not of their table.
+    rows: usize,
+    /// It could not look at all rows.
+    broken_off: bool,
+}
+
+impl Wrong {
+    /// Returns nothing where SQLite cannot look.
+    fn of(db: &Connection) -> Option<Self> {
+        let mut statement = db.prepare("PRAGMA quick_check(10000)").ok()?;
+        let texts = statement.query_map([], |row| row.get::<_, String>(0)).ok()?;
+        let mut wrong = Self::default();
+        for (n, text) in texts.enumerate() {
+            // It looks at all trees first and says what it found; then it reads all rows, which may break off.
+            let text = match text {
+                Ok(text) => text,
+                Err(_) if n == 0 => return None,
+                Err(_) => {
+                    wrong.broken_off = true;
+                    break;
+                }
+            };
+            for line in text.lines() {
+                // "Tree 12 page 40 cell 3: ..."
+                let number = line.strip_prefix("Tree ").and_then(|rest| rest.split(' ').next());
+                match number.and_then(|number| number.parse().ok()) {
+                    Some(root) => drop(wrong.roots.insert(root)),
+                    // What is said of free pages and of pointers between pages is of no tree.
+                    None if ["Page ", "Freelist", "***", "ok"]
+                        .iter()
+                        .any(|begin| line.starts_with(begin)) => {}
+                    None => wrong.rows += 1,
+                }
+            }
+        }
+        Some(wrong)
+    }
+
+    /// Returns a number that is larger the worse it is.
+    fn much(&self) -> usize {
+        self.roots.len() + self.rows + if self.broken_off { 1 << 20 } else { 0 }
+    }
+}
+
+/// Returns names of tables and indexes whose trees may be damaged; nothing where that cannot be told.
+fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
+    let roots = Wrong::of(db)?.roots;
+    let mut statement = db
+        .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
+        .ok()?;
+    let trees = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?)));
+    let mut damaged = BTreeSet::new();
+    for tree in trees.ok()? {
+        let (name, root) = tree.ok()?;
+        if roots.contains(&root) {
+            damaged.insert(name);
+        }
+    }
+    Some(damaged)
+}
+
+/// Copies all that can be read. Errors are those of the new database.
+fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
+    let damaged = damaged_trees(from);
+    let is_sound = |tree: &str| damaged.as_ref().is_some_and(|damaged| !damaged.contains(tree));
+    let mut partial = BTreeSet::new();
+    for table in TABLES {
+        let read = Copier::new(table, from, to)?.all()?;
+        let added_later = table.name == "versions" && !from.table_exists(None, table.name).unwrap_or(true);
+        if !(read == Read::All && is_sound(table.name) || added_later) {
+            partial.insert(table.name);
+        }
+    }
+    let invocations = Copier::new(&INVOCATION, from, to)?;
+    if partial.contains(INVOCATION.name) {
+        for (index, condition) in indexes() {
+            invocations.by_index(index, &condition)?;
+        }
+    }
+    for table in [&ATTEMPTS, &BODIES] {
+        if partial.contains(table.name) || partial.contains(INVOCATION.name) {
+            Copier::new(table, from, to)?.of_each_invocation()?;
+        }
+    }
+    let dropped = prune(to)?;
+    partial.extend(&dropped);
+    // This index names every invocation; of one that is not there nobody knows whether it waited.
+    let (missing, named) = invocations.missing("by_function")?;
+    let names_all = named == Read::All && is_sound("by_function");
+    let without_payload: u64 = to.query_row(
+        &format!(
+            "SELECT count(*) FROM invocation WHERE {UNFINISHED} AND durable AND trigger <> 'load'
+            AND NOT EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
+        ),
+        [],
+        |row| row.get(0),
+    )?;
+    let knows_all = if partial.contains(INVOCATION.name) {
+        names_all && missing == 0
+    } else {
+        // An id that is not there is wrong in the index, or in the table: then its payload is not found.
+        missing == 0 || without_payload == 0
+    };
+    let mut lost = Vec::new();
+    if !knows_all {
+        lost.push("queued work");
+    }
+    if partial.contains("body") && without_payload > 0 {
+        lost.push("the payloads of queued work");
+    }
+    if partial.contains("load") {
+        lost.push("which scripts have run by being there");
+    }
+    let count = |condition: &str| {
+        to.query_row(&format!("SELECT count(*) FROM invocation {condition}"), [], |r| {
+            r.get(0)
+        })
+    };
+    Ok(Salvaged {
+        invocations: count("")?,
+        unfinished: count(&format!("WHERE {UNFINISHED}"))?,
+        damaged: partial.into_iter().collect(),
+        hold: (!lost.is_empty()).then(|| lost.join(" and ")),
+    })
+}
+
+/// Takes out of a new database what fnd could not read from it, and mends what follows from its rows. Returns the tables.
+fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
+    let mut pruned = BTreeSet::new();
+    let mut prune = |table: &Table, select: (&str, &str), read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>| {
+        if table.prune(db, select, read)? > 0 {
+            pruned.insert(table.name);
+        }
+        Ok::<_, rusqlite::Error>(())
+    };
+    let named = |row: &Row<'_>| rows::function(row, 0).map(drop);
+    prune(&FUNCTION, ("name", ""), &named)?;
+    prune(&LOAD, ("function, hash", ""), &|row| {
+        named(row)?;
+        rows::version(row, 1).map(drop)
+    })?;
+    prune(&VERSIONS, ("function", ""), &named)?;
+    prune(&INVOCATION, (RECORD, ""), &|row| rows::record(row).map(drop))?;
+    let unfinished = format!("WHERE {UNFINISHED}");
+    prune(&INVOCATION, (&restore::columns(), &unfinished), &|row| {
+        restore::unfinished(row).map(drop)
+    })?;
+    let function = FunctionName::new("x").map_err(|_| rusqlite::Error::InvalidQuery)?;
+    prune(&ATTEMPTS, (ATTEMPT, ""), &|row| {
+        rows::attempt(row, function.clone()).map(drop)
+    })?;
+    // Results of other forms are read when somebody asks.
+    db.execute(
+        "UPDATE function SET dead = (SELECT count(*) FROM invocation WHERE dead = 1 AND function = name)",
+        [],
+    )?;
+    db.execute(
+        "INSERT OR IGNORE INTO function (name, dead)
+        SELECT function, count(*) FROM invocation WHERE dead = 1 GROUP BY function",
+        [],
+    )?;
+    Ok(pruned)
+}

@@ -1,0 +1,260 @@
+//! One table, read from both ends as far as it can be: what lies between two damaged places is reached by key.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
+
+/// How far reading came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// To the end.
+    All,
+    /// Something could not be read.
+    Some,
+}
+
+/// A table and its key.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    key: &'static [&'static str],
+}
+
+impl Table {
+    pub(super) const fn new(name: &'static str, key: &'static [&'static str]) -> Self {
+        Self { name, key }
+    }
+
+    /// Deletes the rows that `read` cannot read from the columns of `select`. Returns how many.
+    ///
+    /// # Errors
+    /// From the database.
+    pub(super) fn prune(
+        &self,
+        db: &Connection,
+        (select, condition): (&str, &str),
+        read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<usize> {
+        let width = db
+            .prepare(&format!("SELECT {select} FROM {}", self.name))?
+            .column_count();
+        let sql = format!(
+            "SELECT {select}, {} FROM {} {condition}",
+            self.key.join(", "),
+            self.name
+        );
+        let mut unreadable = Vec::new();
+        let mut statement = db.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if read(row).is_err() {
+                let key = (width..width + self.key.len()).map(|column| row.get::<_, Value>(column));
+                unreadable.push(key.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+        }
+        drop(rows);
+        let key = self
+            .key
+            .iter()
+            .enumerate()
+            .map(|(n, key)| format!("{key} = ?{}", n + 1));
+        let key = key.collect::<Vec<_>>().join(" AND ");
+        let delete = format!("DELETE FROM {} WHERE {key}", self.name);
+        for key in &unreadable {
+            db.prepare_cached(&delete)?.execute(params_from_iter(key))?;
+        }
+        Ok(unreadable.len())
+    }
+}
+
+/// Copies rows of a table from a damaged database to a new one. What it returns as an error is of the new one.
+pub(super) struct Copier<'a> {
+    table: &'a Table,
+    from: &'a Connection,
+    to: &'a Connection,
+    /// Columns that both have; those of a newer table have defaults.
+    columns: Vec<String>,
+    insert: String,
+}
+
+impl<'a> Copier<'a> {
+    pub(super) fn new(table: &'a Table, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
+        let of = |db: &Connection| {
+            let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
+            let names = statement.query_map([table.name], |row| row.get::<_, String>(0))?;
+            names.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        // One whose columns cannot be read has the newest: each statement fails where it has not.
+        let old = of(from).unwrap_or_default();
+        let new = of(to)?.into_iter();
+        let columns: Vec<_> = new.filter(|name| old.is_empty() || old.contains(name)).collect();
+        let places = (1..=columns.len()).map(|n| format!("?{n}")).collect::<Vec<_>>();
+        let insert = format!(
+            "INSERT OR IGNORE INTO {} ({}) VALUES ({})",
+            table.name,
+            columns.join(", "),
+            places.join(", ")
+        );
+        Ok(Self {
+            table,
+            from,
+            to,
+            columns,
+            insert,
+        })
+    }
+
+    /// Copies all rows that can be read, forwards and, where that breaks off, backwards. Says whether it read all of them.
+    pub(super) fn all(&self) -> rusqlite::Result<Read> {
+        let mut first = None;
+        for direction in ["ASC", "DESC"] {
+            // In the order of the table itself: that of an index would need it whole, and the table too.
+            let order = if self.table.name == "body" {
+                format!("rowid {direction}")
+            } else {
+                let keys = self.table.key.iter().map(|key| format!("{key} {direction}"));
+                keys.collect::<Vec<_>>().join(", ")
+            };
+            let read = self.rows(&format!("NOT INDEXED ORDER BY {order}"), None)?;
+            first.get_or_insert(read);
+            if read == Read::All {
+                break;
+            }
+        }
+        Ok(first.unwrap_or(Read::Some))
+    }
+
+    /// Copies the row of a key of one column, if it can be read and is not there.
+    pub(super) fn one(&self, key: &[u8]) -> rusqlite::Result<()> {
+        if self.has(key)? {
+            return Ok(());
+        }
+        self.rows(&format!("WHERE {} = ?1", self.table.key[0]), Some(key))
+            .map(drop)
+    }
+
+    /// Copies the rows of each invocation of the new database.
+    pub(super) fn of_each_invocation(&self) -> rusqlite::Result<()> {
+        let mut ids = self.to.prepare("SELECT id FROM invocation")?;
+        let mut ids = ids.query([])?;
+        while let Some(row) = ids.next()? {
+            let id: Vec<u8> = row.get(0)?;
+            self.rows("WHERE invocation = ?1", Some(&id))?;
+        }
+        Ok(())
+    }
+
+    /// Says whether the new database has a row of a key of one column.
+    pub(super) fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
+        let sql = format!("SELECT 1 FROM {} WHERE {} = ?1", self.table.name, self.table.key[0]);
+        self.to.prepare_cached(&sql)?.exists([key])
+    }
+
+    /// Copies the rows whose keys, of one column, an index names.
+    pub(super) fn by_index(&self, index: &str, condition: &str) -> rusqlite::Result<Read> {
+        self.named(index, condition, &mut |key| self.one(key))
+    }
+
+    /// Says of how many rows an index without a condition names keys that the new database has not. With a condition SQLite
+    /// looks each row up, and one that is not there is not named.
+    pub(super) fn missing(&self, index: &str) -> rusqlite::Result<(u64, Read)> {
+        let mut missing = 0;
+        let read = self.named(index, "", &mut |key| {
+            missing += u64::from(!self.has(key)?);
+            Ok(())
+        })?;
+        Ok((missing, read))
+    }
+
+    /// Calls `each` with the keys, of one column, that an index names.
+    fn named(
+        &self,
+        index: &str,
+        condition: &str,
+        each: &mut dyn FnMut(&[u8]) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<Read> {
+        let key = self.table.key[0];
+        let mut read = Read::All;
+        for direction in ["ASC", "DESC"] {
+            let first = if condition.is_empty() {
+                format!("function {direction}, ")
+            } else {
+                String::new()
+            };
+            let sql = format!(
+                "SELECT {key} FROM {} INDEXED BY {index} {condition} ORDER BY {first}{key} {direction}",
+                self.table.name
+            );
+            let Ok(mut statement) = self.from.prepare(&sql) else {
+                return Ok(Read::Some);
+            };
+            let Ok(mut rows) = statement.query([]) else {
+                return Ok(Read::Some);
+            };
+            let mut broken = true;
+            for _ in 0..most_rows(self.from) {
+                match rows.next() {
+                    Ok(Some(row)) => {
+                        if let Ok(key) = row.get::<_, Vec<u8>>(0) {
+                            each(&key)?;
+                        } else {
+                            read = Read::Some;
+                        }
+                    }
+                    Ok(None) => {
+                        broken = false;
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            if !broken {
+                break;
+            }
+            read = Read::Some;
+        }
+        Ok(read)
+    }
+
+    /// Copies what a condition finds. A row that is refused or cannot be taken as it is counts as not read.
+    fn rows(&self, condition: &str, key: Option<&[u8]>) -> rusqlite::Result<Read> {
+        let select = format!(
+            "SELECT {} FROM {} {condition}",
+            self.columns.join(", "),
+            self.table.name
+        );
+        let Ok(mut statement) = self.from.prepare_cached(&select) else {
+            return Ok(Read::Some);
+        };
+        let Ok(mut rows) = statement.query(params_from_iter(key)) else {
+            return Ok(Read::Some);
+        };
+        let mut read = Read::All;
+        for _ in 0..most_rows(self.from) {
+            let row = match rows.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => return Ok(read),
+                Err(_) => return Ok(Read::Some),
+            };
+            let values = (0..self.columns.len()).map(|column| row.get::<_, Value>(column));
+            let Ok(values) = values.collect::<rusqlite::Result<Vec<_>>>() else {
+                read = Read::Some;
+                continue;
+            };
+            match self.to.prepare_cached(&self.insert)?.execute(params_from_iter(values)) {
+                Ok(_) => {}
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => read = Read::Some,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Read::Some)
+    }
+}
+
+/// Most rows that a database can have: a damaged tree that leads in a circle is left then.
+fn most_rows(db: &Connection) -> u64 {
+    /// Bytes of the shortest row, with its place in the page.
+    const ROW_MIN: u64 = 4;
+    let path = db.path().unwrap_or_default();
+    let bytes = |suffix| std::fs::metadata(format!("{path}{suffix}")).map_or(0, |meta| meta.len());
+    (bytes("") + bytes("-wal")) / ROW_MIN
+}

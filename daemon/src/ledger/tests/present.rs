@@ -1,0 +1,100 @@
+//! The database's files are deleted, replaced or truncated while it is open.
+
+use super::*;
+
+#[test]
+fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why() {
+    for (n, what) in [
+        "was deleted",
+        "was moved away",
+        "was replaced",
+        "was truncated",
+        "ledger.db-wal` was deleted",
+        "truncated",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let state = directory();
+        let ledger = Ledger::open(state.path());
+        ledger.store(accepted(1, "hello")).unwrap();
+        // All of it is in the file, as it is at some time on a busy node.
+        let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
+        db.query_row("PRAGMA wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+        assert_eq!(ledger.opened.writer.health(), Health::default());
+        let file = state.path().join(FILE);
+        let log = state.path().join("ledger.db-wal");
+        let kept = state.path().join("kept");
+        let cut = |path: &Path| {
+            std::fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(0)
+                .unwrap()
+        };
+        match n {
+            0 => std::fs::remove_file(&file).unwrap(),
+            1 => std::fs::rename(&file, &kept).unwrap(),
+            2 => {
+                std::fs::copy(&file, &kept).unwrap();
+                std::fs::rename(&kept, &file).unwrap();
+            }
+            3 => cut(&file),
+            4 => std::fs::remove_file(&log).unwrap(),
+            _ => cut(&log),
+        }
+        // Whoever asks hears of it, though nothing was written since; a length is looked at before a write.
+        let says = |ledger: &Ledger| ledger.opened.writer.health().failing.unwrap_or_default();
+        if !what.contains("truncated") {
+            assert!(says(&ledger).contains(what), "{what}: {}", says(&ledger));
+        }
+        let refused = ledger.store(accepted(2, "hello")).expect_err(what);
+        assert!(
+            refused.contains(what) && refused.contains("ledger.db"),
+            "{what}: {refused}"
+        );
+        assert!(ledger.claim(record(&accepted(1, "hello"), State::Running)).is_err());
+        assert!(says(&ledger).contains(what), "{what}: {}", says(&ledger));
+        if n == 1 {
+            // Put back it is the same as before.
+            std::fs::rename(&kept, &file).unwrap();
+            ledger.store(accepted(3, "hello")).unwrap();
+            assert_eq!(ledger.opened.writer.health(), Health::default());
+        }
+        drop(db);
+        ledger.stop();
+    }
+}
+
+/// What fnd itself does to the files is none of that.
+#[test]
+fn a_ledger_that_shrinks_is_not_truncated() {
+    let state = directory();
+    let kept = Retention {
+        others: KeepOf {
+            keep: 1,
+            ..forever().others
+        },
+        ..forever()
+    };
+    let ledger = Ledger::open_with(state.path(), forever());
+    for second in 1..40 {
+        let accepted = accepted(second, "hello");
+        ledger.store(accepted.clone()).unwrap();
+        end(&ledger, &accepted, Reason::Ok, Some(&vec![1; 1 << 20]));
+    }
+    let size = || std::fs::metadata(state.path().join(FILE)).unwrap().len();
+    let before = size();
+    ledger.opened.writer.retain(kept);
+    let until = crate::clock::monotonic() + LIMIT;
+    let mut second = 100;
+    while size() >= before {
+        assert!(crate::clock::monotonic() < until, "it does not shrink: {}", size());
+        ledger.store(accepted(second, "hello")).unwrap();
+        second += 1;
+    }
+    ledger.store(accepted(second, "hello")).unwrap();
+    assert_eq!(ledger.opened.writer.health(), Health::default());
+    ledger.stop();
+}
