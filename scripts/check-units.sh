@@ -14,17 +14,18 @@ mkdir -p "$units" "$image/usr/sbin" "$image/usr/bin" "$image/usr/libexec/fnd" "$
 cp -r /lib/systemd/system/*.target "$units"
 printf 'root:x:0:0::/root:/bin/sh\nfnd:x:900:900::/:/usr/sbin/nologin\n' >"$image/etc/passwd"
 printf 'root:x:0:\nfnd:x:900:\n' >"$image/etc/group"
-for program in usr/sbin/fnd usr/bin/fndctl usr/libexec/fnd/fnd-spawner; do
+for program in usr/sbin/fnd usr/bin/fndctl usr/libexec/fnd/fnd-spawner usr/libexec/fnd/backup; do
     install -m 0755 /bin/true "$image/$program"
 done
-cp systemd/*.service systemd/*.socket "$units"
+cp systemd/*.service systemd/*.socket systemd/*.timer "$units"
 
-output=$(systemd-analyze verify --man=no --root="$image" fnd.socket fnd.service fnd-spawner.service 2>&1) || {
+names=(fnd.socket fnd.service fnd-spawner.service fnd-backup.service fnd-backup.timer)
+output=$(systemd-analyze verify --man=no --root="$image" "${names[@]}" 2>&1) || {
     printf '%s\n' "$output" >&2
     die "systemd-analyze verify failed"
 }
 # Only what concerns our own units: the machine's targets may want things the temporary root lacks.
-if grep -E '(^|/)fnd[^ ]*\.(service|socket)' <<<"$output" >&2; then
+if grep -E '(^|/)fnd[^ ]*\.(service|socket|timer)' <<<"$output" >&2; then
     die "systemd-analyze verify has warnings"
 fi
-say "fnd.socket, fnd.service and fnd-spawner.service are fine"
+say "${names[*]} are fine"

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$root"
 
 mapfile -t scripts < <(
-    printf '%s\n' scripts/*.sh .ci/run
+    printf '%s\n' scripts/*.sh .ci/run packaging/backup
     find examples -name '*.sh'
     # An executable without a suffix is a shell script if its first line says so.
     find examples -type f -perm -u+x ! -name '*.*' -exec grep -lE -m1 '^#!.*\b(ba)?sh\b' {} +

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     backup, bundle, cancel, completion, config, dead_letters, doctor, drain, enable, events, explain, history, invoke,
-    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, version,
+    list, log_level, logs, reload, replay, restore, result, runtimes, show, sizes, status, validate, verify, version,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -104,6 +104,8 @@ pub(crate) enum Verb {
     Backup(backup::Args),
     /// Put back what `backup` took; fnd must not run.
     Restore(restore::Args),
+    /// Look at the ledger and all else that fnd keeps, for damage and leftovers.
+    Verify(verify::Args),
     /// Look at the machine for what fnd needs, and say what to do.
     Doctor(doctor::Args),
     /// Gather what a bug report needs into one archive, without secrets.

@@ -87,6 +87,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, Failure> {
         Verb::Drain(args) => c::drain::run(context, args).await,
         Verb::Backup(args) => c::backup::run(context, args).await,
         Verb::Restore(args) => c::restore::run(context, args),
+        Verb::Verify(args) => c::verify::run(context, args).await,
         Verb::Doctor(args) => c::doctor::run(context, args).await,
         Verb::Bundle(args) => c::bundle::run(context, args).await,
         Verb::LogLevel(args) => c::log_level::run(context, args).await,

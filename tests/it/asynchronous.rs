@@ -213,6 +213,33 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
     assert!(said.contains("files and directories"), "{said}");
     assert_eq!(archive.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let _ = fnd.ctl(&["backup", &at(&archive)]).expect_code(2);
+    let checked = fnd.ctl(&["backup", "--verify", &at(&archive)]).expect_code(0).out();
+    assert!(
+        checked.contains("is whole") && checked.contains("files and directories"),
+        "{checked}"
+    );
+    for (damage, what) in [
+        (
+            &(|bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2)) as &dyn Fn(&mut Vec<u8>),
+            "break",
+        ),
+        (&|bytes: &mut Vec<u8>| bytes[150] ^= 1, "checksum"),
+        (
+            &|bytes: &mut Vec<u8>| {
+                let begin = b"SQLite format 3";
+                let at = bytes.windows(begin.len()).position(|window| window == begin).unwrap();
+                bytes[at + 3 * 4096..at + 4 * 4096].fill(0x5a);
+            },
+            "is damaged",
+        ),
+    ] {
+        let mut bytes = std::fs::read(&archive).unwrap();
+        damage(&mut bytes);
+        let broken = fnd.path("broken.tar");
+        std::fs::write(&broken, bytes).unwrap();
+        let said = fnd.ctl(&["backup", "--verify", &at(&broken)]).expect_code(1).out();
+        assert!(said.contains(what), "{what}: {said}");
+    }
 
     let restore = |fnd: &Fnd| {
         let mut arguments = vec!["restore".to_owned(), at(&archive)];
@@ -236,6 +263,10 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
         std::fs::remove_dir_all(fnd.path(place)).unwrap();
     }
     std::fs::create_dir(fnd.path("functions")).unwrap();
+    // The package starts fnd when it is installed: an empty ledger is there.
+    fnd.launch();
+    fnd.stop();
+    assert!(fnd.path("state/state/ledger.db").exists());
     let restored = restore(&fnd).expect_code(0);
     assert!(restored.out().contains("restored"), "{restored}");
     fnd.launch();

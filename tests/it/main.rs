@@ -38,5 +38,6 @@ mod takeover_stale;
 mod takeover_warm;
 mod traces;
 mod units;
+mod verify;
 mod versions;
 mod watch;

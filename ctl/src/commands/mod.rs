@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod enable;
 pub(crate) mod events;
+mod examine;
 pub(crate) mod explain;
 mod filter;
 pub(crate) mod history;
@@ -27,6 +28,7 @@ pub(crate) mod sizes;
 pub(crate) mod status;
 mod text;
 pub(crate) mod validate;
+pub(crate) mod verify;
 pub(crate) mod version;
 mod watch;
 

@@ -8,6 +8,7 @@
 //! ```
 //! Owners are numbers, modes are kept. Places are not in it: `restore` knows where things lie on its machine.
 
+mod verify;
 mod write;
 
 use super::Context;
@@ -29,15 +30,20 @@ pub(super) const LEDGER: &str = "state/ledger.db";
     Run it as root (with --user as yourself): it reads everybody's files.\n\nExamples:\n  \
     fndctl backup /var/backups/fnd.tar\n  \
     fndctl backup --secrets /var/backups/fnd.tar     with secrets and bindings: keep that file safe\n  \
-    fndctl backup - | zstd > fnd.tar.zst"
+    fndctl backup - | zstd > fnd.tar.zst\n  \
+    fndctl backup --verify /var/backups/fnd.tar      read one to its end, and look at the ledger in it"
 )]
 pub(crate) struct Args {
-    /// Where it goes: a file that is not there yet, or `-` for standard output.
+    /// Where it goes: a file that is not there yet, or `-` for standard output. With --verify the archive.
     file: String,
 
     /// Take secrets and service bindings too.
     #[arg(long)]
     secrets: bool,
+
+    /// Check the archive FILE instead of making one: every entry, the users, the ledger. Ends with 1 where something is wrong.
+    #[arg(long, conflicts_with = "secrets")]
+    verify: bool,
 }
 
 /// What was taken.
@@ -58,6 +64,9 @@ struct Taken {
 /// # Errors
 /// What the daemon refuses, and where it cannot be reached; a file that cannot be read or written.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    if args.verify {
+        return verify::verify(context, Path::new(&args.file));
+    }
     if args.file == "-" {
         let taken = take(context, &args, std::io::stdout()).await?;
         taken.left_out.iter().for_each(|what| context.out.aside(what));

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(in crate::commands) enum Level {
     /// As it should be.
     Ok,
     /// It could not be looked at.
@@ -20,7 +20,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    pub(super) const fn word(self) -> &'static str {
+    pub(in crate::commands) const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Unknown => "unknown",
@@ -33,16 +33,16 @@ impl Level {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Finding {
-    pub(super) level: Level,
+    pub(in crate::commands) level: Level,
     /// The area, a stable word.
-    pub(super) check: &'static str,
+    pub(in crate::commands) check: &'static str,
     /// What it is: lower case, no final period.
-    pub(super) what: String,
+    pub(in crate::commands) what: String,
     /// A path, a unit, a function.
     #[serde(rename = "where")]
-    pub(super) place: Option<String>,
+    pub(in crate::commands) place: Option<String>,
     /// What to do: a command where one does it.
-    pub(super) fix: Option<String>,
+    pub(in crate::commands) fix: Option<String>,
 }
 
 impl Finding {
@@ -56,30 +56,36 @@ impl Finding {
         }
     }
 
-    pub(super) fn ok(check: &'static str, what: impl Into<String>) -> Self {
+    pub(in crate::commands) fn ok(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Ok, check, what)
     }
 
-    pub(super) fn unknown(check: &'static str, what: impl Into<String>) -> Self {
+    pub(in crate::commands) fn unknown(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Unknown, check, what)
     }
 
-    pub(super) fn warning(check: &'static str, what: impl Into<String>) -> Self {
+    pub(in crate::commands) fn warning(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Warning, check, what)
     }
 
-    pub(super) fn error(check: &'static str, what: impl Into<String>) -> Self {
+    pub(in crate::commands) fn error(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Error, check, what)
     }
 
     /// Returns it with the place it is at.
-    pub(super) fn at(mut self, place: impl Into<String>) -> Self {
+    pub(in crate::commands) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
+    /// Returns it with a place where it has none.
+    pub(in crate::commands) fn at_if_none(mut self, place: &str) -> Self {
+        self.place.get_or_insert_with(|| place.to_owned());
+        self
+    }
+
     /// Returns it with what to do about it.
-    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub(in crate::commands) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
@@ -98,7 +104,7 @@ struct Report {
 ///
 /// # Errors
 /// Where standard output cannot be written.
-pub(super) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failure> {
+pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failure> {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let report = Report {
         errors: count(Level::Error),

@@ -8,7 +8,7 @@ mod cgroups;
 mod clock;
 mod daemon;
 mod disk;
-mod finding;
+pub(super) mod finding;
 mod functions;
 mod journal;
 mod kernel;
@@ -148,7 +148,7 @@ fn check(judge: &fnd_core::judge::Judge, directories: &[PathBuf]) -> Checked {
 
 /// Returns findings with what they are about, for tables of tests.
 #[cfg(test)]
-fn brief(findings: &[finding::Finding]) -> Vec<String> {
+pub(super) fn brief(findings: &[finding::Finding]) -> Vec<String> {
     findings
         .iter()
         .map(|finding| format!("{} {}", finding.level.word(), finding.what))

@@ -10,16 +10,16 @@ use tar::{Archive, Entry, EntryType};
 
 /// Where things lie on this machine.
 #[derive(Debug)]
-pub(super) struct Roots {
-    pub(super) config: PathBuf,
-    pub(super) config_name: OsString,
-    pub(super) functions: Vec<PathBuf>,
-    pub(super) state: PathBuf,
+pub(in crate::commands) struct Roots {
+    pub(in crate::commands) config: PathBuf,
+    pub(in crate::commands) config_name: OsString,
+    pub(in crate::commands) functions: Vec<PathBuf>,
+    pub(in crate::commands) state: PathBuf,
 }
 
 /// A part of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(in crate::commands) enum Part {
     /// `fnd.toml`.
     Config,
     /// A directory beside it.
@@ -54,9 +54,9 @@ impl Roots {
 
 /// An entry: its part, and the names below that; none for the part itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) part: Part,
-    pub(super) below: Vec<OsString>,
+pub(in crate::commands) struct Place {
+    pub(in crate::commands) part: Part,
+    pub(in crate::commands) below: Vec<OsString>,
 }
 
 /// Takes the name of an entry apart; nothing where it is not one that a backup has.
@@ -93,7 +93,7 @@ fn fits(place: &Place, kind: EntryType) -> bool {
 }
 
 /// Reads all headers of an archive. Returns its parts.
-pub(super) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
+pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
     let mut parts = Vec::new();
     each(file, |_, place| {
         if let Part::Functions(number) = place.part
@@ -118,7 +118,7 @@ pub(super) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
 }
 
 /// Goes through an archive from its beginning; each entry is one that a backup may have.
-pub(super) fn each(
+pub(in crate::commands) fn each(
     mut file: &File,
     mut visit: impl FnMut(&mut Entry<'_, &File>, Place) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

@@ -3,13 +3,14 @@
 //! An archive is not trusted: it says what is in it and not where that goes. It is read twice, and where anything in it is not
 //! what a backup has, nothing is written.
 
-mod entries;
+pub(super) mod entries;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod write;
 
 use super::Context;
 use super::backup::failed;
+use super::examine::{Subject, examine};
 use crate::exit::{Exit, Failure};
 use crate::local::Places;
 use entries::{Part, Roots};
@@ -22,8 +23,9 @@ use std::path::{Path, PathBuf};
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run it as root (with --user as yourself). Functions are \
-    installed again when fnd starts; what ran at the time of the backup shows as `interrupted`.\n\nExamples:\n  \
+    after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run it as root (with --user as yourself). What is there \
+    already is not written over, but for what a fresh installation has: an empty ledger, and the configuration, which is kept as \
+    `fnd.toml.before-restore`. `fndctl backup --verify FILE` checks an archive first. Functions are installed again when fnd starts; what ran at the time of the backup shows as `interrupted`.\n\nExamples:\n  \
     fndctl restore /var/backups/fnd.tar\n  \
     fndctl restore --force /var/backups/fnd.tar     over what is there"
 )]
@@ -87,7 +89,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
 }
 
 /// Holds the state as a running fnd does, so that none starts meanwhile.
-fn lock(state: &Path) -> Result<File, Failure> {
+pub(super) fn lock(state: &Path) -> Result<File, Failure> {
     let own = state.join("state");
     let make = |path: &Path, mode| {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
@@ -113,6 +115,19 @@ fn lock(state: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
+/// Says whether a ledger has nothing in it: fnd makes one when it starts, and on a fresh installation it has started.
+fn is_empty_ledger(ledger: &Path) -> bool {
+    let owner = ledger.parent().unwrap_or(ledger);
+    let examined = examine(&Subject {
+        path: ledger,
+        owner,
+        run: owner,
+        repair: false,
+    });
+    // What cannot be told is not written over.
+    examined.is_ok_and(|examined| examined.rows == Some(0))
+}
+
 fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
     for part in parts {
         let path = roots.of(part);
@@ -120,7 +135,8 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
             // The package brings a configuration; the one before is kept beside it.
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
-            Part::Ledger | Part::Uids => path.exists(),
+            Part::Ledger => path.exists() && !is_empty_ledger(&path),
+            Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {
             return Err(Failure::usage(format!(

@@ -1,0 +1,174 @@
+//! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and looks at the ledger in it.
+
+use super::super::Context;
+use super::super::doctor::finding::{Finding, report};
+use super::super::examine::{Subject, examine};
+use super::super::restore::entries::{self, Part, Roots};
+use super::super::verify::of_ledger;
+use super::failed;
+use crate::exit::{Exit, Failure};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// An archive ends with two blocks of zeros (tar(5)).
+const END: usize = 1024;
+
+/// Reads it.
+///
+/// # Errors
+/// The archive cannot be read at all, or there is no room for the copy of its ledger.
+pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
+    let file = File::open(path).map_err(|error| failed("read", path, &error))?;
+    let place = path.display().to_string();
+    let findings = match look(path, &file) {
+        Ok(findings) => findings,
+        Err(failure) => vec![Finding::error("archive", failure.message)],
+    };
+    let findings = findings.into_iter().map(|finding| finding.at_if_none(&place)).collect();
+    report(&context.out, findings)
+}
+
+fn look(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
+    // It goes nowhere: any number of functions directories has a place.
+    let roots = Roots {
+        config: PathBuf::new(),
+        config_name: "fnd.toml".into(),
+        functions: vec![PathBuf::new(); 1024],
+        state: PathBuf::new(),
+    };
+    let parts = entries::check(file, &roots)?;
+    let copy = Copy::beside(path)?;
+    let (mut count, mut bytes) = (0_u64, 0_u64);
+    let mut uids = String::new();
+    entries::each(file, |entry, place| {
+        count += 1;
+        let expected = entry.header().size().map_err(|error| broken(&error))?;
+        let uid = entry.header().uid().unwrap_or(0);
+        let read = match place.part {
+            Part::Ledger => copy.take(entry, uid)?,
+            Part::Uids => io::copy(&mut entry.take(64 << 20), &mut Text(&mut uids)).map_err(|error| broken(&error))?,
+            Part::Config | Part::Beside(_) | Part::Functions(_) | Part::Home => {
+                io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
+            }
+        };
+        bytes += read;
+        if read < expected {
+            let what = format!("it breaks off inside an entry: {read} of {expected} bytes are there");
+            return Err(Failure::new(Exit::FunctionFailed, what));
+        }
+        Ok(())
+    })?;
+    let mut findings = vec![Finding::ok(
+        "archive",
+        format!("{count} files and directories, {bytes} bytes, can be read, and every header has its checksum"),
+    )];
+    if !has_end(file)? {
+        findings.push(Finding::error(
+            "archive",
+            "it does not end as an archive does: what came behind is missing",
+        ));
+    }
+    for (part, what) in [(Part::Uids, "uids"), (Part::Home, "home")] {
+        if !parts.contains(&part) {
+            findings.push(Finding::warning(
+                "archive",
+                format!("it has no `{what}`: it was made where nothing had run"),
+            ));
+        }
+    }
+    findings.extend(super::super::verify::judge_uids(&uids));
+    let examined = examine(&Subject {
+        path: &copy.database(),
+        owner: &copy.directory,
+        run: &copy.directory,
+        repair: false,
+    })?;
+    findings.extend(of_ledger(&examined));
+    Ok(findings)
+}
+
+fn broken(error: &io::Error) -> Failure {
+    Failure::new(Exit::FunctionFailed, format!("it breaks off: {error}"))
+}
+
+fn has_end(mut file: &File) -> Result<bool, Failure> {
+    let mut end = [1; END];
+    let back = i64::try_from(END).unwrap_or(0);
+    let read = file.seek(SeekFrom::End(-back)).and_then(|_| file.read_exact(&mut end));
+    read.map_err(|error| broken(&error))?;
+    Ok(end == [0; END])
+}
+
+/// Text that is collected, whatever its bytes.
+struct Text<'a>(&'a mut String);
+
+impl io::Write for Text<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.push_str(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The ledger, taken out of the archive into a directory of its own; both go at the end.
+struct Copy {
+    directory: PathBuf,
+}
+
+impl Copy {
+    /// Makes the directory beside the archive, where there is room for it, or where temporary files go.
+    fn beside(archive: &Path) -> Result<Self, Failure> {
+        let name = format!(".fnd-verify-{}", std::process::id());
+        let parent = archive
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
+        let make = |directory: PathBuf| {
+            let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+            made.map(|()| Self {
+                directory: directory.clone(),
+            })
+            .map_err(|error| failed("make", &directory, &error))
+        };
+        make(parent.join(&name)).or_else(|_| make(std::env::temp_dir().join(&name)))
+    }
+
+    fn database(&self) -> PathBuf {
+        self.directory.join("ledger.db")
+    }
+
+    /// Takes the database out; it belongs to whom it belonged, who is asked to read it.
+    fn take(&self, mut from: impl io::Read, uid: u64) -> Result<u64, Failure> {
+        let path = self.database();
+        let mut options = File::options();
+        let to = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path);
+        let mut to = to.map_err(|error| failed("make", &path, &error))?;
+        let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the ledger to", &path, &error))?;
+        if rustix::process::geteuid().is_root()
+            && let Ok(uid) = u32::try_from(uid)
+        {
+            for path in [&path, &self.directory] {
+                let given = std::os::unix::fs::lchown(path, Some(uid), None);
+                given.map_err(|error| failed("give away", path, &error))?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory); // a person sees its name
+    }
+}

@@ -1,0 +1,77 @@
+//! Asking the program `fnd` what it finds in a ledger: it alone knows the schema. As root it is started as the owner of the
+//! state, since root reads no database that another user can write.
+
+use crate::exit::{Exit, Failure};
+use fnd_core::examined::Examined;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What `fnd` is to look at.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    /// A state directory, or a database file.
+    pub(super) path: &'a Path,
+    /// Whose rights it needs: the owner of this.
+    pub(super) owner: &'a Path,
+    /// The run directory.
+    pub(super) run: &'a Path,
+    /// Repair what is safe.
+    pub(super) repair: bool,
+}
+
+/// Returns what it finds.
+///
+/// # Errors
+/// It cannot be started, or does not answer as it should.
+pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
+    let program = program()?;
+    let mut arguments: Vec<OsString> = vec!["--examine".into(), subject.path.into()];
+    arguments.extend(["--run-dir".into(), subject.run.into()]);
+    if subject.repair {
+        arguments.push("--repair".into());
+    }
+    let mut command = Command::new(&program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::null());
+    if rustix::process::geteuid().is_root()
+        && let Ok(about) = std::fs::metadata(subject.owner)
+        && about.uid() != 0
+    {
+        // Supplementary groups go with this.
+        command.uid(about.uid()).gid(about.gid());
+    }
+    let failed = |why: String| Failure::new(Exit::FunctionFailed, format!("`{}` {why}", program.display()));
+    let output = command
+        .output()
+        .map_err(|error| failed(format!("cannot be started: {error}")))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().last().unwrap_or_default();
+        return Err(failed(format!(
+            "failed to look at the ledger ({}): {said}",
+            output.status
+        )));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| failed(format!("is not of this version: its answer cannot be read ({error})")))
+}
+
+/// Returns the `fnd` that belongs to this `fndctl`: the one beside it, or the installed one.
+fn program() -> Result<PathBuf, Failure> {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("fnd"));
+    let places = beside.into_iter().chain(["/usr/sbin/fnd".into()]);
+    places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        Failure::new(
+            Exit::FunctionFailed,
+            "the program `fnd`, which reads the ledger, is not there",
+        )
+        .help("install the package fnd, or run the `fndctl` that stands beside `fnd`")
+    })
+}

@@ -1,0 +1,114 @@
+//! Directories that belong to nobody: of invocations that are over, and of functions that are gone.
+
+use super::super::doctor::finding::Finding;
+use super::uids::Table;
+use fnd_core::examined::Examined;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "leftovers";
+/// Where a function's last invocation left its directory for the next one.
+const SPARE: &str = "spare";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// `tmp/FUNCTION/INVOCATION` of invocations that have an end.
+    temporary: Vec<PathBuf>,
+    /// `versions/FUNCTION` of functions without a user: every function that was ever installed has one.
+    versions: Vec<PathBuf>,
+    /// Directories that could not be read.
+    unread: Vec<String>,
+}
+
+/// Looks. While functions may run (`busy`) only fnd knows which directories are in use.
+pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Left {
+    let mut left = Left::default();
+    let mut list = |directory: &Path| match std::fs::read_dir(directory) {
+        Ok(entries) => {
+            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            paths
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            left.unread.push(format!("{}: {error}", directory.display()));
+            Vec::new()
+        }
+    };
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut temporary = Vec::new();
+    if !busy {
+        for function in list(&state.join("tmp")) {
+            let over = |path: &PathBuf| name(path) != SPARE && !examined.unfinished.contains(&name(path));
+            temporary.extend(list(&function).into_iter().filter(over));
+        }
+    }
+    let mut versions = list(&state.join("versions"));
+    versions.retain(|path| {
+        table
+            .numbers
+            .as_ref()
+            .is_ok_and(|numbers| !numbers.contains_key(&name(path)))
+    });
+    Left {
+        temporary,
+        versions,
+        ..left
+    }
+}
+
+/// Judges it.
+pub(super) fn judge(left: &Left, busy: bool) -> Vec<Finding> {
+    let mut findings: Vec<_> = left
+        .unread
+        .iter()
+        .map(|what| Finding::unknown(CHECK, what.clone()))
+        .collect();
+    let repair = "stop fnd and fnd-spawner, then: fndctl verify --repair";
+    for (paths, what) in [
+        (&left.temporary, "TMPDIRs of runs that are over"),
+        (&left.versions, "directories with versions of functions that are gone"),
+    ] {
+        if let Some(first) = paths.first() {
+            let what = format!("{} {what}", paths.len());
+            findings.push(
+                Finding::warning(CHECK, what)
+                    .at(first.display().to_string())
+                    .fix(repair),
+            );
+        }
+    }
+    if busy {
+        let what = "functions may be running: which TMPDIRs are in use only fnd knows";
+        findings.push(Finding::unknown(CHECK, what));
+    } else if findings.is_empty() {
+        findings.push(Finding::ok(CHECK, "no directory belongs to nobody"));
+    }
+    findings
+}
+
+/// Removes it. A directory below that is replaced by a link meanwhile is not followed.
+pub(super) fn remove(left: Left) -> Vec<Finding> {
+    let Left {
+        temporary,
+        versions,
+        unread,
+    } = left;
+    let mut findings: Vec<_> = unread.into_iter().map(|what| Finding::unknown(CHECK, what)).collect();
+    let mut removed = 0;
+    for path in temporary.into_iter().chain(versions) {
+        match std::fs::remove_dir_all(&path) {
+            Ok(()) => removed += 1,
+            Err(error) => {
+                let what = format!("failed to remove it: {error}");
+                findings.push(Finding::error(CHECK, what).at(path.display().to_string()));
+            }
+        }
+    }
+    let what = match removed {
+        0 => "no directory belongs to nobody".to_owned(),
+        count => format!("removed {count} directories that belonged to nobody"),
+    };
+    findings.push(Finding::ok(CHECK, what));
+    findings
+}

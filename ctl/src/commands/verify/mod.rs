@@ -1,0 +1,178 @@
+//! `fndctl verify`: looks at everything fnd keeps, for damage and for what belongs to nobody; `--repair` does what is safe.
+//!
+//! The ledger and `in-flight` are looked at by `fnd --examine` ([`super::examine`]), the rest here: `uids.rs` the table of
+//! users and the homes, `leftovers.rs` directories that nobody needs. It never asks the daemon for more than where things are.
+
+mod leftovers;
+mod uids;
+
+use super::Context;
+use super::doctor::finding::{Finding, Level, report};
+use super::examine::{Subject, examine};
+use crate::exit::{Exit, Failure};
+use crate::local::Places;
+use fnd_core::api::NodeStatus;
+use fnd_core::examined::{Examined, LedgerFinding, Severity};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Options.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It looks at the ledger (every page, index and row), at the attempts that had begun when fnd ended (`in-flight`), at output \
+    that the next start takes over (`spool`), at the users of functions (`uids`) and their homes, and at directories that belong to \
+    nobody: TMPDIRs of runs that are over, installed versions of functions that are gone. Run it as root (with --user as yourself).\n\n\
+    While fnd runs it looks at the ledger too, and says what it cannot see. It ends with 1 where something is wrong.\n\n\
+    --repair sets a damaged ledger aside (all that can be read goes into a new one), confirms what fnd has said about one that was \
+    set aside, so that durable work is accepted again, and removes leftovers. It deletes no home. All of it but the confirmation \
+    needs fnd stopped: systemctl stop fnd.socket fnd fnd-spawner\n\nExamples:\n  \
+    sudo fndctl verify\n  \
+    sudo fndctl verify --repair\n  \
+    fndctl verify -o json | jq '.findings[] | select(.level != \"ok\")'"
+)]
+pub(crate) struct Args {
+    /// Repair what is safe to repair.
+    #[arg(long)]
+    repair: bool,
+
+    /// Look at this state directory [default: the daemon's, else /var/lib/fnd].
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+/// Looks.
+///
+/// # Errors
+/// Where the program `fnd` is not there, or standard output cannot be written.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
+    let state = match args.state {
+        Some(state) => std::path::absolute(&state)
+            .map_err(|error| Failure::usage(format!("failed to make `{}` absolute: {error}", state.display())))?,
+        None => match told(context).await {
+            Some(state) => state,
+            None => Places::of(context.user)?.state,
+        },
+    };
+    if !state.is_dir() {
+        return Err(
+            Failure::usage(format!("there is no state directory `{}`", state.display()))
+                .help("name one with --state DIR; fnd makes it when it starts"),
+        );
+    }
+    let run = context
+        .client
+        .path()
+        .parent()
+        .unwrap_or(Path::new("/run/fnd"))
+        .to_owned();
+    let own = state.join("state");
+    let examined = examine(&Subject {
+        path: &state,
+        owner: &own,
+        run: &run,
+        repair: args.repair,
+    })?;
+    let mut findings = of_ledger(&examined);
+    findings.push(spool(&own.join("spool"), examined.running));
+    let table = uids::look(&state);
+    findings.extend(uids::judge(&table));
+    // Functions live on in the spawner while fnd restarts.
+    let busy = examined.running || is_locked(&state.join("spawner/uids"));
+    let left = leftovers::look(&state, &table, &examined, busy);
+    if args.repair && !busy {
+        findings.extend(repair(&state, left)?);
+    } else {
+        findings.extend(leftovers::judge(&left, busy));
+    }
+    if args.repair && examined.running {
+        let what = "fnd is running: nothing but what was set aside before is confirmed";
+        findings.push(Finding::unknown("repair", what).fix("sudo systemctl stop fnd.socket fnd fnd-spawner"));
+    }
+    let wrong = findings.iter().any(|finding| finding.level == Level::Warning);
+    let exit = report(&context.out, findings)?;
+    Ok(if wrong { Exit::FunctionFailed } else { exit })
+}
+
+/// Returns where the daemon has its state, if it answers.
+async fn told(context: &Context) -> Option<PathBuf> {
+    let reply = context.client.get("/v1/status").await.ok()?;
+    let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
+    Some(node.places?.state.into())
+}
+
+/// Returns what `fnd` found as findings of this list.
+pub(super) fn of_ledger(examined: &Examined) -> Vec<Finding> {
+    let repaired = examined.repaired.iter().map(|what| Finding::ok("repair", what.clone()));
+    let found = examined.findings.iter().map(|found| {
+        let LedgerFinding {
+            level,
+            check,
+            what,
+            fix,
+        } = found;
+        let check = if check == "in-flight" { "in-flight" } else { "ledger" };
+        let finding = match level {
+            Severity::Ok => Finding::ok(check, what.clone()),
+            Severity::Unknown => Finding::unknown(check, what.clone()),
+            Severity::Warning => Finding::warning(check, what.clone()),
+            Severity::Error => Finding::error(check, what.clone()),
+        };
+        match fix {
+            Some(fix) => finding.fix(fix.clone()),
+            None => finding,
+        }
+    });
+    repaired.chain(found).collect()
+}
+
+/// Judges the table of users of a backup, which has no homes beside it.
+pub(super) fn judge_uids(text: &str) -> Vec<Finding> {
+    uids::judge(&uids::of_text(text))
+}
+
+/// Looks at output that was read from functions and not kept yet.
+fn spool(directory: &Path, running: bool) -> Finding {
+    let place = directory.display().to_string();
+    let finding = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Finding::ok("spool", "nothing was spooled yet"),
+        Err(error) => Finding::unknown("spool", format!("it cannot be read: {error}")),
+        Ok(entries) => {
+            let count = entries.count();
+            let whose = if running {
+                "of attempts that run"
+            } else {
+                "that the next start takes over"
+            };
+            Finding::ok("spool", format!("{count} files of output {whose}"))
+        }
+    };
+    finding.at(place)
+}
+
+/// Says whether a running program holds a file. One that is not there or may not be opened is held by nobody that matters.
+fn is_locked(path: &Path) -> bool {
+    let mut options = File::options();
+    let opened = options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+/// Removes what belongs to nobody, while neither fnd nor fnd-spawner can start.
+fn repair(state: &Path, left: leftovers::Left) -> Result<Vec<Finding>, Failure> {
+    let _fnd = super::restore::lock(state)?;
+    let mut options = File::options();
+    let _spawner = options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(state.join("spawner/uids"))
+        .ok()
+        .filter(|file| {
+            // One that began meanwhile has read the table and holds it.
+            flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        });
+    Ok(leftovers::remove(left))
+}

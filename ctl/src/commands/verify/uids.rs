@@ -1,0 +1,216 @@
+//! The table of functions' users against the homes: whose files are whose.
+
+use super::super::doctor::finding::Finding;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "uids";
+/// Numbers below are the system's own users and people.
+const FIRST: u32 = 1000;
+
+/// The table and the directories of functions.
+#[derive(Debug)]
+pub(super) struct Table {
+    path: PathBuf,
+    /// Number of each function, by its name as a file has it (`GROUP.NAME`); why there is none, where it cannot be read.
+    pub(super) numbers: Result<BTreeMap<String, u32>, String>,
+    /// What is wrong with its lines.
+    wrong: Vec<String>,
+    /// Directories in `home` and `cache`, with their owners.
+    directories: Vec<(PathBuf, String, u32)>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            numbers: Ok(BTreeMap::new()),
+            wrong: Vec::new(),
+            directories: Vec::new(),
+        }
+    }
+}
+
+/// Reads the table, and looks at the directories.
+pub(super) fn look(state: &Path) -> Table {
+    let path = state.join("spawner/uids");
+    let mut table = Table {
+        path: path.clone(),
+        ..Table::default()
+    };
+    match std::fs::read(&path) {
+        Ok(bytes) => read(&String::from_utf8_lossy(&bytes), &mut table),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => table.numbers = Err(error.to_string()),
+    }
+    for kind in ["home", "cache"] {
+        let entries = std::fs::read_dir(state.join(kind)).into_iter().flatten().flatten();
+        for entry in entries {
+            let (Ok(about), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else {
+                continue;
+            };
+            if about.is_dir() {
+                table.directories.push((entry.path(), name, about.uid()));
+            }
+        }
+    }
+    table.directories.sort();
+    table
+}
+
+/// Returns the table of a backup.
+pub(super) fn of_text(text: &str) -> Table {
+    let mut table = Table {
+        path: "uids".into(),
+        ..Table::default()
+    };
+    read(text, &mut table);
+    table
+}
+
+/// Takes lines `UID NAME` apart; what follows a name is not this program's.
+fn read(text: &str, table: &mut Table) {
+    let mut numbers = BTreeMap::new();
+    let mut owners: BTreeMap<u32, String> = BTreeMap::new();
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let lines: Vec<_> = text.get(..whole).unwrap_or_default().lines().collect();
+    let parse = |line: &str| {
+        let mut words = line.split(' ');
+        let number: u32 = words.next()?.parse().ok()?;
+        let name = fnd_core::ids::FunctionName::new(words.next()?).ok()?;
+        Some((number, name.as_str().replace('/', ".")))
+    };
+    let all: Vec<_> = lines.iter().map(|line| parse(line)).collect();
+    // A fnd of a person's own gives its own number to each.
+    let shared = all
+        .windows(2)
+        .all(|pair| pair[0].as_ref().map(|one| one.0) == pair[1].as_ref().map(|one| one.0));
+    for (index, entry) in all.into_iter().enumerate() {
+        let at = index + 1;
+        let Some((number, name)) = entry else {
+            table.wrong.push(format!("line {at} is not `UID NAME`"));
+            continue;
+        };
+        if !shared && number < FIRST {
+            table.wrong.push(format!(
+                "line {at} gives `{name}` the user {number}, who is the system's"
+            ));
+        }
+        if let Some(other) = owners.insert(number, name.clone()).filter(|_| !shared) {
+            table
+                .wrong
+                .push(format!("line {at} gives `{name}` the user {number} of `{other}`"));
+        }
+        if numbers.insert(name.clone(), number).is_some() {
+            table.wrong.push(format!("line {at} names `{name}` again"));
+        }
+    }
+    table.numbers = Ok(numbers);
+}
+
+/// Judges it.
+pub(super) fn judge(table: &Table) -> Vec<Finding> {
+    let place = table.path.display().to_string();
+    let numbers = match &table.numbers {
+        Ok(numbers) => numbers,
+        Err(error) => return vec![Finding::unknown(CHECK, format!("it cannot be read: {error}")).at(place)],
+    };
+    let restore = "restore it from a backup: homes belong to these numbers";
+    let wrong = table.wrong.iter();
+    let mut findings: Vec<_> = wrong
+        .map(|wrong| Finding::error(CHECK, wrong.clone()).at(&place).fix(restore))
+        .collect();
+    for (path, name, owner) in &table.directories {
+        let path = path.display().to_string();
+        let other = || {
+            numbers
+                .iter()
+                .find(|(_, number)| *number == owner)
+                .map(|(name, _)| name)
+        };
+        let Some(number) = numbers.get(name) else {
+            let what = format!("it belongs to no function that has a user (owner {owner})");
+            findings.push(
+                Finding::warning("homes", what)
+                    .at(&path)
+                    .fix(format!("if nobody needs it: rm -r {path}")),
+            );
+            continue;
+        };
+        // A manifest may name another user, who is in no line.
+        if let Some(other) = (number != owner).then(other).flatten() {
+            let what = format!("it belongs to the user {owner} of `{other}`, and `{name}` is {number}");
+            findings.push(
+                Finding::error("homes", what)
+                    .at(&path)
+                    .fix(format!("chown -R {number}:{number} {path}")),
+            );
+        }
+    }
+    if findings.is_empty() {
+        let what = format!(
+            "{} functions have a user, {} directories are theirs",
+            numbers.len(),
+            table.directories.len()
+        );
+        findings.push(Finding::ok(CHECK, what).at(place));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, homes: &[(&str, u32)]) -> Vec<String> {
+        let mut table = of_text(text);
+        table.directories = homes
+            .iter()
+            .map(|(name, uid)| (Path::new("home").join(name), (*name).to_owned(), *uid))
+            .collect();
+        super::super::super::doctor::brief(&judge(&table))
+    }
+
+    #[test]
+    fn lines_and_homes_belong_together() {
+        assert_eq!(check("", &[]), ["ok 0 functions have a user, 0 directories are theirs"]);
+        let fine = "70000 a\n70001 ops/b 1234abcd\ntorn";
+        assert_eq!(
+            check(fine, &[("a", 70000), ("ops.b", 70001)]),
+            ["ok 2 functions have a user, 2 directories are theirs"]
+        );
+        assert_eq!(check("1000 a\n1000 b\n", &[("a", 1000)]).len(), 1, "a person's own fnd");
+        assert_eq!(
+            check(fine, &[("a", 33)])[0],
+            "ok 2 functions have a user, 1 directories are theirs",
+            "`user` of a manifest"
+        );
+        for (text, homes, what) in [
+            ("x a\n", &[][..], "error line 1 is not `UID NAME`"),
+            (
+                "70000 a\n0 b\n",
+                &[],
+                "error line 2 gives `b` the user 0, who is the system's",
+            ),
+            (
+                "70000 a\n70001 c\n70000 b\n",
+                &[],
+                "error line 3 gives `b` the user 70000 of `a`",
+            ),
+            ("70000 a\n70001 a\n", &[], "error line 2 names `a` again"),
+            (
+                fine,
+                &[("gone", 70002)],
+                "warning it belongs to no function that has a user (owner 70002)",
+            ),
+            (
+                fine,
+                &[("a", 70001)],
+                "error it belongs to the user 70001 of `ops.b`, and `a` is 70000",
+            ),
+        ] {
+            assert_eq!(check(text, homes), [what]);
+        }
+    }
+}
