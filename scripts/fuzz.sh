@@ -16,8 +16,6 @@ out=$target/fuzz
 # sanitizer would look at.
 coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg=fuzzing)
-# Ours do most of the work: with a little optimisation they do several times as much of it.
-[[ $profile != dev ]] || coverage+=(-Copt-level=1)
 [[ $(uname -m) != x86_64 ]] || coverage+=(-Cllvm-args=-sanitizer-coverage-trace-compares)
 mkdir -p "$out"
 # Cargo starts the compiler of the workspace's own crates by it, and builds them again where its name changes.

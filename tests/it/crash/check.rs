@@ -19,6 +19,8 @@ pub(crate) struct Check<'a> {
     pub(crate) journal: &'a Journal,
     /// Whether a spawner was killed: what it had started died with it.
     pub(crate) spawner_killed: bool,
+    /// Whether there was no room on the disk, or no descriptors, for a while: output is dropped then.
+    pub(crate) shortage: bool,
 }
 
 impl Check<'_> {
@@ -91,7 +93,7 @@ impl Check<'_> {
                 _ => wrong("it cannot have ended so"),
             }
             // Of what died with its spawner nobody has the last output.
-            if function.script && ended && reason != "interrupted" {
+            if function.script && ended && reason != "interrupted" && !self.shortage {
                 ran.push(attempt.attempt);
             }
         }

@@ -122,6 +122,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
         told: &told,
         journal: &journal,
         spawner_killed,
+        shortage: false,
     }
     .run();
     sum.invocations += invocations;

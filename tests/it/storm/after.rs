@@ -107,8 +107,12 @@ fn look(storm: &Storm, empty: &Figures) -> Vec<String> {
         .into_iter()
         .filter(|process| others(process) && !judge(process))
         .collect();
-    // The spool of what ended last goes with the next command to the output thread: nobody wakes that for it.
-    let spools = names(&fnd.path("state/state/spool"));
+    // The spool of what ended last goes with the next command to the output thread: nobody wakes that for it. What could not be
+    // kept for want of room stays for the next start.
+    let mut spools = names(&fnd.path("state/state/spool"));
+    if storm.shortage {
+        spools.clear();
+    }
     left.extend(spools.into_iter().skip(1).map(|name| format!("the spool `{name}`")));
     for directory in ["state/tmp", "run/http"] {
         left.extend(

@@ -19,6 +19,7 @@ impl Storm {
     /// # Panics
     /// When fnd or its spawner ended and was not asked to.
     pub(super) fn perform(&mut self, action: &Action) {
+        self.shortage |= matches!(action, Action::Descriptors(..) | Action::Inodes(_) | Action::Disk(_));
         match *action {
             Action::Edit(name, edit, after) => self.edit(name, edit, after),
             Action::Move(what, time) => self.move_about(what, time),
