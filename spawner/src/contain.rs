@@ -13,7 +13,9 @@ use crate::protocol::Channel;
 use fnd_core::frame::{Containment, ExitStatus};
 use fnd_core::wire::Wire as _;
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{DumpableBehavior, WaitOptions, WaitStatus, wait};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait,
+};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -103,7 +105,7 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
     let ended: Report = (status, left());
     let _ = report.send(&ended.to_wire(), Vec::new());
     while !namespace && left() {
-        signal_all(libc::SIGKILL, namespace);
+        signal_all(rustix::process::Signal::KILL, namespace);
         let _ = wait(WaitOptions::empty());
     }
     0
@@ -115,8 +117,8 @@ fn serve_until(first: u32, namespace: bool) -> ExitStatus {
     let told = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
     loop {
         match told.wait() {
-            Ok(Signal::SIGTERM) => signal_all(libc::SIGTERM, namespace),
-            Ok(Signal::SIGUSR1) => signal_all(libc::SIGKILL, namespace),
+            Ok(Signal::SIGTERM) => signal_all(rustix::process::Signal::TERM, namespace),
+            Ok(Signal::SIGUSR1) => signal_all(rustix::process::Signal::KILL, namespace),
             _ => {}
         }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -134,19 +136,25 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 }
 
 #[expect(unsafe_code, reason = "kill(-1) in a pid namespace has no safe wrapper")]
-fn signal_all(signal: i32, namespace: bool) {
+fn signal_all(told: rustix::process::Signal, namespace: bool) {
     if namespace {
         // SAFETY: as pid 1 of its namespace this reaches what is in the namespace only, and not this process.
-        let _ = unsafe { libc::kill(-1, signal) };
+        let _ = unsafe { libc::kill(-1, told.as_raw()) };
         return;
     }
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let below = |parent: i32| children(parent).into_iter().map(move |pid| (parent, pid));
     // Parents before children, so that a parent can't replace a child that was just killed.
-    let mut found = children(rustix::process::getpid().as_raw_nonzero().get());
+    let mut found: Vec<(i32, i32)> = below(own).collect();
     let mut next = 0;
-    while let Some(pid) = found.get(next).copied() {
-        // SAFETY: a descendant's pid (above 1); this process reaps orphans, and it waits only after this loop.
-        let _ = unsafe { libc::kill(pid, signal) };
-        found.extend(children(pid));
+    while let Some((parent, pid)) = found.get(next).copied() {
+        let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        // Its parent may have waited for it, and the number passed to a process of somebody else, before it was opened.
+        let ours = || children(parent).contains(&pid) || children(own).contains(&pid);
+        if let Some(pidfd) = pidfd.filter(|_| ours()) {
+            let _ = pidfd_send_signal(&pidfd, told);
+        }
+        found.extend(below(pid));
         next += 1;
     }
 }

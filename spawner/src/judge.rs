@@ -1,6 +1,7 @@
 //! Talking to the judge: `fnd --judge`, a child without user, files or network that reads what people wrote.
 //!
-//! It has one request in hand at a time, and nothing here blocks. A judge that dies or hangs costs that request only: it is
+//! One judge reads files of one owner only: whoever writes a file that breaks into it judges nobody else's. It has one request
+//! in hand at a time, and nothing here blocks. A judge that dies or hangs costs that request only: it is
 //! started again when it is needed, with the settings it had.
 
 use crate::clock::now;
@@ -19,7 +20,7 @@ use rustix::process::Resource;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Judge {
     program: PathBuf,
     root: bool,
+    /// The program's file as it was first opened: a judge speaks the wire form of its own build, also after an upgrade.
+    image: Option<OwnedFd>,
     running: Option<(Channel, Child)>,
+    /// Whose files it has read.
+    owner: Option<u32>,
     /// Descriptors it passed.
     unwanted: Vec<OwnedFd>,
     /// The message of the last settings it took.
@@ -43,7 +48,23 @@ pub struct Judge {
 impl Judge {
     /// Returns a judge that is started when it is first asked.
     pub fn new(program: PathBuf, root: bool) -> Self {
-        Self { program, root, running: None, unwanted: Vec::new(), settings: None, repeated: false, asked: None }
+        let (running, unwanted) = (None, Vec::new());
+        Self {
+            program,
+            root,
+            image: None,
+            running,
+            owner: None,
+            unwanted,
+            settings: None,
+            repeated: false,
+            asked: None,
+        }
+    }
+
+    /// Returns whose files it has read.
+    pub fn owner(&self) -> Option<u32> {
+        self.owner
     }
 
     /// Says whether this is its process.
@@ -61,14 +82,17 @@ impl Judge {
         self.settings.as_deref()
     }
 
-    /// Asks; the answer comes from [`answer`](Self::answer).
+    /// Asks about files of this owner, a fresh judge where the last ones were another's; the answer comes from [`answer`](Self::answer).
     ///
     /// # Errors
     /// Why the judge can't be asked, for people.
-    pub fn ask(&mut self, request: &JudgeRequest, poller: &Poller) -> Result<(), String> {
+    pub fn ask(&mut self, request: &JudgeRequest, owner: u32, poller: &Poller) -> Result<(), String> {
         let message = request.to_wire();
         if message.len() > FRAME_MAX {
             return Err("the files are larger than the judge takes".to_owned());
+        }
+        if self.owner.replace(owner).is_some_and(|last| last != owner) {
+            self.end();
         }
         if self.running.is_none() {
             let program = self.program.display().to_string();
@@ -93,11 +117,8 @@ impl Judge {
             Ok(None) => return None,
             Ok(Some(reply)) => Some(reply),
             Err(error) => {
-                let (channel, child) = self.running.take()?;
-                self.unwanted.extend(channel.into_descriptors());
-                crate::log!("the judge (pid {}) ended: {error}; it is started again when needed", child.pid);
-                child.signal(rustix::process::Signal::KILL);
-                let _ = crate::reap::wait(&child);
+                let pid = self.end()?;
+                crate::log!("the judge (pid {pid}) ended: {error}; it is started again when needed");
                 None
             }
         };
@@ -106,6 +127,14 @@ impl Judge {
             self.settings = Some(message);
         }
         Some(answer)
+    }
+
+    fn end(&mut self) -> Option<u32> {
+        let (channel, child) = self.running.take()?;
+        self.unwanted.extend(channel.into_descriptors());
+        child.signal(rustix::process::Signal::KILL);
+        let _ = crate::reap::wait(&child);
+        Some(child.pid)
     }
 
     /// Takes the descriptors it passed: it has none to pass.
@@ -134,16 +163,19 @@ impl Judge {
         }
     }
 
-    fn start(&self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
+    fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
         // Counted over all processes of the user, so only where it is the judge's own.
         rlimits.extend(self.root.then_some((Resource::Nproc, 64)));
         // By descriptor: the judge's user may be unable to reach a program in somebody's home.
-        let image = rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        if self.image.is_none() {
+            self.image = Some(rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+        }
+        let image = self.image.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let exec = Exec {
-            path: CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?,
+            path: CString::new(format!("/proc/self/fd/{image}"))?,
             argv: vec![c"fnd".to_owned(), c"--judge".to_owned()],
             directory: c"/".to_owned(),
             identity: self.root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() }),

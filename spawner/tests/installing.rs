@@ -156,6 +156,38 @@ fn the_judge_may_refuse_or_die_and_others_are_served() {
 }
 
 #[test]
+fn a_judge_reads_files_of_one_owner_only() {
+    if !common::root() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let parent = harness.child.id();
+    let judge = || {
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        let is =
+            |pid: &&str| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("--judge"));
+        children.split_whitespace().find(is).unwrap().to_owned()
+    };
+    let (first, mut judges) = (judge(), Vec::new());
+    for (name, owner) in [("a.sh", 0), ("b.sh", 0), ("c.sh", 4321), ("d.sh", 4321), ("e.sh", 0)] {
+        let path = harness.write(name, "echo");
+        std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+        assert!(matches!(harness.try_install(name, None), Outcome::Installed(_)));
+        judges.push(judge());
+    }
+    let [a, b, c, d, e] = &judges[..] else { panic!() };
+    assert!(*a == first && a == b && b != c && c == d && d != e && e != a, "{first} {judges:?}");
+    // The configuration is root's.
+    let path = harness.write("f.sh", "echo");
+    std::os::unix::fs::chown(path, Some(4321), None).unwrap();
+    assert!(matches!(harness.try_install("f.sh", None), Outcome::Installed(_)));
+    let before = judge();
+    let number = harness.send(&Request::Reload, Vec::new());
+    harness.answer(number);
+    assert_ne!(judge(), before);
+}
+
+#[test]
 fn interpreters_are_real_and_safe() {
     let mut harness = Harness::start();
     harness.write("i.sh", ":");

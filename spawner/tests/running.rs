@@ -214,3 +214,42 @@ fn a_thousand_functions_are_installed_and_again() {
         println!("1000 installs, {round}: {:?}", fnd_spawner::clock::now() - start);
     }
 }
+
+#[test]
+fn a_number_far_ahead_is_refused_and_leaves_the_others() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("n.sh", "exit 4", "");
+    let spawn = fnd_core::frame::Spawn {
+        worker: fnd_core::ids::WorkerId((1 << 56) - 1),
+        function: installed.id,
+        version: installed.version,
+        invocation: InvocationId(1),
+        environment: Vec::new(),
+        input: false,
+        previous: false,
+        lasts_ms: 0,
+        note: fnd_core::wire::Bytes::default(),
+    };
+    let number = harness.send(&Request::Spawn(spawn), Vec::new());
+    let (reply, _) = harness.answer(number);
+    assert!(matches!(&reply, Reply::SpawnFailed(failed) if failed.message.contains("too far ahead")), "{reply:?}");
+    assert_eq!(harness.run(&installed, None, &[]).exited.status, ExitStatus::Code(4));
+}
+
+#[test]
+fn a_path_that_is_too_long_is_refused_before_it_waits() {
+    let mut harness = Harness::start();
+    let install = |source: String| fnd_core::frame::Install {
+        directory: 0,
+        function: fnd_core::ids::FunctionName::new("long").unwrap(),
+        source,
+        sidecar: None,
+        directory_form: false,
+    };
+    let number = harness.send(&Request::Install(install("x".repeat(5000))), Vec::new());
+    let (reply, _) = harness.answer(number);
+    assert!(matches!(&reply, Reply::Refused(refused) if refused.problems[0].message.contains("too long")), "{reply:?}");
+}

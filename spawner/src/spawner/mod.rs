@@ -76,6 +76,8 @@ pub struct Spawner {
     configured: bool,
     /// What is to be read, is being read, was read, and is with the judge.
     jobs: VecDeque<Job>,
+    /// How often the first job was passed over.
+    passed_over: usize,
     reading: Option<Snapshot>,
     next: Option<(Subject, JudgeRequest)>,
     judging: Option<Subject>,
@@ -135,6 +137,7 @@ impl Spawner {
             policy: None,
             configured: false,
             jobs: VecDeque::new(),
+            passed_over: 0,
             reading: None,
             next: None,
             judging: None,

@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// Most requests to read or install that wait, and the longest path in one: more than there are users for functions.
+const JOBS_MAX: usize = 40_000;
+const PATH_MAX: usize = 1024;
+const TOO_MANY: &str = "too many files wait to be read";
+
 impl Spawner {
     pub(super) fn accept(&mut self) {
         let Some(socket) = self.listener.as_ref().and_then(meeting::accept) else {
@@ -84,8 +89,19 @@ impl Spawner {
         }
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
-            Request::Reload => return self.jobs.push_back(Job::Reload(number)),
-            Request::Install(install) => return self.jobs.push_back(Job::Install(number, install)),
+            Request::Reload if self.jobs.len() < JOBS_MAX => return self.jobs.push_back(Job::Reload(number)),
+            Request::Reload => return self.failed(number, TOO_MANY.to_owned()),
+            Request::Install(install) => {
+                let paths = [Some(&install.source), install.sidecar.as_ref()];
+                let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
+                if long || self.jobs.len() >= JOBS_MAX {
+                    let wrong = if long { "its path is too long" } else { TOO_MANY };
+                    let shown = install.source.get(..PATH_MAX).unwrap_or(&install.source);
+                    let problem = problem(shown, wrong, "give it a shorter name, or reload fnd later");
+                    return self.refuse(number, install.function, vec![problem], None);
+                }
+                return self.jobs.push_back(Job::Install(number, install));
+            }
             Request::Spawn(spawn) => return self.spawn(number, spawn, descriptors),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),

@@ -10,6 +10,9 @@ const GO_ON: &str =
 /// Most functions of which a large file is being copied: what was read of each is held.
 const COPIES_MAX: usize = 4;
 
+/// How many jobs are looked at for one of the same owner, and how often the first may be passed over.
+const BATCH: usize = 64;
+
 /// What is read and judged, with the request's number, in order.
 pub(super) enum Job {
     Reload(u32),
@@ -73,7 +76,11 @@ impl Spawner {
         if self.judge.deadline().is_none()
             && let Some((subject, question)) = self.next.take()
         {
-            match self.judge.ask(&question, &self.poller) {
+            let owner = match &subject {
+                Subject::Settings(..) => self.sources.myself.uid,
+                Subject::Function(snapshot) => snapshot.owner,
+            };
+            match self.judge.ask(&question, owner, &self.poller) {
                 Ok(()) => self.judging = Some(subject),
                 Err(why) => self.unjudged(subject, &why, "check --fnd, and the log of fnd-spawner"),
             }
@@ -92,7 +99,7 @@ impl Spawner {
         }
         let mut snapshot = match self.reading.take().or_else(|| self.copied.pop_front()) {
             Some(snapshot) => snapshot,
-            None => match self.jobs.pop_front()? {
+            None => match self.next_job()? {
                 Job::Reload(request) => return self.read_settings(request),
                 Job::LastGood(request, settings, refused) => {
                     let subject = Subject::Settings(request, configuration::trusted(&settings), Some(refused));
@@ -127,6 +134,25 @@ impl Spawner {
             }
         }
         None
+    }
+
+    /// Takes what is done next: of the first that wait one whose owner the judge has read files of, since every other takes a
+    /// fresh judge; not for ever, and not past another of the same function or the configuration.
+    fn next_job(&mut self) -> Option<Job> {
+        let mut before = Vec::new();
+        let mut taken = 0;
+        for (index, job) in self.jobs.iter().enumerate().take(BATCH - self.passed_over) {
+            let Job::Install(_, install) = job else { break };
+            let dir = self.sources.dirs.get(usize::from(install.directory));
+            let meta = dir.and_then(|dir| fs::metadata(dir.join(&install.source)).ok());
+            if !before.contains(&&install.function) && meta.is_some_and(|meta| Some(meta.uid()) == self.judge.owner()) {
+                taken = index;
+                break;
+            }
+            before.push(&install.function);
+        }
+        self.passed_over = if taken > 0 { self.passed_over + 1 } else { 0 };
+        self.jobs.remove(taken)
     }
 
     /// What is wrong was found before the judge saw it.
@@ -181,7 +207,13 @@ impl Spawner {
         }
     }
 
-    fn refuse(&mut self, request: u32, function: FunctionName, problems: Vec<Problem>, document: Option<Bytes>) {
+    pub(super) fn refuse(
+        &mut self,
+        request: u32,
+        function: FunctionName,
+        problems: Vec<Problem>,
+        document: Option<Bytes>,
+    ) {
         self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
     }
 

@@ -5,6 +5,9 @@ use fnd_core::frame::NOTE_MAX;
 use fnd_core::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+/// Most numbers of workers that may be left out at once.
+const AHEAD_MAX: u64 = 1 << 20;
+
 impl Workers {
     /// Starts a worker.
     ///
@@ -19,8 +22,9 @@ impl Workers {
     ) -> Result<(), String> {
         let (uids, policy, grants, poller) = with;
         let id = spawn.worker.0;
-        if id < self.next || id > NUMBER_MAX {
-            return Err(format!("worker number {id} was used before, or is too large"));
+        // Not far ahead: one that used the last number would leave none.
+        if id < self.next || id - self.next > AHEAD_MAX || id > NUMBER_MAX {
+            return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next));
         }
         self.next = id + 1;
         if spawn.note.0.len() > NOTE_MAX {
