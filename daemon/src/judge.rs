@@ -15,6 +15,9 @@ use std::os::fd::AsFd as _;
 /// Why the judge stopped before the other side closed.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
+    /// It has more than it needs.
+    #[error(transparent)]
+    Confine(#[from] crate::confine::ConfineError),
     /// Descriptor 0 cannot be used.
     #[error("failed to use descriptor 0 as the judge's socket")]
     Socket(#[source] io::Error),
@@ -34,6 +37,7 @@ pub enum JudgeError {
 /// # Errors
 /// Any [`JudgeError`]; whoever started the judge starts another.
 pub fn run() -> Result<(), JudgeError> {
+    crate::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
     let input = File::from(socket);
     let mut output = input.try_clone().map_err(JudgeError::Socket)?;

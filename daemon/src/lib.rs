@@ -8,6 +8,7 @@ pub mod check;
 pub mod child;
 pub mod cli;
 pub mod clock;
+pub mod confine;
 mod confirming;
 pub mod control;
 mod directories;

@@ -1,0 +1,103 @@
+//! What the judge gives up before it reads what somebody wrote: every way to files, the network and other processes. Whoever
+//! breaks into it finds a process that can read and write the sockets and pipes it has, take memory, and end.
+
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount};
+use rustix::process::{DumpableBehavior, chdir, pivot_root, set_dumpable_behavior};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+use std::collections::BTreeMap;
+
+/// What it may still call: to talk, to have memory, to tell the time, to panic and to end.
+const CALLS: [i64; 27] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_close,
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_sched_yield,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_fcntl,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+];
+
+/// Why the judge is not confined; then it must not judge.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// It can be looked into.
+    #[error("failed to keep others from looking into the judge")]
+    Dumpable(#[source] rustix::io::Errno),
+    /// The filter can't be made: a fault of this program.
+    #[error("failed to make the judge's filter of system calls")]
+    Filter(#[source] seccompiler::BackendError),
+    /// The filter can't be put in force.
+    #[error("failed to put the judge's filter of system calls in force")]
+    Seccomp(#[source] seccompiler::Error),
+}
+
+/// Gives up everything that the judge does not need, for good.
+///
+/// # Errors
+/// Any [`ConfineError`].
+pub fn confine() -> Result<(), ConfineError> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
+    // Behind the filter these are a second wall, so where namespaces are not allowed (a container) it goes without.
+    let _ = empty_namespaces();
+    seccompiler::apply_filter_all_threads(&filter().map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
+}
+
+/// Moves into namespaces with no file, no network and nothing of System V, by way of a user namespace.
+#[expect(
+    unsafe_code,
+    reason = "unshare may take away what other threads rely on; there are none"
+)]
+fn empty_namespaces() -> rustix::io::Result<()> {
+    let empty = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    // SAFETY: neither memory nor descriptors are taken away.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER | empty) }?;
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
+    // Any directory does that everybody can pass; what was below it goes with the old root.
+    mount(
+        "none",
+        "/proc",
+        "tmpfs",
+        MountFlags::empty(),
+        c"size=4k,nr_inodes=1,mode=555",
+    )?;
+    chdir("/proc")?;
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    let nothing = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount_remount("/", nothing, "")
+}
+
+/// Makes the filter: what is not on the list answers EPERM, memory is never executable, another architecture's calls kill.
+fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.map(|call| (call, Vec::new())).into();
+    let executable = u64::from(libc::PROT_EXEC.cast_unsigned());
+    let without = SeccompCmpOp::MaskedEq(executable);
+    let rule = SeccompRule::new(vec![SeccompCondition::new(2, SeccompCmpArgLen::Dword, without, 0)?])?;
+    rules.extend([libc::SYS_mmap, libc::SYS_mprotect].map(|call| (call, vec![rule.clone()])));
+    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let arch = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?.try_into()
+}
