@@ -95,7 +95,8 @@ impl Lines {
             self.base_ms = line.time_ms;
             self.last_ms = line.time_ms;
         }
-        let delta = line.time_ms.saturating_sub(self.last_ms);
+        // Three bits stand beside it: a time out of a damaged spool must not take those of the line with it.
+        let delta = line.time_ms.saturating_sub(self.last_ms).min(u64::MAX >> 3);
         self.last_ms += delta;
         put(
             &mut self.bytes,

@@ -41,7 +41,7 @@ pub fn in_flight(table: &[u8]) {
     DB.with_borrow_mut(|db| {
         let mut settle = || {
             let left = left::read(&file(table)).expect("a file in memory can be read");
-            let running = left::settle(db, left, &boot, nonce).expect("what is left is stored");
+            let running = left::settle(db, vec![left], &boot, nonce).expect("what is left is stored");
             (running.len(), rows(db))
         };
         assert_eq!(settle(), settle());
