@@ -266,6 +266,9 @@ pub struct NodeStatus {
     pub containment: String,
     /// What cannot be enforced here: limit and why.
     pub not_enforced: BTreeMap<String, String>,
+    /// Functions that are no more and left a home or a cache, by its name there; at most 100.
+    #[serde(default)]
+    pub left_behind: Vec<String>,
     /// Resident memory of fnd and its spawner.
     pub memory_bytes: u64,
     /// Attempts running.

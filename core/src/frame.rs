@@ -15,10 +15,14 @@ pub const FRAME_MAX: usize = 16 << 20;
 /// Oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and says of their workers
-/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; all else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_HANDLERS;
+/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; protocol 3 adds [`Request::Sweep`]; all else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_SWEEP;
 /// The protocol from which on functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
+/// The protocol from which on [`Request::Sweep`] is known.
+pub const PROTOCOL_SWEEP: u16 = 3;
+/// Most names in [`Swept`].
+pub const SWEPT_MAX: usize = 100;
 /// Largest [`Spawn::note`], bytes.
 pub const NOTE_MAX: usize = 64 * 1024;
 /// Most descriptors beside one frame.
@@ -105,10 +109,28 @@ wire_enum! {
         10 = Prune(Prune),
         /// Replaces what the next fnd has to know of a worker ([`Spawn::note`]); from protocol 2 on: [`Reply::Done`].
         11 = Note(Note),
+        /// Removes the directories of invocations that nobody knows any more; from protocol 3 on: [`Reply::Swept`].
+        12 = Sweep(Sweep),
     }
 }
 
 wire_structs! {
+    /// What fnd knows of. The workers that the spawner holds are known as well.
+    pub struct Sweep {
+        /// Functions that are there.
+        pub functions: Vec<FunctionName>,
+        /// Invocations that have not ended.
+        pub invocations: Vec<InvocationId>,
+    }
+
+    /// What else is left.
+    pub struct Swept {
+        /// How many functions that are no more left a home or a cache.
+        pub count: u32,
+        /// Their names in file form, at most [`SWEPT_MAX`].
+        pub names: Vec<String>,
+    }
+
     /// Which versions of a function to keep.
     pub struct Prune {
         /// The function.
@@ -349,6 +371,8 @@ wire_enum! {
         8 = Done,
         /// The request can't be carried out: why.
         9 = Failed(String),
+        /// To Sweep.
+        13 = Swept(Swept),
     }
 }
 

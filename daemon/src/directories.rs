@@ -73,6 +73,7 @@ impl State {
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.prune_all();
+            self.sweep();
             self.retain();
         }
     }

@@ -118,6 +118,8 @@ pub(crate) struct State {
     pub(crate) settings: Current,
     pub(crate) connection: Option<Connection>,
     pub(crate) welcome: Welcome,
+    /// Functions that were no more when the spawner looked, and left files; in file form.
+    pub(crate) left_behind: Vec<String>,
     pub(crate) asked: HashMap<u32, Asked>,
     pub(crate) attached: HashMap<WorkerId, Attached>,
     pub(crate) ledger: ledger::Writer,

@@ -79,7 +79,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
             Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
             Reply::Exited(exited) => exits.push(exited),
             // To something the fnd before this one had asked.
-            Reply::Done => {}
+            Reply::Done | Reply::Swept(_) => {}
             Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
             | Reply::Refused(_)

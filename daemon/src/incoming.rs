@@ -53,6 +53,7 @@ impl State {
                     self.pruned(*asked, true);
                 }
             }
+            Reply::Swept(swept) => self.left_behind = swept.names,
             // Only an answer to Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
                 tracing::error!("fnd-spawner greeted twice");
@@ -315,6 +316,7 @@ impl State {
         self.step(Event::Removed(name.clone()));
         self.request(&Request::Remove(name.clone()), Vec::new());
         self.prune(name);
+        self.sweep();
     }
 
     /// The directories are quiet and all of it is installed: what runs by being there may run.

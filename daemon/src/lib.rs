@@ -174,6 +174,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         settings: current,
         connection: Some(connection),
         welcome,
+        left_behind: Vec::new(),
         asked: HashMap::new(),
         attached: HashMap::new(),
         ledger: opened.writer.clone(),

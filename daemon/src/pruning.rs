@@ -3,7 +3,7 @@
 
 use crate::driver::{Asked, State};
 use crate::ledger::Command;
-use fnd_core::frame::{Prune, Request};
+use fnd_core::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
 use fnd_core::ids::{FunctionName, Version};
 
 impl State {
@@ -50,6 +50,24 @@ impl State {
             let installed = installed.to_vec();
             self.store(Command::StoreVersions { function, installed });
         }
+    }
+
+    /// Lets the spawner remove the directories of invocations that are no more, and say what functions left that are no more.
+    pub(crate) fn sweep(&mut self) {
+        // Before the first scan is over nobody knows which functions there are.
+        if self.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
+            return;
+        }
+        let functions = self.functions.iter().map(|(name, _)| name.clone()).collect();
+        let invocations = self.supervisor.live_invocations().collect();
+        self.request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
+    }
+
+    /// Returns the functions that left files and have not come back since, as people write their names.
+    pub(crate) fn left_behind(&self) -> Vec<String> {
+        let written = self.left_behind.iter().map(|name| name.replacen('.', "/", 1));
+        let is_there = |name: &String| FunctionName::new(name).is_ok_and(|name| self.functions.get(&name).is_some());
+        written.filter(|name| !is_there(name)).collect()
     }
 
     fn keep_versions(&self, function: &FunctionName) -> usize {

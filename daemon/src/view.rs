@@ -166,6 +166,7 @@ impl State {
             cgroups: self.welcome.layout.clone(),
             containment: containment.into(),
             not_enforced: self.welcome.missing.iter().cloned().collect(),
+            left_behind: self.left_behind(),
             memory_bytes: usage::resident(self.spawner_pid),
             running: count(self.supervisor.running()),
             queued: count(self.supervisor.queued()),

@@ -35,7 +35,7 @@ pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     rustix::process::umask(mask);
     bound?;
     if let Some(fnd) = fnd_user().filter(|_| rustix::process::geteuid().is_root()) {
-        std::os::unix::fs::chown(path, Some(fnd), None)?;
+        std::os::unix::fs::lchown(path, Some(fnd), None)?; // whatever has taken that name since
     }
     listen(&socket, 4)?;
     Ok(socket)

@@ -6,7 +6,9 @@
 use crate::policy::insecure_above;
 use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
+use fnd_core::frame::SWEPT_MAX;
 use fnd_core::ids::{InvocationId, Version};
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
@@ -143,6 +145,23 @@ impl Places {
         dirs.prepare(owner).or_else(|_| self.restore().and_then(|()| dirs.prepare(owner)))
     }
 
+    /// Returns the invocations that have a directory, each with its function's file form.
+    pub fn invocations(&self) -> Vec<(String, InvocationId)> {
+        let of = |function: String| {
+            let ids = names(&self.state.join("tmp").join(&function)).into_iter();
+            ids.filter_map(move |id| Some((function.clone(), InvocationId::parse(&id)?))).collect::<Vec<_>>()
+        };
+        names(&self.state.join("tmp")).into_iter().flat_map(of).collect()
+    }
+
+    /// Returns names of functions that are not among these and left a home or a cache, in file form, and how many there are.
+    pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
+        let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
+        let left: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
+        let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
+        (left.into_iter().take(SWEPT_MAX).collect(), count)
+    }
+
     /// Returns the directories of a function, named by its file form.
     pub fn of(&self, function: &str) -> FunctionPlaces {
         let (state, run) = (|name| self.state.join(name).join(function), |name| self.run.join(name).join(function));
@@ -229,6 +248,12 @@ impl FunctionPlaces {
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
             || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
     }
+}
+
+/// Returns the names in a directory; none where it can't be read.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Makes a directory with this mode whatever the umask, or leaves the one that is there.

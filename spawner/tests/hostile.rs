@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Harness, Options, Outcome, is_root, privileged, root, until};
-use fnd_core::frame::{Install, Installed, Reply, Request, Spawn};
+use fnd_core::frame::{Install, Installed, Reply, Request, Spawn, Sweep};
 use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
 use fnd_core::wire::Bytes;
 use std::fs::{self, File, Permissions};
@@ -251,6 +251,44 @@ fn a_directory_of_the_run_goes_whatever_the_function_did_to_it() {
         assert!(!dir.exists(), "{name}");
     }
     assert!(Path::new("/etc/passwd").exists());
+}
+
+#[test]
+fn directories_of_invocations_that_nobody_knows_are_removed() {
+    if !privileged() {
+        return;
+    }
+    fn left(dir: &Path) {
+        for (name, id) in [("gone", 101_u128), ("gone", 102), ("here", 103), ("here", 104)] {
+            let tmp = dir.join("state/tmp").join(name).join(InvocationId(id).to_string()).join("tmp");
+            fs::create_dir_all(&tmp).unwrap();
+            fs::write(tmp.join("file"), "").unwrap();
+            fs::set_permissions(&tmp, Permissions::from_mode(0o000)).unwrap();
+            lchown(&tmp, Some(70_000), Some(70_000)).unwrap();
+        }
+        for home in ["home/gone", "home/ops.gone", "cache/gone", "home/here"] {
+            fs::create_dir_all(dir.join("state").join(home)).unwrap();
+        }
+    }
+    let mut harness = Harness::with(&Options { prepare: Some(left), ..Options::default() });
+    let installed = harness.install("runs.sh", "read line; echo $TMPDIR", "");
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    let (worker, number) = harness.order_pipe(&installed, read);
+    let (_, mut descriptors) = harness.spawned(number);
+    let sweep = Sweep {
+        functions: ["here", "runs"].map(|name| FunctionName::new(name).unwrap()).into(),
+        invocations: vec![InvocationId(104)],
+    };
+    let number = harness.send(&Request::Sweep(sweep), Vec::new());
+    let Reply::Swept(swept) = harness.answer(number).0 else { panic!("no answer") };
+    assert_eq!((swept.count, swept.names), (2, vec!["gone".to_owned(), "ops.gone".to_owned()]));
+    let there = |name: &str, id| harness.path("state/tmp").join(name).join(InvocationId(id).to_string()).exists();
+    until("what nobody knows is gone", || {
+        ![("gone", 101), ("gone", 102), ("here", 103)].map(|(n, id)| there(n, id)).contains(&true)
+    });
+    assert!(there("here", 104) && there("runs", u128::from(worker)), "what is known stays");
+    drop(write);
+    assert!(common::text(descriptors.pop_front().unwrap()).contains("state/tmp/runs"));
 }
 
 #[test]

@@ -154,6 +154,11 @@ impl Supervisor {
         self.invocations.len().saturating_sub(self.running())
     }
 
+    /// Returns the invocations that have not ended.
+    pub fn live_invocations(&self) -> impl Iterator<Item = InvocationId> {
+        self.invocations.keys().copied()
+    }
+
     /// Says whether every functions directory was read since the start: what is not known then is not there.
     #[must_use]
     pub fn is_scanned(&self) -> bool {

@@ -192,6 +192,14 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
     if node.dead_letters > 0 {
         lines.push(format!("dead letters: {} (fndctl dead-letters)", node.dead_letters));
     }
+    if !node.left_behind.is_empty() && out.format == Format::Wide {
+        let names = node.left_behind.join(", ");
+        let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";
+        lines.push(format!(
+            "{} functions that are no more left files: {names} ({below}; remove what nobody needs)",
+            node.left_behind.len()
+        ));
+    }
     if let Some(disk) = node.disk.as_ref().filter(|_| out.format == Format::Wide) {
         lines.push(disk_use(disk));
     }

@@ -280,6 +280,7 @@ impl Backend for Fake {
             cgroups: "v2".to_owned(),
             containment: "cgroup.kill".to_owned(),
             not_enforced: [("memory".to_owned(), "cgroups are read-only".to_owned())].into(),
+            left_behind: Vec::new(),
             memory_bytes: 8 << 20,
             running: 0,
             queued: 0,

@@ -26,7 +26,7 @@ use crate::uids::{self, Uids};
 use crate::workers::{Host, Outbox, Workers};
 use fnd_core::frame::{
     Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Prune, Refused, Release,
-    Reply, Request, SettingsRead, Spawn, SpawnFailed, TermCause, Welcome, decode, encode,
+    Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
 };
 use fnd_core::ids::{FunctionName, Version};
 use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};

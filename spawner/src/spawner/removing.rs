@@ -1,6 +1,10 @@
 //! Removing what is no longer needed, in helpers: it may take long, and some of it may be touched as its owner only.
 
 use super::*;
+use crate::places::FunctionPlaces;
+use fnd_core::frame::Swept;
+use fnd_core::ids::InvocationId;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 impl Spawner {
@@ -9,12 +13,30 @@ impl Spawner {
             return self.failed(request, "no function has this number".to_owned());
         };
         let places = self.workers.host().places.of(&name.file_form());
-        if places.remove_invocation(release.invocation) {
-            return self.reply(request, &Reply::Done, Vec::new());
+        self.empty_and_remove(request, places, release.invocation);
+    }
+
+    fn empty_and_remove(&mut self, request: u32, places: FunctionPlaces, invocation: InvocationId) {
+        if places.remove_invocation(invocation) {
+            return self.helped(After::Done(request));
         }
-        let (dir, root) = (places.invocation(release.invocation).join("tmp"), self.sources.myself.root());
-        let after = After::Released(request, places, release.invocation);
+        let (dir, root) = (places.invocation(invocation).join("tmp"), self.sources.myself.root());
+        let after = After::Released(request, places, invocation);
         self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
+    }
+
+    /// Removes the directories of invocations that fnd does not know: an earlier spawner was killed while they ran.
+    pub(super) fn sweep(&mut self, request: u32, sweep: &Sweep) {
+        let places = self.workers.host().places.clone();
+        let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
+        for (function, invocation) in places.invocations() {
+            if !known.contains(&invocation) {
+                self.empty_and_remove(0, places.of(&function), invocation);
+            }
+        }
+        let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
+        let (left, count) = places.left_behind(&functions);
+        self.reply(request, &Reply::Swept(Swept { count, names: left }), Vec::new());
     }
 
     pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
@@ -72,11 +94,18 @@ impl Spawner {
 
     fn helped(&mut self, after: After) {
         match after {
+            // Nobody asked, or nobody waits any more.
+            After::Done(0) => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
             After::Released(request, places, id) if !places.remove_invocation(id) => {
-                self.failed(request, format!("`{}` could not be removed", places.invocation(id).display()));
+                let why = format!("`{}` could not be removed", places.invocation(id).display());
+                if request == 0 {
+                    crate::log!("{why}");
+                } else {
+                    self.failed(request, why);
+                }
             }
-            After::Released(request, ..) => self.reply(request, &Reply::Done, Vec::new()),
+            After::Released(request, ..) => self.helped(After::Done(request)),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),
                 Err(problem) => self.refuse_unread(*snapshot, problem),

@@ -105,6 +105,7 @@ impl Spawner {
             Request::Spawn(spawn) => return self.spawn(number, spawn, descriptors),
             Request::Release(release) => return self.release(number, &release),
             Request::Prune(prune) => return self.prune(number, &prune),
+            Request::Sweep(sweep) => return self.sweep(number, &sweep),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Remove(function) => {
                 if let Some(id) = self.uids.id(&function) {

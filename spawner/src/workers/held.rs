@@ -154,8 +154,17 @@ impl Workers {
             let left = Left { termed, killed: true, ..Left::new(held.note, ends, (began, None)) };
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
-            let worker =
-                Worker { function, launcher: 0, leaf: None, before, shared: false, early: vec![], left, stage };
+            let worker = Worker {
+                function,
+                invocation: InvocationId(0),
+                launcher: 0,
+                leaf: None,
+                before,
+                shared: false,
+                early: vec![],
+                left,
+                stage,
+            };
             self.workers.insert(id, worker);
             self.next = self.next.max(id + 1);
         }

@@ -29,7 +29,7 @@ use crate::sandbox::identity::Identity;
 use crate::sandbox::rlimits;
 use crate::uids::Uids;
 use fnd_core::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
-use fnd_core::ids::{FunctionId, FunctionName, Version, WorkerId};
+use fnd_core::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::plan::{Plan, Policy};
 use fnd_core::wire::{Bytes, Wire as _};
 use held::Left;
@@ -115,6 +115,8 @@ struct Active {
 
 struct Worker {
     function: FunctionId,
+    /// Whose `TMPDIR` it has.
+    invocation: InvocationId,
     launcher: u64,
     leaf: Option<Leaf>,
     before: Counters,
@@ -197,6 +199,11 @@ impl Workers {
         for launcher in self.launchers.values_mut() {
             launcher.retired |= launcher.function == function && Some(launcher.version) != keep;
         }
+    }
+
+    /// Returns the invocations whose directories are in use.
+    pub fn invocations(&self) -> impl Iterator<Item = InvocationId> {
+        self.workers.values().map(|worker| worker.invocation)
     }
 
     /// Says whether something of a version is active.

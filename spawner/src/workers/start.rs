@@ -120,8 +120,20 @@ impl Workers {
         let function = spawn.function;
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        self.workers
-            .insert(id, Worker { function, launcher: number, leaf, before, shared, early: Vec::new(), left, stage });
+        self.workers.insert(
+            id,
+            Worker {
+                function,
+                invocation: spawn.invocation,
+                launcher: number,
+                leaf,
+                before,
+                shared,
+                early: Vec::new(),
+                left,
+                stage,
+            },
+        );
         Ok(())
     }
 
