@@ -95,8 +95,8 @@ impl Lines {
             self.base_ms = line.time_ms;
             self.last_ms = line.time_ms;
         }
-        // Three bits stand beside it: a time out of a damaged spool must not take those of the line with it.
-        let delta = line.time_ms.saturating_sub(self.last_ms).min(u64::MAX >> 3);
+        // Three bits stand beside it, and 63 are read again: a time out of a damaged spool must not hide the lines behind it.
+        let delta = line.time_ms.saturating_sub(self.last_ms).min(u64::MAX >> 4);
         self.last_ms += delta;
         put(
             &mut self.bytes,

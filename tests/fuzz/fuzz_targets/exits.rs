@@ -5,6 +5,7 @@ use fnd_core::frame::{Containment, Kept};
 use fnd_core::ids::WorkerId;
 use fnd_core::wire::Wire as _;
 use fnd_fuzz::directory;
+use fnd_spawner::passed::Passed;
 use fnd_spawner::places::Places;
 use fnd_spawner::policy::Myself;
 use fnd_spawner::workers::{Host, Workers};
@@ -22,9 +23,11 @@ fn workers() -> Workers {
         places: Places::prepare(&state, &run, false).expect("directories in memory"),
         tree: None,
         containment: Containment::Subreaper,
+        own_ipc: false,
         myself: Myself::look(),
         zone: String::new(),
         best_effort: true,
+        passed: Passed::look().expect("a pipe and a file in memory"),
     })
 }
 
