@@ -139,7 +139,13 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     )?;
     let buffers = buffers::Buffers::new(current.settings.node.buffers, own.clone());
     let logs = places.state.join("logs");
-    let log_keeper = logs::Keeper::start(logs.clone(), retaining::logs(&current.settings))?;
+    let judge = opened.writer.clone();
+    // While the clock is not believed, output becomes no older than the history does.
+    let time = move || {
+        let ahead_of = judge.health().forgetting.clock_ahead_of;
+        ahead_of.unwrap_or_else(clock::unix_ms)
+    };
+    let log_keeper = logs::Keeper::start(logs.clone(), retaining::logs(&current.settings), time)?;
     let output = workers::output::Output::start(
         logs.clone(),
         own.join("spool"),

@@ -16,7 +16,7 @@ mod present;
 mod query;
 mod restore;
 mod retention;
-mod room;
+pub(crate) mod room;
 mod rows;
 mod salvage;
 mod schema;

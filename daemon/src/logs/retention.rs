@@ -6,8 +6,8 @@
 //! written to it for a minute: [`Store`](super::Store) notices and begins it anew.
 
 use super::{remove, segment_path, segments};
-use crate::clock::unix_ms;
-use crate::ledger::Free;
+use crate::clock::monotonic;
+use crate::ledger::{Free, room};
 use fnd_core::ids::FunctionName;
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How often what gets old is looked for.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -106,6 +106,45 @@ impl Bell {
     }
 }
 
+/// How far a clock may jump ahead between two looks and be believed at once.
+const JUMP: Duration = Duration::from_secs(86_400);
+/// How long it is not believed after that: by then the ledger has looked, too, and says what the time is.
+const DOUBT: Duration = Duration::from_secs(2 * 3600);
+
+/// The time output is old by.
+struct Time {
+    believed_ms: u64,
+    at: Instant,
+    jumped: Option<Instant>,
+}
+
+impl Time {
+    fn new(unix_ms: u64) -> Self {
+        Self {
+            believed_ms: unix_ms,
+            at: monotonic(),
+            jumped: None,
+        }
+    }
+
+    /// Looks at the clock. Returns the time to go by.
+    fn look(&mut self, unix_ms: u64, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.at).saturating_add(JUMP);
+        let latest_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        if unix_ms <= self.believed_ms.saturating_add(latest_ms) {
+            self.jumped = None;
+        } else {
+            let jumped = *self.jumped.get_or_insert(now);
+            if now.saturating_duration_since(jumped) < DOUBT {
+                return self.believed_ms;
+            }
+            self.jumped = None;
+        }
+        (self.believed_ms, self.at) = (unix_ms, now);
+        unix_ms
+    }
+}
+
 /// The thread that forgets. It ends with the last bell.
 #[derive(Debug)]
 pub struct Keeper {
@@ -114,20 +153,22 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it for the output below a directory.
+    /// Starts it for the output below a directory. `clock` says which time output is old by, Unix milliseconds.
     ///
     /// # Errors
     /// Where the kernel gives no thread.
-    pub fn start(root: PathBuf, keep: Keep) -> io::Result<Self> {
+    pub fn start(root: PathBuf, keep: Keep, clock: impl Fn() -> u64 + Send + 'static) -> io::Result<Self> {
         let (told, hears) = sync_channel(1);
         let bytes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes);
         let rules = Arc::new(Mutex::new(keep));
         let now = Arc::clone(&rules);
         std::thread::Builder::new().name("forgetting".into()).spawn(move || {
+            let mut time = Time::new(clock());
             loop {
+                let now_ms = time.look(clock(), monotonic());
                 let keep = now.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match sweep(&root, &keep, unix_ms(), || is_low(&root)) {
+                match sweep(&root, &keep, now_ms, || is_low(&root)) {
                     Ok(bytes) => counted.store(bytes, Ordering::Relaxed),
                     Err(error) => tracing::warn!("failed to forget old output below `{}`: {error}", root.display()),
                 }
@@ -203,7 +244,8 @@ impl Kept {
     }
 }
 
-/// Forgets what is not kept, and on a disk that is low all it takes. Returns the bytes that are left.
+/// Forgets what is not kept, and on a disk that is low all it takes; while there is little, nothing recent for that, since it
+/// would not help a disk that something else has filled. Returns the bytes that are left.
 fn sweep(root: &Path, keep: &Keep, now_ms: u64, is_low: impl Fn() -> bool) -> io::Result<u64> {
     let of: HashMap<_, _> = keep
         .functions
@@ -223,8 +265,17 @@ fn sweep(root: &Path, keep: &Keep, now_ms: u64, is_low: impl Fn() -> bool) -> io
         }
     }
     let mut left: u64 = all.iter().map(|kept| kept.bytes).sum();
-    while left > keep.keep_bytes || is_low() {
-        let removable = all.iter_mut().filter(|kept| !kept.may_go.is_empty());
+    let recent_ms = now_ms.saturating_sub(u64::try_from(room::RECENT.as_millis()).unwrap_or(u64::MAX));
+    loop {
+        let is_too_much = left > keep.keep_bytes;
+        if !is_too_much && !is_low() {
+            break;
+        }
+        let may_go = |kept: &&mut Kept| {
+            let oldest = kept.may_go.front();
+            oldest.is_some_and(|oldest| is_too_much || left >= room::SMALL || oldest.written_ms < recent_ms)
+        };
+        let removable = all.iter_mut().filter(may_go);
         let Some(most) = removable.max_by_key(|kept| kept.bytes) else {
             break;
         };
@@ -346,7 +397,8 @@ mod tests {
             (keep(1000, 3000), false, &["a/2", "b/0", "c/7"]),
             // What is written to stays whatever the rules say.
             (keep(5, 0), false, &["a/2"]),
-            (keep(1000, 9000), true, &["a/2"]),
+            // For room nothing recent goes of so little.
+            (keep(1000, 9000), true, &["a/0", "a/1", "a/2", "b/0", "c/7"]),
         ] {
             let root = made(&ALL);
             let bytes = sweep(root.path(), &keep, NOW, || low).unwrap();
@@ -379,15 +431,49 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_as_long_as_it_is_wanted() {
-        let root = made(&ALL);
+    fn a_clock_that_jumps_ahead_is_not_believed_at_once() {
+        const DAY: u64 = 86_400_000;
+        let begun = monotonic();
+        let mut time = Time::new(NOW);
+        let hours = |hours: u64| begun + Duration::from_secs(hours * 3600);
+        for (hour, unix_ms, expected) in [
+            (1, NOW + 3_600_000, NOW + 3_600_000),
+            (2, NOW + 40 * DAY, NOW + 3_600_000),
+            (3, NOW + 40 * DAY, NOW + 3_600_000),
+            (4, NOW + 40 * DAY, NOW + 40 * DAY),
+            (5, NOW, NOW),
+        ] {
+            assert_eq!(time.look(unix_ms, hours(hour)), expected, "{hour}");
+        }
+    }
+
+    #[test]
+    fn room_is_made_of_what_is_old_as_long_as_it_is_wanted() {
+        const DAY: u64 = 86_400;
+        let root = made(&[("a", 0, 9 * DAY), ("a", 1, 8 * DAY), ("a", 2, 10), ("b", 0, 6 * DAY)]);
         let asked = std::cell::Cell::new(0);
-        let low = || {
+        let low_for = |times| {
             asked.set(asked.get() + 1);
-            asked.get() <= 1
+            asked.get() <= times
         };
-        sweep(root.path(), &keep(1000, 9000), NOW, low).unwrap();
-        assert_eq!(left(root.path()), ["a/1", "a/2", "b/0", "c/7"]);
+        sweep(root.path(), &keep(30 * DAY, 9000), NOW, || low_for(1)).unwrap();
+        assert_eq!(left(root.path()), ["a/1", "a/2", "b/0"]);
+        sweep(root.path(), &keep(30 * DAY, 9000), NOW, || true).unwrap();
+        assert_eq!(left(root.path()), ["a/2", "b/0"]);
+    }
+
+    #[test]
+    fn for_room_much_output_gives_its_recent_too() {
+        let root = made(&[("a", 0, 500), ("a", 1, 300), ("a", 2, 10), ("b", 0, 400)]);
+        let large = File::options()
+            .write(true)
+            .open(segment_path(&root.path().join("a"), 0))
+            .unwrap();
+        large.set_len(room::SMALL).unwrap();
+        let written = UNIX_EPOCH + Duration::from_millis(NOW - 500_000);
+        large.set_times(FileTimes::new().set_modified(written)).unwrap();
+        sweep(root.path(), &keep(1000, u64::MAX), NOW, || true).unwrap();
+        assert_eq!(left(root.path()), ["a/1", "a/2", "b/0"]);
     }
 
     #[test]
