@@ -15,16 +15,24 @@ pub const FRAME_MAX: usize = 16 << 20;
 /// Oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and says of their workers
-/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; protocol 3 adds [`Request::Sweep`]; all else is protocol 1.
-pub const PROTOCOL_MAX: u16 = PROTOCOL_SWEEP;
+/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; protocol 3 adds [`Request::Sweep`], [`Reply::NodeCannotStart`],
+/// [`Request::Ping`] and longer notes; all else is protocol 1.
+pub const PROTOCOL_MAX: u16 = PROTOCOL_SHORTAGES;
 /// The protocol from which on functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
 /// The protocol from which on [`Request::Sweep`] is known.
 pub const PROTOCOL_SWEEP: u16 = 3;
+/// The protocol from which on the spawner tells a start that failed for the node's reason from others.
+pub const PROTOCOL_SHORTAGES: u16 = 3;
 /// Most names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
-/// Largest [`Spawn::note`], bytes.
-pub const NOTE_MAX: usize = 64 * 1024;
+/// Largest [`Spawn::note`], bytes: what a worker with 10,000 calls in flight (`pool.concurrency`) needs, and as much again for
+/// what a manifest says.
+pub const NOTE_MAX: usize = 8 << 20;
+/// Largest note of an older protocol.
+const NOTE_MAX_BEFORE: usize = 64 * 1024;
+/// Most bytes of all notes together.
+pub const NOTES_MAX: usize = 64 << 20;
 /// Most descriptors beside one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -67,7 +75,7 @@ wire_structs! {
         pub input: bool,
         /// Whether the previous result is passed; its copy in `TMPDIR` is named by `FND_PREVIOUS`.
         pub previous: bool,
-        /// Milliseconds it may run; 0: for ever. Where no fnd is connected then, the spawner ends it: SIGTERM, grace, SIGKILL.
+        /// Milliseconds it may run; 0: for ever. Where fnd does not end it then, the spawner does: SIGTERM, grace, SIGKILL.
         pub lasts_ms: u64,
         /// What the next fnd has to know of it, at most [`NOTE_MAX`] bytes: kept unread, and told in [`Held`].
         pub note: Bytes,
@@ -95,7 +103,8 @@ wire_enum! {
         3 = Install(Install),
         /// Forgets a function and ends its launcher when nothing of it runs: [`Reply::Done`].
         4 = Remove(FunctionName),
-        /// Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`] or [`Reply::SpawnFailed`], later [`Reply::Exited`].
+        /// Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`], [`Reply::SpawnFailed`] or [`Reply::NodeCannotStart`],
+        /// after the first two later by [`Reply::Exited`].
         5 = Spawn(Spawn),
         /// SIGTERM to every process of the worker: [`Reply::Done`]. One that is gone is no error.
         6 = Term(WorkerId),
@@ -111,6 +120,8 @@ wire_enum! {
         11 = Note(Note),
         /// Removes the directories of invocations that nobody knows any more; from protocol 3 on: [`Reply::Swept`].
         12 = Sweep(Sweep),
+        /// Asks whether the spawner answers; from protocol 3 on: [`Reply::Done`].
+        13 = Ping,
     }
 }
 
@@ -299,7 +310,7 @@ wire_enum! {
     pub enum TermCause {
         /// [`Request::Term`].
         0 = Asked,
-        /// Its time was up while no fnd was there.
+        /// Its time was up, and no fnd was there or it did nothing.
         1 = TimeUp,
         /// The spawner was stopped.
         2 = Stopped,
@@ -356,7 +367,7 @@ wire_enum! {
         4 = Refused(Refused),
         /// To Spawn.
         5 = Spawned(Spawned),
-        /// To Spawn.
+        /// To Spawn. From protocol 3 on the function is the reason.
         6 = SpawnFailed(SpawnFailed),
         /// A worker's end; sent again on a new connection until acknowledged.
         7 = Exited(Exited),
@@ -367,13 +378,53 @@ wire_enum! {
         11 = SpawnedWithChannel(Spawned),
         /// A worker of an earlier connection that has such a socket: its other copy is last of the descriptors.
         12 = HeldWithChannel(Held),
+        /// To Spawn, from protocol 3 on: the node is the reason, not the function. It has run out of descriptors, processes, memory or
+        /// room, and the same may work later.
+        13 = NodeCannotStart(SpawnFailed),
         /// Done.
         8 = Done,
         /// The request can't be carried out: why.
         9 = Failed(String),
         /// To Sweep.
-        13 = Swept(Swept),
+        14 = Swept(Swept),
     }
+}
+
+/// Returns how large a note may be.
+#[must_use]
+pub fn note_max(protocol: u16) -> usize {
+    if protocol >= PROTOCOL_SHORTAGES {
+        NOTE_MAX
+    } else {
+        NOTE_MAX_BEFORE
+    }
+}
+
+/// Says whether an error means that the machine has run out of something which no function has for itself: memory, processes,
+/// descriptors, room on a disk, a disk that works. `errno(3)`; the numbers are those of Linux.
+#[must_use]
+pub fn is_shortage(error: &std::io::Error) -> bool {
+    const EIO: i32 = 5;
+    const EAGAIN: i32 = 11;
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOSPC: i32 = 28;
+    const EROFS: i32 = 30;
+    const ENOBUFS: i32 = 105;
+    const ETOOMANYREFS: i32 = 109;
+    let shortages = [
+        EIO,
+        EAGAIN,
+        ENOMEM,
+        ENFILE,
+        EMFILE,
+        ENOSPC,
+        EROFS,
+        ENOBUFS,
+        ETOOMANYREFS,
+    ];
+    error.raw_os_error().is_some_and(|number| shortages.contains(&number))
 }
 
 /// Returns the packets of a frame, in order: a byte that is 1 where more follow, then a part of the frame.
@@ -422,6 +473,16 @@ pub fn decode<T: Wire>(frame: &[u8]) -> Result<(u32, T), WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_machine_has_run_out_of_is_no_functions_fault() {
+        let of = |number| is_shortage(&std::io::Error::from_raw_os_error(number));
+        // EMFILE, ENFILE, ENOSPC, EAGAIN, ENOMEM.
+        assert!([24, 23, 28, 11, 12].into_iter().all(of));
+        // ENOENT, EACCES, ENOEXEC, E2BIG, EDQUOT.
+        assert!(![2, 13, 8, 7, 122].into_iter().any(of));
+        assert!(!is_shortage(&std::io::Error::other("said by nobody")));
+    }
 
     #[test]
     fn a_frame_of_many_packets_comes_together_again() {

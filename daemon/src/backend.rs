@@ -145,7 +145,10 @@ impl Backend for Control {
     fn health(&self) -> Result<(), String> {
         let state = self.daemon.state.borrow();
         match &state.connection {
-            Some(_) => Ok(()),
+            Some(_) => state
+                .start_problems()
+                .next()
+                .map_or(Ok(()), |problem| Err(problem.text)),
             None => Err("no connection to fnd-spawner".into()),
         }
     }

@@ -2,11 +2,14 @@
 
 use crate::cli::{Cli, Places};
 use crate::workers::spawner::ConnectionError;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, socketpair};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Why there is no spawner.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +63,34 @@ pub struct Spawner {
     pub socket: OwnedFd,
     /// The child; closing the socket ends it.
     pub child: Option<Child>,
+}
+
+/// How long the spawner of an fnd before this one is waited for. It ends what it started when its fnd is gone, and takes a moment
+/// for it.
+const LAST_ONE_ENDS: Duration = Duration::from_secs(5);
+/// How often that is looked at: a lock tells nobody that it is free, other than by a wait without end.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Waits until no spawner uses a state directory, for an fnd that starts its own: after a `kill -9` of the fnd before this one
+/// its spawner still has to end. One that stays longer is not waited for: starting another says what is wrong.
+pub async fn last_one_ended(cli: &Cli, places: &Places) {
+    if cli.spawner_socket.is_some() {
+        return;
+    }
+    let table = places.state.join("spawner/uids");
+    let is_used = || {
+        let Ok(file) = std::fs::File::open(&table) else {
+            return false;
+        };
+        // Let go of with the descriptor.
+        flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    };
+    let free = async {
+        while is_used() {
+            tokio::time::sleep(LOOK_AGAIN).await; // see its constant
+        }
+    };
+    drop(tokio::time::timeout(LAST_ONE_ENDS, free).await);
 }
 
 /// Connects to the spawner named, or starts one.
@@ -136,4 +167,35 @@ fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
         socket: ours,
         child: Some(child),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn waits(state: &Path) -> std::time::Duration {
+        let cli = Cli::parse_from(["fnd", "--state", &state.display().to_string()]);
+        let places = crate::check::places(&cli).unwrap();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let begun = tokio::time::Instant::now();
+            last_one_ended(&cli, &places).await;
+            begun.elapsed()
+        })
+    }
+
+    #[test]
+    fn the_spawner_of_the_fnd_before_is_waited_for_but_not_for_ever() {
+        let state = tempfile::tempdir().unwrap();
+        assert_eq!(waits(state.path()), Duration::ZERO, "there was none");
+        std::fs::create_dir(state.path().join("spawner")).unwrap();
+        let table = std::fs::File::create(state.path().join("spawner/uids")).unwrap();
+        assert_eq!(waits(state.path()), Duration::ZERO);
+        flock(&table, FlockOperation::LockExclusive).unwrap();
+        assert!(waits(state.path()) >= LAST_ONE_ENDS);
+        drop(table);
+        assert_eq!(waits(state.path()), Duration::ZERO);
+    }
 }

@@ -15,6 +15,7 @@ use crate::observe::Observer;
 use crate::pool::{Member, Speaking};
 use crate::requests::{Looking, Upload};
 use crate::settings::Current;
+use crate::silence::Silence;
 use crate::status::StatusFiles;
 use crate::telemetry;
 use crate::workers::address::Address;
@@ -33,7 +34,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -165,6 +166,8 @@ pub(crate) struct State {
     pub(crate) looks_at: Option<Duration>,
     /// Calls that have ended and whose output is not counted yet.
     pub(crate) speaking: Speaking,
+    /// Whether the spawner answers.
+    pub(crate) silence: Silence,
     /// For the conversations, which call back.
     pub(crate) daemon: Weak<Daemon>,
 }
@@ -176,9 +179,19 @@ pub struct Daemon {
     pub(crate) changed: Notify,
     /// [`State::rest`] has something.
     pub(crate) put_off: Notify,
+    /// The spawner was asked something, and nobody looks yet whether it answers.
+    pub(crate) asked: Notify,
 }
 
 impl State {
+    /// Counts by how much the main loop came later than it wanted to.
+    pub(crate) fn late(&self, wanted: Option<Instant>) {
+        let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
+        if let Some(late) = late {
+            self.observer.metrics.borrow_mut().late(late);
+        }
+    }
+
     fn next_deadline(&self) -> Option<Duration> {
         let due = [
             self.supervisor.next_deadline(),
@@ -212,7 +225,7 @@ impl Daemon {
     }
 
     /// Wakes the main loop where it would come too late: a turn of it costs as much as a call does otherwise.
-    fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         let state = self.state.borrow();
         let next = state.next_deadline();
         let sooner = next.is_some_and(|next| state.looks_at.is_none_or(|at| next < at));
@@ -246,13 +259,13 @@ impl Daemon {
                 let mut state = self.state.borrow_mut();
                 state.tell_problems();
                 state.looks_at = state.next_deadline();
-                let deadline = state.looks_at.map(|mono| state.clock.instant(mono).into());
+                let deadline = state.looks_at.map(|mono| state.clock.instant(mono));
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 (deadline, connection.socket(), connection.room())
             };
             let timer = async {
                 match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
                     None => std::future::pending().await,
                 }
             };
@@ -263,6 +276,7 @@ impl Daemon {
                 Some(message) = messages.recv() => self.message(message),
                 // Cancel-safe: the next turn computes the deadline anew.
                 () = timer => {
+                    self.state.borrow().late(deadline);
                     self.step(Event::Tick);
                     self.state.borrow_mut().write_due();
                     self.state.borrow_mut().install_due();
@@ -327,6 +341,7 @@ impl Daemon {
             let Some(incoming) = connection.receive()? else {
                 return Ok(true);
             };
+            state.heard_spawner();
             state.incoming(incoming);
             state.settle();
         }

@@ -85,7 +85,8 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
             | Reply::Refused(_)
             | Reply::Spawned(_)
             | Reply::SpawnedWithChannel(_)
-            | Reply::SpawnFailed(_) => {
+            | Reply::SpawnFailed(_)
+            | Reply::NodeCannotStart(_) => {
                 return Err(GreetingError::Refused("it answered what was not asked".into()));
             }
         }

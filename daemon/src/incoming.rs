@@ -41,6 +41,13 @@ impl State {
                     message: failed.message,
                 });
             }
+            Reply::NodeCannotStart(failed) => {
+                self.not_started(request);
+                self.step(Event::NodeCannotStart {
+                    worker: failed.worker,
+                    message: failed.message,
+                });
+            }
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
                 self.asked.remove(&request);

@@ -38,6 +38,7 @@ mod retaining;
 pub mod rules;
 pub mod settings;
 mod signals;
+mod silence;
 mod snapshot;
 pub mod status;
 pub mod stream;
@@ -107,6 +108,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let _lock = ledger::lock_state(&own)?;
     let clock = clock::Clock::start();
 
+    child::last_one_ended(cli, &places).await;
     let child::Spawner { socket, child } = child::spawner(cli, &places)?;
     let mut connection = workers::spawner::Connection::new(socket)?;
     let greeting::Greeting {
@@ -210,6 +212,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         actions: Vec::new(),
         looks_at: None,
         speaking: pool::Speaking::new(),
+        silence: silence::Silence::default(),
         daemon: Weak::new(),
         clock,
     };
@@ -217,9 +220,11 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         state: RefCell::new(state),
         changed: Notify::new(),
         put_off: Notify::new(),
+        asked: Notify::new(),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn_local(Rc::clone(&daemon).catch_up());
+    tasks.spawn_local(Rc::clone(&daemon).watch_spawner());
     tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
     daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();

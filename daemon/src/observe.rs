@@ -115,7 +115,7 @@ impl State {
                 }
                 self.worker_gone(exited.worker);
             }
-            Event::SpawnFailed { worker, .. } => self.worker_gone(*worker),
+            Event::SpawnFailed { worker, .. } | Event::NodeCannotStart { worker, .. } => self.worker_gone(*worker),
             Event::SpawnerLost => {
                 let workers: Vec<WorkerId> = self.observer.workers.keys().copied().collect();
                 workers.into_iter().for_each(|worker| self.worker_gone(worker));
@@ -143,6 +143,7 @@ impl State {
             | Event::Answered(_)
             | Event::Closed(_)
             | Event::Broken { .. }
+            | Event::SpawnerAnswers(_)
             | Event::Tick => {}
         }
     }
@@ -176,6 +177,11 @@ impl State {
             }
             Action::Call(order) => self.observer.takes_off(&order.attempt),
             Action::Update(record) if record.state.is_final() => self.invocation_ended(record),
+            Action::PutBack(attempt, record) => {
+                self.observer.flights.remove(&(record.id, *attempt));
+                self.observer.metrics.borrow_mut().put_back();
+            }
+            Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => self.noticed(notice),
             Action::Status(function) => self.standing(function),
             // The end of an attempt is told when its output is counted, the rest is nobody's news.
@@ -222,7 +228,7 @@ impl State {
                 self.happened(function, What::Dropped(None, Some(reason), *trigger));
             }
             // In the journal.
-            Notice::Unkillable { .. } | Notice::Defect(_) => {}
+            Notice::Unkillable { .. } | Notice::StartsChanged | Notice::Defect(_) => {}
         }
     }
 

@@ -8,7 +8,7 @@ use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::key::WorkerKey;
 use crate::workers::output::Meta;
-use fnd_core::frame::{Release, Request, Spawn};
+use fnd_core::frame::{Release, Request, Spawn, is_shortage};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
@@ -101,6 +101,10 @@ impl State {
                     self.record(attempt, record);
                 }
             }
+            Action::PutBack(attempt, record) => {
+                self.ledger.has_not_begun(record.id, attempt);
+                self.store(Command::Update(record));
+            }
             Action::Update(record) => {
                 self.speak_up(Some(record.id));
                 if record.state.is_final() {
@@ -169,7 +173,11 @@ impl State {
         let user = self.serving(&order.function).map(|serving| serving.uid);
         let mut failed = |what: &str, error: std::io::Error| {
             let message = format!("failed to {what}: {error}");
-            self.follow_up.push_back(Event::SpawnFailed { worker, message });
+            self.follow_up.push_back(if is_shortage(&error) {
+                Event::NodeCannotStart { worker, message }
+            } else {
+                Event::SpawnFailed { worker, message }
+            });
         };
         let mut passed = match environment::pass(order) {
             Ok(passed) => passed,
@@ -212,7 +220,7 @@ impl State {
             lasts_ms: order
                 .lasts
                 .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
-            note: Bytes(takeover::note(&self.supervisor, order.worker, tmp)),
+            note: Bytes(takeover::note(self, order.worker, tmp)),
         });
         if let Some(number) = self.send(&request, passed.descriptors) {
             let starting = Starting {
@@ -260,7 +268,12 @@ impl State {
     /// Sends a request; nothing where the connection is broken, which the main loop finds out by itself.
     pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
         match self.connection.as_mut()?.send(request, descriptors) {
-            Ok(number) => Some(number),
+            Ok(number) => {
+                if !matches!(request, Request::Acknowledge(_)) {
+                    self.asked_spawner();
+                }
+                Some(number)
+            }
             Err(error) => {
                 tracing::error!("{error}");
                 None

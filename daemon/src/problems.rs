@@ -28,6 +28,8 @@ pub const CODES: &[&str] = &[
     "history-lost",
     "history-set-aside",
     "metrics",
+    "node-cannot-start",
+    "spawner-silent",
 ];
 
 /// Something that is wrong with the node.
@@ -118,6 +120,7 @@ impl State {
         problems.extend(self.exposed.problems());
         problems.extend(self.buffers.problem().map(|text| Problem::new("buffers-full", text)));
         problems.extend(self.connections.problem().map(|text| Problem::new("connections", text)));
+        problems.extend(self.start_problems());
         if health.lost > 0 {
             let text = format!(
                 "{} records of the history were lost: the disk was full or too slow",

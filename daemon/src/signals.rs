@@ -44,8 +44,11 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             // Cancel-safe: a signal is taken or stays pending in the stream's pipe.
             signal = signals.next() => signal,
             // Cancel-safe: a tick that was missed comes at once.
-            _ = pulse.tick(), if beat.is_some() => {
+            wanted = pulse.tick(), if beat.is_some() => {
                 systemd::alive();
+                let mut state = daemon.state.borrow_mut();
+                state.late(Some(wanted.into_std()));
+                state.ping_spawner();
                 continue;
             }
             // Cancel-safe: polled in place.

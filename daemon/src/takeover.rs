@@ -8,9 +8,9 @@ use crate::requests::Server;
 use crate::workers::address::{Address, keep_only};
 use crate::workers::key::WorkerKey;
 use crate::workers::output::{Meta, Piped};
-use fnd_core::frame::{self, Held, NOTE_MAX, Request, Spawned};
+use fnd_core::frame::{self, Held, Request, Spawned, note_max};
 use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
-use fnd_core::supervisor::{Adopted, AdoptedMember, MemberNote, Note, Supervisor};
+use fnd_core::supervisor::{Adopted, AdoptedMember, MemberNote, Note};
 use fnd_core::wire::Bytes;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -41,9 +41,8 @@ enum Left<'a> {
     },
 }
 
-/// Returns what to leave about a worker; nothing where that is too much (a list of hundreds of exit codes): it could then
-/// not be taken over, and would be killed.
-pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
+/// Returns what to leave about a worker; nothing where that is too much: it could then not be taken over, and would be killed.
+pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
     let left = match tmp {
         Some((FunctionId(function), tmp)) => Some(Left::Member {
             function,
@@ -52,7 +51,7 @@ pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(Funct
             address: None,
             key: None,
         }),
-        None => supervisor.note(worker).map(|note| {
+        None => state.supervisor.note(worker).map(|note| {
             let output_max = note.rules.output_max;
             Left::Attempt {
                 note: Box::new(note),
@@ -60,12 +59,21 @@ pub(crate) fn note(supervisor: &Supervisor, worker: WorkerId, tmp: Option<(Funct
             }
         }),
     };
-    left.and_then(|left| bytes(&left)).unwrap_or_default()
+    left.and_then(|left| bytes(&left, state.welcome.protocol))
+        .unwrap_or_default()
 }
 
-fn bytes(left: &Left<'_>) -> Option<Vec<u8>> {
+fn bytes(left: &Left<'_>, protocol: u16) -> Option<Vec<u8>> {
     let bytes = serde_json::to_vec(left).ok()?;
-    (bytes.len() <= NOTE_MAX).then_some(bytes)
+    if bytes.len() > note_max(protocol) {
+        // Only an fnd-spawner of an earlier version takes so little.
+        let (length, most) = (bytes.len(), note_max(protocol));
+        tracing::error!(
+            "what the next fnd has to know of a worker is {length} bytes, more than fnd-spawner takes ({most}): its work is interrupted at a restart"
+        );
+        return None;
+    }
+    Some(bytes)
 }
 
 /// A worker's descriptors.
@@ -189,7 +197,7 @@ impl State {
                 address: address.clone(),
                 key: key.clone(),
             };
-            self.leave(worker, bytes(&left));
+            self.leave(worker, bytes(&left, self.welcome.protocol));
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -254,7 +262,7 @@ impl State {
             address: server.and_then(|server| server.address()),
             key: server.and_then(|server| server.key()),
         };
-        let left = bytes(&left);
+        let left = bytes(&left, self.welcome.protocol);
         self.leave(worker, left);
     }
 

@@ -68,11 +68,13 @@ pub struct CloneError {
     pub why: String,
     /// The child, where there was one; whoever is its parent has to wait for it.
     pub child: Option<Child>,
+    /// The error, where the machine has run out of something; 0: nothing.
+    pub shortage: u32,
 }
 
 impl From<String> for CloneError {
     fn from(why: String) -> Self {
-        Self { why, child: None }
+        Self { why, child: None, shortage: 0 }
     }
 }
 
@@ -126,15 +128,20 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
     let result = vfork_clone(&arguments, &order);
-    let child = taken(result, &pidfd).map_err(|error| format!("failed to clone: {error}"))?;
+    let not_cloned =
+        |error: io::Error| CloneError { shortage: shortage(&error), ..format!("failed to clone: {error}").into() };
+    let child = taken(result, &pidfd).map_err(not_cloned)?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
-    let why = match order.failed.get() {
+    let failed = order.failed.get();
+    let why = match failed {
         Some(errno) => format!("failed to {}: {errno}", order.step.get()),
         None if in_time => return Ok(child),
         None => format!("failed to {} within {PATIENCE} s: it was held up, or stopped (SIGSTOP)", order.step.get()),
     };
-    Err(CloneError { why, child: Some(child) })
+    // Of the steps of the child, only that no more files can be open in the whole system is nobody's doing.
+    let shortage = if failed == Some(Errno::NFILE) { Errno::NFILE.raw_os_error().cast_unsigned() } else { 0 };
+    Err(CloneError { why, child: Some(child), shortage })
 }
 
 /// Waits until a child has executed or is gone, and says whether that was in time: one that takes too long is killed.
@@ -157,6 +164,11 @@ fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
         }
     }
     looks < PATIENCE * LOOKS
+}
+
+/// Returns the number of an error that means that the machine has run out of something; else 0.
+pub fn shortage(error: &io::Error) -> u32 {
+    error.raw_os_error().filter(|_| fnd_core::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
 }
 
 /// Copies this process, into a cgroup where one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, ends

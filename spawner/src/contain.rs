@@ -72,12 +72,16 @@ pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<
     let flags = if containment == Containment::PidNamespace { namespaces(root) } else { 0 };
     // The copy's end of the channel; here it is closed with the closure, so that the copy's end is seen.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
-    let child = copied.failed(SET_UP)?;
+    let set_up = |error: io::Error| CloneError {
+        shortage: clone::shortage(&error),
+        ..format!("failed to {SET_UP}: {error}").into()
+    };
+    let child = copied.map_err(set_up)?;
     let mut report = Channel::new(ours.try_clone().failed(SET_UP)?);
     let first = report.receive().ok().flatten().and_then(|frame| String::from_wire(&frame.bytes).ok());
     match first {
         Some(why) if why.is_empty() => Ok((child, ours)),
-        why => Err(CloneError { why: why.unwrap_or(format!("failed to {SET_UP}")), child: Some(child) }),
+        why => Err(CloneError { why: why.unwrap_or(format!("failed to {SET_UP}")), child: Some(child), shortage: 0 }),
     }
 }
 

@@ -34,9 +34,10 @@ pub struct Spec {
 /// a handler's socket.
 pub type Order = (u64, (Vec<Bytes>, Vec<Bytes>));
 
-/// An answer: worker, pid (0: no process) and why it failed (empty: it runs). Descriptors: pidfd, then what an init reports
+/// An answer: worker, pid (0: no process), what the machine has run out of (an error number; 0: nothing) and why it failed
+/// (empty: it runs). Descriptors: pidfd, then what an init reports
 /// on, where there is one.
-pub type Answer = (u64, (u32, String));
+pub type Answer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a fresh copy of the spawner.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
@@ -63,12 +64,14 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             spec.exec.environment = texts(environment).failed("use the environment")?;
             start(&spec, frame.descriptors)
         })();
-        let (pid, why, descriptors) = match started {
-            Ok((child, report)) => (child.pid, String::new(), [Some(child.pidfd), report]),
-            Err(CloneError { why, child: Some(child) }) => (child.pid, why, [Some(child.pidfd), None]),
-            Err(CloneError { why, child: None }) => (0, why, [None, None]),
+        let (pid, errno, why, descriptors) = match started {
+            Ok((child, report)) => (child.pid, 0, String::new(), [Some(child.pidfd), report]),
+            Err(CloneError { why, child: Some(child), shortage }) => {
+                (child.pid, shortage, why, [Some(child.pidfd), None])
+            }
+            Err(CloneError { why, child: None, shortage }) => (0, shortage, why, [None, None]),
         };
-        let answer: Answer = (worker, (pid, why));
+        let answer: Answer = (worker, ((pid, errno), why));
         if channel.send(&answer.to_wire(), descriptors.into_iter().flatten().collect()).is_err() {
             break;
         }

@@ -32,6 +32,8 @@ pub struct Frame {
     pub bytes: Vec<u8>,
     /// Descriptors, in order.
     pub descriptors: VecDeque<OwnedFd>,
+    /// Whether there was no room for some of them, the last ones.
+    pub cut: bool,
 }
 
 impl Channel {
@@ -126,14 +128,16 @@ impl Channel {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed"));
             }
             let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-            let whole = if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            let whole = if got.flags.intersects(ReturnFlags::TRUNC) {
                 Err(invalid("a packet is too large".to_owned()))
             } else {
                 let whole = self.partial.add(self.room.get(..got.bytes).unwrap_or_default());
                 whole.map_err(|error| invalid(error.to_string()))
             };
             match whole {
-                Ok(Some(bytes)) => return Ok(Some(Frame { bytes, descriptors })),
+                Ok(Some(bytes)) => {
+                    return Ok(Some(Frame { bytes, descriptors, cut: got.flags.contains(ReturnFlags::CTRUNC) }));
+                }
                 other => {
                     self.unwanted.extend(descriptors);
                     other?;

@@ -31,6 +31,7 @@ mod reload;
 mod retry;
 mod running;
 mod service_mode;
+mod shortage;
 mod status_file;
 mod storm;
 mod takeover;

@@ -16,7 +16,7 @@ pub enum Action {
     /// Store, synced, that the next attempt of a durable invocation begins, as it will stand then; `Claimed` or `ClaimFailed`
     /// must follow. No function sees it before. What is stored of it later replaces this.
     Claim(Box<InvocationRecord>),
-    /// Start a worker; `Spawned` or `SpawnFailed` must follow, and after `Spawned` an `Exited`.
+    /// Start a worker; `Spawned`, `SpawnFailed` or `NodeCannotStart` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
     /// Submit an invocation of a service with trigger `load`, durable and without payload: one of its processes is missing.
     Run(FunctionName),
@@ -34,6 +34,8 @@ pub enum Action {
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// Store where an invocation stands, without an attempt (running, cancelled in the queue, skipped).
     Update(Box<InvocationRecord>),
+    /// This attempt could not be started and has not begun, whatever was stored of it: store where its invocation stands now.
+    PutBack(Attempt, Box<InvocationRecord>),
     /// The invocation's temporary files can go.
     Release {
         /// The function.
@@ -204,6 +206,8 @@ pub enum Notice {
         /// The function.
         function: FunctionName,
     },
+    /// Whether the node can start workers, or whether its spawner answers, is another than before.
+    StartsChanged,
     /// An event that should be impossible: a defect of fnd, made safe.
     Defect(String),
 }

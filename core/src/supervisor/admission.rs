@@ -178,7 +178,7 @@ impl Supervisor {
             return;
         }
         self.call_free(now, out);
-        while let Some(key) = self.node.line.front().copied() {
+        while let Some(key) = self.node.line.front().copied().filter(|_| self.starts.may_start()) {
             let serving = self.functions[key].serving().cloned();
             if let (Some(serving), Some(start)) = (serving, self.want(now, key)) {
                 let trial = self.functions[key]
@@ -209,6 +209,10 @@ impl Supervisor {
             self.functions[key].in_line = false;
             self.line_up(now, key);
             self.call_free(now, out);
+        }
+        let is_claimed = |key| self.functions[key].claims.held > 0;
+        if self.starts.is_to_be_tried() && self.node.line.is_empty() && !self.functions.keys().any(is_claimed) {
+            self.starts.nothing_waits(out);
         }
     }
 

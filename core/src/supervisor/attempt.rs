@@ -79,6 +79,7 @@ impl Supervisor {
             .get(&invocation)
             .and_then(|invocation| invocation.deadline);
         let ends_at = [run.timeout_at, deadline.map(|deadline| deadline.at)];
+        self.starts.began(id);
         let function = &mut self.functions[key];
         function.running.insert(id);
         out.push(Action::Spawn(Box::new(SpawnOrder {
@@ -120,7 +121,8 @@ impl Supervisor {
         out: &mut Vec<Action>,
     ) -> Option<(Run, AttemptOrder)> {
         let invocation = self.invocations.get_mut(&id)?;
-        if let Some(at) = invocation.expires.take() {
+        // It stays known: an attempt that cannot be started has not begun.
+        if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
         }
         // Derived, not remembered: after a restart the record says it as well.
@@ -185,6 +187,7 @@ impl Supervisor {
     /// A worker ended and its leaf is empty. One nobody knows ended twice, or with its spawner.
     pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
+        self.room_was_made();
         let Some(mut worker) = self.take_worker(id) else {
             out.push(Action::Forget(id));
             return;
@@ -193,6 +196,9 @@ impl Supervisor {
             return self.member_exited(now, worker, exited, out);
         }
         let adopted = worker.adopted;
+        if let Some((_, lasted)) = exited.late.filter(|_| !adopted) {
+            self.ended_by_spawner(&mut worker, lasted);
+        }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = Verdict::of(&worker.serving.rules, &run, exited);
             let ended = Ended {
@@ -212,8 +218,9 @@ impl Supervisor {
         }
     }
 
-    /// A worker could not be started.
+    /// A worker could not be started, because of its function.
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+        self.start_said_nothing(id);
         let Some(mut worker) = self.take_worker(id) else { return };
         if worker.member.is_some() {
             return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
@@ -254,7 +261,7 @@ impl Supervisor {
         }
     }
 
-    fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
+    pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
         if let Some(at) = worker.look_at {

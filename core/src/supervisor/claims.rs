@@ -262,7 +262,7 @@ impl Supervisor {
         };
         let is_script = serving.rules.pool.is_none() && self.node.refusal(&serving.rules).is_none();
         let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
-        let serves = self.serves();
+        let serves = self.serves() && self.starts.may_start();
         if serves && is_script && !waits && self.functions[key].can_start(false) {
             let rules = Arc::clone(&serving.rules);
             if self.node.take(&mut self.functions[key], &rules) {

@@ -51,6 +51,7 @@ impl Supervisor {
             Timer::Begin(id) => self.make_ready(now, id),
             Timer::Hold(key) => self.hold_over(now, key, out),
             Timer::Claims => self.claim_again(now),
+            Timer::Starts => self.starts_due(out),
             Timer::Trial(key) => {
                 self.try_again(key, false);
                 self.line_up(now, key);

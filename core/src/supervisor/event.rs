@@ -104,13 +104,23 @@ pub enum Event {
     StopNow,
     /// The spawner started a worker.
     Spawned(WorkerId),
-    /// It could not.
+    /// It could not, and the function is the reason.
     SpawnFailed {
         /// The worker that never was.
         worker: WorkerId,
         /// Why.
         message: String,
     },
+    /// A worker could not be started, and the node is the reason: it has run out of descriptors, processes, memory or room.
+    /// Nothing of it has begun.
+    NodeCannotStart {
+        /// The worker that never was.
+        worker: WorkerId,
+        /// What the node cannot do.
+        message: String,
+    },
+    /// Whether the spawner answers: it was silent for too long, or answers again.
+    SpawnerAnswers(bool),
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
     /// A handler's worker has loaded its code.

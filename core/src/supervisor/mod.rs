@@ -4,7 +4,7 @@
 //! nothing, reads no clock and waits for nothing; [`Supervisor::next_deadline`] says when it wants a [`Event::Tick`].
 //!
 //! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start, end,
-//! what follows) with
+//! what follows) with `starts` (whether the node can start anything),
 //! `worker` (its phases) and `verdict` (reason and words), for handlers `pool` (which workers there are) and `calls` (what they
 //! answer); `ending` is what ends an invocation from outside, `versions` what
 //! changes functions, `restore`, `takeover` and `shutdown` the edges of its life, `view` what people see.
@@ -24,6 +24,7 @@ mod restore;
 mod rules;
 mod service;
 mod shutdown;
+mod starts;
 mod submit;
 mod takeover;
 #[cfg(test)]
@@ -102,6 +103,8 @@ pub struct Supervisor {
     storing: usize,
     /// How claims go.
     pace: claims::Pace,
+    /// How starts go.
+    starts: starts::Starts,
     /// Whether the first scan of the functions directories is over.
     looked: bool,
     /// Whether all of them could be read since: what is not known then is not there.
@@ -131,6 +134,7 @@ impl Supervisor {
             spawner: true,
             storing: 0,
             pace: claims::Pace::default(),
+            starts: starts::Starts::default(),
             looked: false,
             scanned: false,
             early: Vec::new(),
@@ -169,6 +173,8 @@ impl Supervisor {
             Event::StopNow => self.stop_now(now, out),
             Event::Spawned(worker) => self.spawned(now, worker, out),
             Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
+            Event::NodeCannotStart { worker, message } => self.node_cannot_start(now, worker, &message, out),
+            Event::SpawnerAnswers(answers) => self.spawner_answers(now, answers, out),
             Event::Exited(exited) => self.exited(now, &exited, out),
             Event::WorkerReady { worker, concurrency } => self.worker_ready(now, worker, concurrency, out),
             Event::NotReady { worker, why } => self.not_ready_yet(worker, why),

@@ -197,6 +197,7 @@ impl Supervisor {
             return;
         };
         function.running.insert(id);
+        self.starts.began(id);
         out.push(Action::Spawn(Box::new(SpawnOrder {
             worker: id,
             function: function.name.clone(),

@@ -125,14 +125,22 @@ impl Supervisor {
             .map(|invocation| invocation.id)
             .collect();
         for id in waited_for {
-            if self.invocations.get(&id).is_some_and(|invocation| invocation.durable) {
-                self.send_away(id, true, out);
-            } else {
-                let why = "fnd is stopping and it was not running";
-                self.turn_away(id, &format!("{why}: ask again, {id} is `cancelled`"), out);
-                let end = End::new(Reason::Cancelled, why);
-                self.end(now, id, end, out);
-            }
+            self.release(now, id, out);
+        }
+    }
+
+    /// Answers whoever waits for an invocation that does not run and would not before the next fnd. One that is not durable ends.
+    pub(super) fn release(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+        let Some(invocation) = self.invocations.get(&id) else {
+            return;
+        };
+        if invocation.durable {
+            self.send_away(id, true, out);
+        } else {
+            let why = "fnd is stopping and it was not running";
+            self.turn_away(id, &format!("{why}: ask again, {id} is `cancelled`"), out);
+            let end = End::new(Reason::Cancelled, why);
+            self.end(now, id, end, out);
         }
     }
 

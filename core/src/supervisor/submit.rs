@@ -180,6 +180,9 @@ impl Supervisor {
         if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {
             return skipped(Skip::Expired, None);
         }
+        if let Some(reason) = self.start_refusal(key).filter(|_| submit.wait) {
+            return Err(Rejection::Unavailable { reason });
+        }
         match (serving.rules.service.is_some(), submit.trigger == Trigger::Load) {
             (true, true) => return Ok((key, Arc::clone(serving))),
             (true, false) => return Err(Rejection::Service),

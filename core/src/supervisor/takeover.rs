@@ -330,6 +330,18 @@ impl Supervisor {
         self.workers.insert(id, worker);
     }
 
+    /// The spawner ended a worker whose time was up, since this fnd did not: it was stopped, or busy for long.
+    pub(super) fn ended_by_spawner(&self, worker: &mut Worker, lasted: Duration) {
+        let at = worker.started.mono.saturating_add(lasted);
+        for run in &mut worker.runs {
+            let timeout_at = run.timeout.map(|timeout| run.started.mono.saturating_add(timeout));
+            let invocation = self.invocations.get(&run.invocation);
+            let deadline = invocation.and_then(|invocation| Some(invocation.deadline?.at));
+            let ending = told_to_end(TermCause::TimeUp, at, (timeout_at, deadline));
+            run.ending.get_or_insert(ending);
+        }
+    }
+
     /// Keeps the end of a worker that was taken over until the first scan has said what became of its function: what
     /// follows goes by that. Returns what was not kept.
     pub(super) fn keep_early(&mut self, adopted: bool, done: Done, ended: Ended) -> Option<(Done, Ended)> {

@@ -28,6 +28,8 @@ pub(super) enum Timer {
     Hold(FunctionKey),
     /// The ledger may be asked again.
     Claims,
+    /// Something may be started again, or starts have worked for a while.
+    Starts,
     /// A version that could not be loaded is tried again.
     Trial(FunctionKey),
 }

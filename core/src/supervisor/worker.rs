@@ -113,9 +113,11 @@ impl Supervisor {
         }
         let (key, is_member) = (worker.function, worker.member.is_some());
         let is_service = worker.serving.rules.service.is_some();
+        let is_to_end = worker.runs.iter().any(|run| run.ending.is_some());
+        self.start_worked(now, id);
         if self.phase.is_stopping() {
             self.kill(now, id, out);
-        } else if worker.runs.iter().any(|run| run.ending.is_some()) {
+        } else if is_to_end {
             self.terminate(now, id, out);
         } else if is_member {
             self.member_spawned(now, id, out);

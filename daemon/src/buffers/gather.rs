@@ -39,12 +39,12 @@ impl Gathering {
     /// # Errors
     /// Neither the budget nor the disk has room for it.
     pub async fn push(&mut self, piece: &[u8]) -> io::Result<()> {
-        if self.kept.is_none() {
-            if let Some(mut more) = self.permit.of.take(piece.len() as u64) {
-                self.permit.bytes += std::mem::take(&mut more.bytes);
-                self.memory.extend_from_slice(piece);
-                return Ok(());
-            }
+        if self.kept.is_none()
+            && let Some(mut more) = self.permit.of.take(piece.len() as u64)
+        {
+            self.permit.bytes += std::mem::take(&mut more.bytes);
+            self.memory.extend_from_slice(piece);
+            return Ok(());
         }
         let buffers = Arc::clone(&self.permit.of);
         let (kept, memory, piece) = (self.kept.take(), std::mem::take(&mut self.memory), piece.to_vec());

@@ -1,8 +1,8 @@
 //! What the writer can be asked to store, and the bounded queue in front of it.
 
 use super::retention::Retention;
-use fnd_core::data::Data;
 use super::standing::Standing;
+use fnd_core::data::Data;
 use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use std::collections::{BTreeMap, VecDeque};

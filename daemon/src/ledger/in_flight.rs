@@ -23,6 +23,7 @@ use slot::{Header, Over, Slot};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -147,9 +148,18 @@ impl InFlight {
 
     /// Empties the slots of an invocation's attempts up to this one.
     pub(super) fn stored(&self, invocation: InvocationId, attempts: u32) {
+        self.empty(invocation, Attempt(0)..=Attempt(attempts));
+    }
+
+    /// Empties the slot of an attempt that could not be started. Those before it may still be stored.
+    pub(super) fn has_not_begun(&self, invocation: InvocationId, attempt: Attempt) {
+        self.empty(invocation, attempt..=attempt);
+    }
+
+    fn empty(&self, invocation: InvocationId, attempts: RangeInclusive<Attempt>) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = &mut *slots;
-        let these = (invocation, Attempt(0))..=(invocation, Attempt(attempts));
+        let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
         let emptied: Vec<_> = slots.taken.extract_if(these, |_, _| true).collect();
         for (_, Taken { at, .. }) in emptied {
             slots.empty.push(at);

@@ -14,7 +14,7 @@ use super::retention::Retention;
 use super::standing::{self, Standing};
 use super::store::{self, Counts, StoreError};
 use super::sweeper::Sweeper;
-use fnd_core::ids::{FunctionName, WorkerId};
+use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use rusqlite::Connection;
@@ -140,6 +140,11 @@ impl Writer {
     /// Remembers that an attempt begins, whatever becomes of fnd, until its end is stored. Before the function sees it.
     pub fn begins(&self, begun: &Begun) {
         self.in_flight.begins(begun);
+    }
+
+    /// An attempt has not begun after all: it could not be started.
+    pub fn has_not_begun(&self, invocation: InvocationId, attempt: Attempt) {
+        self.in_flight.has_not_begun(invocation, attempt);
     }
 
     /// Adds how it has ended, before its caller is answered. `printed`: what it printed last is not on disk yet.

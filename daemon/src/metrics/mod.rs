@@ -27,12 +27,16 @@ use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// Functions with series of their own; all others share those of [`OTHER`]. A thousand are some 60,000 series.
 const FUNCTIONS_MAX: usize = 1000;
 
 /// No function can have this name.
 const OTHER: &str = "_other";
+
+/// Upper bounds of the main loop's lags, in seconds: a timer itself is late by one millisecond.
+const LAGS: [f64; 8] = [0.002, 0.005, 0.02, 0.05, 0.2, 0.5, 2.0, 10.0];
 
 /// Upper bounds of the buckets of durations, seconds: from a warm handler's call to a nightly backup.
 const BUCKETS: [f64; 13] = [
@@ -148,6 +152,8 @@ pub(crate) struct Metrics {
     output_dropped: Counts,
     last_success: Values,
     rescans: Counter,
+    put_back: Counter,
+    lag: Histogram,
     sampled: sample::Sampled,
     /// One asks at a time: gauges are looked up, then written down on another thread.
     asking: Arc<tokio::sync::Mutex<()>>,
@@ -219,6 +225,18 @@ impl Metrics {
                 );
                 counter
             },
+            put_back: {
+                let counter = Counter::default();
+                let help = "Starts that failed because the node had run out of something, and are made again";
+                r.register("fnd_starts_put_back", help, counter.clone());
+                counter
+            },
+            lag: {
+                let histogram = Histogram::new(LAGS);
+                let help = "By how much the main loop came later than it wanted to";
+                r.register_with_unit("fnd_main_loop_lag", help, Unit::Seconds, histogram.clone());
+                histogram
+            },
             sampled: sample::Sampled::new(r),
             asking: Arc::default(),
             registry: Arc::default(),
@@ -227,6 +245,16 @@ impl Metrics {
             registry: Arc::new(registry),
             ..metrics
         }
+    }
+
+    /// A start is made again.
+    pub(crate) fn put_back(&self) {
+        self.put_back.inc();
+    }
+
+    /// The main loop came late.
+    pub(crate) fn late(&self, by: Duration) {
+        self.lag.observe(by.as_secs_f64());
     }
 
     /// Returns the label of a function.

@@ -89,7 +89,12 @@ impl Sampled {
                 "fnd_buffers_refused",
                 "Bodies and answers that neither memory nor disk had room for",
             ),
-            spawner_up: gauge(r, "fnd_spawner_up", "Whether fnd-spawner is connected", None),
+            spawner_up: gauge(
+                r,
+                "fnd_spawner_up",
+                "Whether fnd-spawner is connected and answers",
+                None,
+            ),
             history_failing: gauge(r, "fnd_history_failing", "Whether the history cannot be written", None),
             history_lost: {
                 let counter = Counter::default();
@@ -181,7 +186,8 @@ impl Metrics {
         self.of_functions(state);
         let sampled = &self.sampled;
         let health = state.ledger.health();
-        sampled.spawner_up.set(f64::from(u8::from(state.connection.is_some())));
+        let up = state.connection.is_some() && !state.supervisor.is_spawner_silent();
+        sampled.spawner_up.set(f64::from(u8::from(up)));
         sampled
             .history_failing
             .set(f64::from(u8::from(health.failing.is_some())));

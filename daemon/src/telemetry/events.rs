@@ -47,6 +47,8 @@ pub fn notice(notice: &Notice) {
             "{function}  processes of {worker} did not end after SIGKILL (they wait in the kernel, often for a disk or a \
              network file system), no other attempt takes their place until they do"
         ),
+        // Told as a problem of the node.
+        Notice::StartsChanged => {}
         Notice::Defect(what) => tracing::error!(fnd_event = "defect", "a defect of fnd, made safe: {what}"),
     }
 }

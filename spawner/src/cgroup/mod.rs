@@ -268,6 +268,22 @@ impl Group {
         counters
     }
 
+    /// Says whether the function uses half or more of its memory or its processes. Then it may be at its own limit in the next
+    /// moment, and a start that was refused either is its own affair; otherwise it could hold up all others.
+    pub fn is_at_its_limits(&self) -> bool {
+        let files = [
+            ("pids.current", "pids.max"),
+            ("memory.current", "memory.max"),
+            ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+        ];
+        let read = |home: &Home, file: &str| fs::read_to_string(home.dir.join(file)).ok()?.trim().parse::<u64>().ok();
+        let half = |home: &Home| {
+            let both = |(used, most)| read(home, used).zip(read(home, most));
+            files.into_iter().filter_map(both).any(|(used, most)| used.saturating_mul(2) >= most)
+        };
+        self.homes.iter().any(half)
+    }
+
     /// Removes the function's groups; those still in use stay.
     pub fn remove(&self) {
         remove(&self.dir);

@@ -23,10 +23,11 @@ use crate::protocol::Channel;
 use crate::removal;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
-use crate::workers::{Host, Outbox, Workers};
+use crate::workers::{Host, NoStart, Outbox, Workers};
 use fnd_core::frame::{
-    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Prune, Refused, Release,
-    Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode, encode,
+    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES, Problem,
+    Prune, Refused, Release, Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode,
+    encode,
 };
 use fnd_core::ids::{FunctionName, Version};
 use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
@@ -48,6 +49,8 @@ use verdicts::{Job, Subject};
 const BACKLOG: usize = 1000;
 /// How long after an install its copies are synced, all at once; none is synced alone.
 const SYNC_AFTER: Duration = Duration::from_secs(3);
+/// How much longer than a worker's time the fnd that is connected has to end it: it may be busy, and it knows best why.
+const FNDS_TURN: Duration = Duration::from_secs(1);
 /// How long the end of everything is waited for at the very end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new fnd waits for starts that are under way.
@@ -62,6 +65,8 @@ pub struct Spawner {
     /// What is waited for on it: to read, to write.
     interest: (bool, bool),
     greeted: bool,
+    /// The protocol spoken.
+    protocol: u16,
     /// Of a new connection, its number, and by when it is answered.
     hello: Option<(u32, Hello, Duration)>,
     signals: SignalFd,
@@ -127,6 +132,7 @@ impl Spawner {
             connection: None,
             interest: (true, false),
             greeted: false,
+            protocol: PROTOCOL_MIN,
             hello: None,
             signals,
             orphans: None,
@@ -191,9 +197,7 @@ impl Spawner {
             let mut out = Outbox::new();
             self.workers.overdue(now, &mut out);
             self.tell(out);
-            if self.connection.is_none() {
-                self.workers.enforce(now);
-            }
+            self.workers.enforce(now, if self.connection.is_some() { FNDS_TURN } else { Duration::ZERO });
             self.greet();
             self.judge_some();
             if self.sync_at.is_some_and(|at| now >= at) {
@@ -222,7 +226,6 @@ impl Spawner {
                 continue;
             }
             let reading = self.can_read().then_some(now);
-            let away = self.connection.is_none().then(|| self.workers.enforce_at()).flatten();
             let deadlines = [
                 self.workers.deadline(),
                 self.workers.overdue_at(),
@@ -233,7 +236,7 @@ impl Spawner {
                 self.orphans,
                 self.hello.as_ref().map(|(_, _, at)| *at),
                 reading,
-                away,
+                self.workers.enforce_at(),
             ];
             let timeout = deadlines.into_iter().flatten().min().map(|at| at.saturating_sub(now));
             for token in self.poller.wait(timeout)? {

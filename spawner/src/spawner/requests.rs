@@ -56,12 +56,17 @@ impl Spawner {
             let read = received.and_then(|frame| {
                 let Some(frame) = frame else { return Ok(None) };
                 let (number, request) = decode::<Request>(&frame.bytes).map_err(io::Error::other)?;
-                Ok(Some((number, request, frame.descriptors)))
+                Ok(Some((number, request, frame.descriptors, frame.cut)))
             });
             self.helpers.close(connection.take_unwanted());
             match read {
                 Ok(None) => return,
-                Ok(Some((number, request, descriptors))) => {
+                Ok(Some((number, Request::Spawn(Spawn { worker, .. }), descriptors, true))) => {
+                    self.helpers.close(descriptors);
+                    let message = "failed to take its input: too many files are open".to_owned();
+                    self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
+                }
+                Ok(Some((number, request, descriptors, _))) => {
                     let descriptors = self.sorted(descriptors);
                     self.request(number, request, descriptors);
                 }
@@ -113,6 +118,7 @@ impl Spawner {
                 }
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
+            Request::Ping => {}
             Request::Note(note) => self.workers.note(note),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
@@ -120,15 +126,15 @@ impl Spawner {
     }
 
     fn spawn(&mut self, number: u32, spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
-        let worker = spawn.worker;
+        let (worker, function) = (spawn.worker, spawn.function);
         // Before anything is the function's: its number must not be given to another after a crash.
         let synced = self.uids.sync();
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
-        let result = synced.and(policy).and_then(|policy| {
+        let result = synced.and(policy).map_err(NoStart::from).and_then(|policy| {
             self.workers.spawn(number, spawn, descriptors, (&self.uids, policy, &self.grants, &self.poller))
         });
-        if let Err(message) = result {
-            self.reply(number, &Reply::SpawnFailed(SpawnFailed { worker, message }), Vec::new());
+        if let Err(why) = result {
+            self.reply(number, &self.workers.not_started(worker, function, why), Vec::new());
         }
     }
 
@@ -156,9 +162,9 @@ impl Spawner {
             functions_dirs: self.sources.dirs.iter().map(|dir| dir.display().to_string()).collect(),
             memory: host.tree.as_ref().map_or(MemoryGroups::None, Tree::memory),
         };
-        let protocol = welcome.protocol;
+        self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
-        for (reply, descriptors) in self.workers.held(now(), protocol) {
+        for (reply, descriptors) in self.workers.held(now(), self.protocol) {
             self.reply(0, &reply, descriptors);
         }
         self.jobs.push_back(Job::Reload(0));
@@ -173,7 +179,13 @@ impl Spawner {
         else {
             return;
         };
-        if let Err(error) = still_heard(connection.send(&encode(request, reply), descriptors)) {
+        let frame = match reply {
+            Reply::NodeCannotStart(failed) if self.protocol < PROTOCOL_SHORTAGES => {
+                encode(request, &Reply::SpawnFailed(failed.clone()))
+            }
+            reply => encode(request, reply),
+        };
+        if let Err(error) = still_heard(connection.send(&frame, descriptors)) {
             self.disconnect(&error);
         }
     }

@@ -9,6 +9,7 @@ impl Workers {
     /// Reads a launcher's answers, and sends what waits for it; at its end, starts it did not answer failed.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
         loop {
+            let waited_for = self.make_room();
             let Some(launcher) = self.launchers.get_mut(&number) else { return };
             let waited = launcher.channel.waiting() > 0;
             let flushed = launcher.channel.flush();
@@ -17,14 +18,21 @@ impl Workers {
             }
             match launcher.channel.receive() {
                 Ok(Some(frame)) => self.answered(frame, poller, out),
-                Ok(None) if flushed.is_ok() => return,
-                _ => return self.launcher_ended(number, out),
+                other => {
+                    // There is room for it: nobody has taken it meanwhile.
+                    let again = if waited_for { set_aside() } else { Ok(Vec::new()) };
+                    self.aside.extend(again.into_iter().flatten());
+                    if other.is_err() || flushed.is_err() {
+                        self.launcher_ended(number, out);
+                    }
+                    return;
+                }
             }
         }
     }
 
     pub(super) fn answered(&mut self, mut frame: Frame, poller: &Poller, out: &mut Outbox) {
-        let Ok((id, (pid, why))) = Answer::from_wire(&frame.bytes) else { return };
+        let Ok((id, ((pid, errno), why))) = Answer::from_wire(&frame.bytes) else { return };
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Starting { request } = worker.stage else { return };
@@ -39,7 +47,7 @@ impl Workers {
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
                 worker.left.pid = pid;
-                let ends = worker.copies();
+                let ends = std::mem::take(&mut worker.ready);
                 let reply = if worker.left.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
                 out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
                 if let Err(error) = watched {
@@ -53,17 +61,21 @@ impl Workers {
                 let full = if refused && child.is_none() { TOO_MANY } else { "" };
                 // It is about to exit, or may be stopped: it is not waited for, and reaped like an orphan.
                 let _ = child.map(|child| child.signal(Signal::KILL));
-                self.failed(id, request, why + full, out);
+                let error = |errno: u32| rustix::io::Errno::from_raw_os_error(errno.cast_signed());
+                let shortage = (1..4096).contains(&errno).then(|| error(errno)).filter(|_| !refused);
+                self.failed(id, request, NoStart { why: why + full, shortage }, out);
             }
         }
     }
 
-    pub(super) fn failed(&mut self, id: u64, request: u32, message: String, out: &mut Outbox) {
+    pub(super) fn failed(&mut self, id: u64, request: u32, why: NoStart, out: &mut Outbox) {
+        let mut function = FunctionId(0);
         if let Some(worker) = self.workers.remove(&id) {
+            function = worker.function;
             self.release_launcher(worker.launcher);
             let _ = worker.leaf.map(|leaf| self.clear(leaf));
         }
-        out.push((request, Reply::SpawnFailed(SpawnFailed { worker: WorkerId(id), message }), Vec::new()));
+        out.push((request, self.not_started(WorkerId(id), function, why), Vec::new()));
     }
 
     pub(super) fn release_launcher(&mut self, number: u64) {
@@ -83,7 +95,8 @@ impl Workers {
         };
         let lost: Vec<(u64, u32)> = self.workers.iter().filter_map(starting).collect();
         for (id, request) in lost {
-            self.failed(id, request, "the function's launcher ended unexpectedly".to_owned(), out);
+            self.make_room();
+            self.failed(id, request, "the function's launcher ended unexpectedly".into(), out);
         }
         let function = launcher.function;
         let in_use = self.launchers.values().any(|other| other.function == function)
@@ -151,7 +164,7 @@ impl Workers {
             pids_refused: now.pids_refused.saturating_sub(worker.before.pids_refused),
             throttled_us: now.throttled_us.saturating_sub(worker.before.throttled_us),
             stragglers: *stragglers,
-            late: None,
+            late: worker.overtime(),
         };
         worker.over(exited.clone());
         let number = worker.launcher;

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_core::frame::{Held, Kept, NOTE_MAX, Note, PROTOCOL_HANDLERS, TermCause};
+use fnd_core::frame::{Held, Kept, NOTE_MAX, NOTES_MAX, Note, PROTOCOL_HANDLERS, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -65,9 +65,16 @@ impl Workers {
 
     /// Keeps what fnd says of a worker, in place of what it said before.
     pub fn note(&mut self, Note { worker, note }: Note) {
-        if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| note.0.len() <= NOTE_MAX) {
+        let others = self.notes() - self.workers.get(&worker.0).map_or(0, |worker| worker.left.note.0.len());
+        let fits = note.0.len() <= NOTE_MAX && others + note.0.len() <= NOTES_MAX;
+        if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
             worker.left.note = note;
         }
+    }
+
+    /// Returns the bytes of all notes.
+    pub(super) fn notes(&self) -> usize {
+        self.workers.values().map(|worker| worker.left.note.0.len()).sum()
     }
 
     /// Says whether a start is under way.
@@ -80,34 +87,48 @@ impl Workers {
         if let Some(worker) = self.workers.get_mut(&id.0) {
             worker.left.termed.get_or_insert((now(), cause));
         }
+        self.look_at(Some(now()));
         self.signal(id, Signal::TERM);
     }
 
-    /// Ends workers whose time is up; for while no fnd is there to do it.
-    pub fn enforce(&mut self, now: Duration) {
+    /// Ends workers whose time is up. An fnd that is there has so much more time to do it, and a worker it terminated by itself
+    /// is its to kill.
+    pub fn enforce(&mut self, now: Duration, slack: Duration) {
+        let same = std::mem::replace(&mut self.slack, slack) == slack;
+        if same && self.enforce_at.is_none_or(|at| at > now) {
+            return;
+        }
         for (id, grace) in self.running() {
             let Some(worker) = self.workers.get_mut(&id.0) else { continue };
             match worker.left.termed {
-                None if worker.left.until.is_some_and(|until| until <= now) => self.terminate(id, TermCause::TimeUp),
-                Some((at, _)) if at + grace <= now && !worker.left.killed => {
+                None if worker.left.until.is_some_and(|until| until + slack <= now) => {
+                    self.terminate(id, TermCause::TimeUp);
+                }
+                Some((at, cause)) if at + grace + slack_of(cause, slack) <= now && !worker.left.killed => {
                     worker.left.killed = true;
                     self.signal(id, Signal::KILL);
                 }
                 _ => {}
             }
         }
-    }
-
-    /// Returns when [`enforce`](Self::enforce) is due.
-    pub fn enforce_at(&self) -> Option<Duration> {
         let due = |(id, grace): (WorkerId, Duration)| {
             let left = &self.workers.get(&id.0)?.left;
             match left.termed {
-                None => left.until,
-                Some((at, _)) => (!left.killed).then_some(at + grace),
+                None => left.until.map(|until| until + slack),
+                Some((at, cause)) => (!left.killed).then_some(at + grace + slack_of(cause, slack)),
             }
         };
-        self.running().into_iter().filter_map(due).min()
+        self.enforce_at = self.running().into_iter().filter_map(due).min();
+    }
+
+    /// Returns when [`enforce`](Self::enforce) is due. Not later; what it was due for may have ended.
+    pub fn enforce_at(&self) -> Option<Duration> {
+        self.enforce_at
+    }
+
+    /// Something is to be looked at then.
+    pub(super) fn look_at(&mut self, at: Option<Duration>) {
+        self.enforce_at = self.enforce_at.into_iter().chain(at).min();
     }
 
     /// Lets the oldest of too many ended workers go without their descriptors.
@@ -162,6 +183,7 @@ impl Workers {
                 before,
                 shared: false,
                 early: vec![],
+                ready: vec![],
                 left,
                 stage,
             };
@@ -182,6 +204,13 @@ impl Workers {
 }
 
 impl Worker {
+    /// Returns since when it has ended (now) and how long it ran, where it was ended for its time: fnd may not have looked.
+    pub(super) fn overtime(&self) -> Option<(u64, u64)> {
+        let lasted = now().saturating_sub(self.left.began).as_micros();
+        let over = matches!(self.left.termed, Some((_, TermCause::TimeUp)));
+        over.then(|| (0, u64::try_from(lasted).unwrap_or(u64::MAX)))
+    }
+
     /// Its leaf is empty.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
@@ -214,6 +243,11 @@ impl Worker {
         let termed = self.left.termed.map(|(at, cause)| (millis(at), cause));
         Held { spawned: self.spawned(id, ends), age_ms: millis(self.left.began), termed, note: self.left.note.clone() }
     }
+}
+
+/// One that fnd terminated itself is fnd's to kill, in its own time.
+fn slack_of(cause: TermCause, slack: Duration) -> Duration {
+    if cause == TermCause::Asked { slack } else { Duration::ZERO }
 }
 
 /// Reads what is left in a worker's pipe (0 and 1), or its result.

@@ -8,6 +8,7 @@
 mod end;
 mod held;
 mod overdue;
+mod shortage;
 mod signals;
 mod start;
 
@@ -37,6 +38,8 @@ use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+pub use shortage::NoStart;
+use shortage::{Tried as _, set_aside};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -123,6 +126,8 @@ struct Worker {
     shared: bool,
     /// Signals that came before the process did.
     early: Vec<Signal>,
+    /// Copies of its descriptors for fnd, until it has started.
+    ready: Vec<OwnedFd>,
     left: Left,
     stage: Stage,
 }
@@ -146,6 +151,11 @@ pub struct Workers {
     kept: Option<PathBuf>,
     /// Cgroups of attempts that are over, which could not be removed yet.
     leaving: Vec<Leaving>,
+    /// Descriptors of no use but that there is room for others instead.
+    aside: Vec<OwnedFd>,
+    /// How much longer fnd has to end what has used up its time, and when that is looked at again.
+    slack: Duration,
+    enforce_at: Option<Duration>,
 }
 
 impl Workers {
@@ -160,6 +170,9 @@ impl Workers {
             next: 1,
             kept: None,
             leaving: Vec::new(),
+            aside: Vec::new(),
+            slack: Duration::ZERO,
+            enforce_at: None,
         }
     }
 

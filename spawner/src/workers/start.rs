@@ -1,7 +1,7 @@
 //! Starting: a launcher where the version has none, then an order to it.
 
 use super::*;
-use fnd_core::frame::NOTE_MAX;
+use fnd_core::frame::{NOTE_MAX, NOTES_MAX};
 use fnd_core::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -12,30 +12,30 @@ impl Workers {
     /// Starts a worker.
     ///
     /// # Errors
-    /// Why not, for people. Nothing of it is left then.
+    /// Why not. Nothing of it is left then.
     pub fn spawn(
         &mut self,
         request: u32,
         spawn: Spawn,
         mut descriptors: VecDeque<OwnedFd>,
         with: (&Uids, &Policy, &Grants, &Poller),
-    ) -> Result<(), String> {
+    ) -> Result<(), NoStart> {
         let (uids, policy, grants, poller) = with;
         let id = spawn.worker.0;
         // Not far ahead: one that used the last number would leave none.
         if id < self.next || id - self.next > AHEAD_MAX || id > NUMBER_MAX {
-            return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next));
+            return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next).into());
         }
         self.next = id + 1;
-        if spawn.note.0.len() > NOTE_MAX {
-            return Err("its note is too long".to_owned());
+        if spawn.note.0.len() > NOTE_MAX || self.notes() + spawn.note.0.len() > NOTES_MAX {
+            return Err("its note is too long".into());
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
         let mut given = spawn.environment;
         if let Some((name, _)) =
             given.iter().find(|(name, value)| !environment::may_be_given(name) || value.0.contains(&0))
         {
-            return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()));
+            return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()).into());
         }
         let passed = self.host.passed;
         let mut take = |wanted: bool, pipe: bool| {
@@ -61,10 +61,10 @@ impl Workers {
         let dirs = self.host.places.of(&name.file_form());
         let made = if dirs.are_there() { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
         let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner));
-        let files = made.failed("make the attempt's files")?;
+        let files = made.tried("make the attempt's files")?;
         if let Some(previous) = previous {
             let path =
-                files.give_previous(previous, launcher.plan.limits.result, owner).failed("copy the previous result")?;
+                files.give_previous(previous, launcher.plan.limits.result, owner).tried("copy the previous result")?;
             given.push(("FND_PREVIOUS".to_owned(), Bytes(path.into_bytes())));
         }
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -84,7 +84,7 @@ impl Workers {
         ];
         let order: Order = (id, environment::lines(&launcher.plan, &values, given));
         let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());
-        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().failed("make the attempt's cgroup")?;
+        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().tried("make the attempt's cgroup")?;
         let (leaf, leaf_dir) = made.unzip();
         let before = group.map(Group::counters).unwrap_or_default();
         let sent = (|| {
@@ -100,23 +100,30 @@ impl Workers {
             }
             let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
             let (ours, theirs) = launcher.plan.mode.handler().map(|_| paired()).transpose()?.unzip();
+            let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
+            // All that is needed later, now: what has been ordered may not be given back.
+            let kill = leaf.iter().map(|leaf| &leaf.kill_end);
+            let ready = ends.iter().chain(kill).chain(&ours).map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+            let aside = set_aside()?;
             let beside = leaf_dir.into_iter().chain([input, out_write, error_write]).chain(theirs).collect();
             launcher.channel.send(&order.to_wire(), beside)?;
             if launcher.channel.waiting() > 0 {
                 poller.change(&launcher.channel, Token::Launcher(number), (true, true));
             }
-            Ok::<_, io::Error>((vec![out_read, error_read, OwnedFd::from(files.result_file)], ours))
+            Ok::<_, io::Error>((ends, ours, ready, aside))
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // empty: the order did not get out
         }
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let (ends, channel) = sent.failed("order the start")?;
+        let (ends, channel, ready, aside) = sent.tried("order the start")?;
         let left = Left { channel, ..Left::new(spawn.note, ends, (began, until)) };
         let stage = Stage::Starting { request };
         launcher.live += 1;
         launcher.ordered(began);
+        self.aside.extend(aside);
+        self.look_at(until);
         let function = spawn.function;
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
@@ -130,6 +137,7 @@ impl Workers {
                 before,
                 shared,
                 early: Vec::new(),
+                ready,
                 left,
                 stage,
             },
@@ -161,25 +169,25 @@ impl Workers {
         version: Version,
         (policy, grants): (&Policy, &Grants),
         poller: &Poller,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, NoStart> {
         let (function, uid, name) = who;
         let file_form = name.file_form();
         let dirs = self.host.places.of(&file_form);
         let dir = dirs.version(&version);
-        let bytes = fs::read(dir.join("plan")).failed(&format!("read the installed version {version}"))?;
+        let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let plan = Plan::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
         // Whether the manifest was root's was checked when it was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
-        self.host.places.prepare_again(&dirs, identity.as_ref()).failed("make the function's directories")?;
+        self.host.places.prepare_again(&dirs, identity.as_ref()).tried("make the function's directories")?;
         if !self.active.contains_key(&function) {
-            let active = self.activate(function, &file_form, poller).failed("make the function's cgroup")?;
+            let active = self.activate(function, &file_form, poller).tried("make the function's cgroup")?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
         if let Some(Err(text)) = group.map(|group| group.apply(&plan.limits)) {
             if !self.host.best_effort && !policy.best_effort_limits {
-                return Err(format!("a limit can't be enforced: {text}"));
+                return Err(format!("a limit can't be enforced: {text}").into());
             }
             crate::log!("function {name}: a limit can't be enforced, going on: {text}");
         }
@@ -202,7 +210,7 @@ impl Workers {
         self.launcher_count += 1;
         let number = self.launcher_count;
         let (channel, child) =
-            start_launcher(spec, number, poller, self.host.own_ipc).failed("start the function's launcher")?;
+            start_launcher(spec, number, poller, self.host.own_ipc).tried("start the function's launcher")?;
         self.retire(function, Some(version));
         let idle_since = now();
         let launcher = Launcher {

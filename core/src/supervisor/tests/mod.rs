@@ -12,5 +12,6 @@ mod queue;
 mod restart;
 mod retry;
 mod service;
+mod starts;
 mod takeover;
 mod world;

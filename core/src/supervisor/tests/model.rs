@@ -23,6 +23,8 @@ fn step() -> impl Strategy<Value = Step> {
         14 => (any::<u8>(), 0..10u8).prop_map(|(which, n)| Step::Store { which, fine: n > 0 }),
         18 => (0..10u8).prop_map(|n| Step::Claim { fine: n > 0 }),
         18 => (any::<u8>(), 0..8u8).prop_map(|(which, n)| Step::Spawn { which, fine: n > 0 }),
+        4 => any::<u8>().prop_map(|which| Step::NoRoom { which }),
+        1 => (0..3u8).prop_map(|n| Step::Silence(n == 0)),
         18 => (any::<u8>(), code, 0..12u8, any::<bool>())
             .prop_map(|(which, code, n, result)| Step::Exit { which, code, oom: n == 0, result }),
         1 => any::<u8>().prop_map(|worker| Step::ExitAgain { worker }),

@@ -49,6 +49,12 @@ pub(super) enum Step {
         which: u8,
         fine: bool,
     },
+    /// The node could not start a worker.
+    NoRoom {
+        which: u8,
+    },
+    /// The spawner answers, or does not.
+    Silence(bool),
     Exit {
         which: u8,
         code: u8,
@@ -236,6 +242,8 @@ pub(super) struct World {
     /// Answers still owed.
     owed: BTreeSet<ReplyTo>,
     spawner: bool,
+    /// Whether it does not answer.
+    silent: bool,
     next_worker: u64,
     draining: bool,
     stopping: bool,
@@ -268,6 +276,7 @@ impl World {
             wished: Vec::new(),
             owed: BTreeSet::new(),
             spawner: true,
+            silent: false,
             next_worker: 1,
             draining: false,
             stopping: false,
@@ -291,6 +300,11 @@ impl World {
             }
             Step::Claim { fine } => self.answer_claims(fine),
             Step::Spawn { which, fine } => self.answer_spawn(which, fine),
+            Step::NoRoom { which } => self.no_room(which),
+            Step::Silence(silent) => {
+                self.silent = silent;
+                self.handle(Event::SpawnerAnswers(!silent));
+            }
             Step::Exit {
                 which,
                 code,
@@ -462,6 +476,18 @@ impl World {
         }
     }
 
+    fn no_room(&mut self, which: u8) {
+        let starting = self.some_processes(|process| !process.started);
+        let Some(at) = choose(which, starting.len()) else {
+            return;
+        };
+        let worker = starting[at];
+        self.processes.remove(&worker);
+        let message = "no room".to_owned();
+        self.handle(Event::NodeCannotStart { worker, message });
+        assert!(self.s.cannot_start().is_some());
+    }
+
     fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
         // A handler's worker that is well rarely ends by itself.
         let ends = |process: &Process| process.started && (process.is_to_end() || which % 16 == 15);
@@ -558,6 +584,7 @@ impl World {
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
         self.s = Supervisor::new(2, self.budget, WorkerId(self.next_worker));
         self.spawner = true;
+        self.silent = false;
         let scripts = self.processes.iter_mut().filter(|(_, process)| !process.is_pooled());
         let adopted = scripts.map(|(worker, process)| {
             // The spawner says which workers there are once no start is under way.

@@ -64,6 +64,12 @@ impl World {
                 self.stands(*stands);
             }
             Action::Update(stands) => self.stands(*stands),
+            Action::PutBack(attempt, stands) => {
+                let entry = self.ledger.get_mut(&stands.id).expect("nothing was put back");
+                assert_eq!((entry.begun, stands.attempts), (attempt.0, attempt.0 - 1));
+                entry.begun = stands.attempts;
+                self.stands(*stands);
+            }
             Action::Reply(to, answer) => {
                 assert!(self.owed.remove(&to), "{to:?} answered twice");
                 if let Answer::Queued(id) = *answer {
@@ -100,6 +106,7 @@ impl World {
 
     fn spawn(&mut self, order: SpawnOrder) {
         assert!(!self.draining && self.spawner, "a start after the end");
+        assert!(!self.silent, "a start while nobody answers");
         assert!(order.worker.0 >= self.next_worker, "a worker's number came twice");
         self.next_worker = order.worker.0 + 1;
         let (version, rules) = self.installed.get(&order.function).expect("nothing to start").clone();
@@ -238,6 +245,7 @@ impl World {
     /// Lets everything come to its end and looks at what is left.
     pub(in super::super) fn settle(&mut self) {
         self.step(&Step::Budget { small: false });
+        self.step(&Step::Silence(false));
         for function in self.refused.clone() {
             self.handle(Event::Removed(function));
         }
@@ -290,6 +298,9 @@ impl World {
                 fine: n % 3 > 0,
             });
             self.step(&Step::Claim { fine: n % 2 > 0 });
+            if n % 5 == 1 {
+                self.no_room(0);
+            }
             self.answer_spawn(0, n % 5 > 0);
             self.ready(0, n % 7 > 0);
             self.answer(0, Reason::Transient);

@@ -1,0 +1,215 @@
+//! Whether fnd-spawner answers. It is asked for nothing else than what it is asked for anyway: only where an answer is late, and
+//! with each message to the service manager's watchdog, a ping is sent. Nothing wakes fnd while nothing is asked.
+
+use crate::driver::{Daemon, State};
+use crate::problems::Problem;
+use fnd_core::frame::{PROTOCOL_SHORTAGES, Request};
+use fnd_core::supervisor::Event;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// An answer that takes longer may be that of something slow: a ping is answered at once.
+const PING_AFTER: Duration = Duration::from_secs(1);
+/// So long after it was asked a spawner that has said nothing does not answer.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// What is known of the spawner's answers.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    /// Since when something is asked and nothing was heard.
+    since: Option<Duration>,
+    /// When somebody looks next; absent: nobody does.
+    looks_at: Option<Duration>,
+    pinged: bool,
+    silent: bool,
+}
+
+/// What follows from a look.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// Nothing is asked.
+    Nothing,
+    /// It is looked again then.
+    Again(Duration),
+    /// A ping is due; it is looked again then.
+    Ping(Duration),
+    /// It does not answer.
+    Silent,
+}
+
+impl Silence {
+    /// Something is asked. Says whether somebody has to look from now on.
+    fn asked(&mut self, now: Duration) -> bool {
+        self.since.get_or_insert(now);
+        if self.looks_at.is_some() || self.silent {
+            return false;
+        }
+        self.looks_at = Some(now + PING_AFTER);
+        true
+    }
+
+    /// Something was heard; `waits`: there is more to come. Says whether it had been silent.
+    fn heard(&mut self, now: Duration, waits: bool) -> bool {
+        self.since = waits.then_some(now);
+        self.pinged = false;
+        std::mem::take(&mut self.silent)
+    }
+
+    fn look(&mut self, now: Duration) -> Look {
+        let due = self.looks_at.take().unwrap_or(now);
+        let Some(since) = self.since else { return Look::Nothing };
+        // It is fnd that did not run: what came meanwhile is not read yet.
+        let since = if now > due + PING_AFTER { now } else { since };
+        self.since = Some(since);
+        if self.pinged && now >= since + SILENT_AFTER {
+            self.silent = true;
+            return Look::Silent;
+        }
+        let ping = !self.pinged && now >= since + PING_AFTER;
+        self.pinged |= ping;
+        let next = since + if self.pinged { SILENT_AFTER } else { PING_AFTER };
+        self.looks_at = Some(next);
+        if ping { Look::Ping(next) } else { Look::Again(next) }
+    }
+}
+
+impl State {
+    /// The spawner was asked something that it answers.
+    pub(crate) fn asked_spawner(&mut self) {
+        let now = self.clock.now().mono;
+        if self.silence.asked(now)
+            && let Some(daemon) = self.daemon.upgrade()
+        {
+            daemon.asked.notify_one();
+        }
+    }
+
+    /// The spawner said something.
+    pub(crate) fn heard_spawner(&mut self) {
+        let waits = self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| !connection.is_answered());
+        if self.silence.heard(self.clock.now().mono, waits) {
+            self.step(Event::SpawnerAnswers(true));
+            if waits {
+                self.asked_spawner();
+            }
+        }
+    }
+
+    /// Asks the spawner whether it answers. One of an earlier fnd does not know the question.
+    pub(crate) fn ping_spawner(&mut self) {
+        if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
+            self.request(&Request::Ping, Vec::new());
+        }
+    }
+
+    /// Returns why nothing can be started at the moment.
+    pub(crate) fn start_problems(&self) -> impl Iterator<Item = Problem> + use<> {
+        let silent = self.supervisor.is_spawner_silent().then(|| {
+            let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
+                `systemctl status fnd-spawner` (a restart of it ends every function that runs)";
+            Problem::new("spawner-silent", text)
+        });
+        let shortage = self.supervisor.cannot_start().map(|why| {
+            let text = format!(
+                "node cannot start: {why}; what waits is tried again with growing pauses of up to 30 s and begins when the machine \
+                has room again (descriptors, processes, memory, disk)"
+            );
+            Problem::new("node-cannot-start", text)
+        });
+        silent.into_iter().chain(shortage)
+    }
+
+    /// Looks whether the spawner answers; returns when to look again.
+    fn look_for_silence(&mut self) -> Option<Duration> {
+        match self.silence.look(self.clock.now().mono) {
+            Look::Nothing => None,
+            Look::Again(at) => Some(at),
+            Look::Ping(at) => {
+                self.ping_spawner();
+                Some(at)
+            }
+            // Of an older one that has much to do nobody can say more.
+            Look::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
+                self.silence = Silence::default();
+                None
+            }
+            Look::Silent => {
+                self.step(Event::SpawnerAnswers(false));
+                None
+            }
+        }
+    }
+}
+
+impl Daemon {
+    /// Looks whether the spawner answers, from each question to its answer.
+    pub(crate) async fn watch_spawner(self: Rc<Self>) {
+        loop {
+            self.asked.notified().await;
+            let mut next = self.state.borrow().silence.looks_at;
+            while let Some(at) = next {
+                let at = self.state.borrow().clock.instant(at);
+                tokio::time::sleep_until(at.into()).await;
+                next = self.state.borrow_mut().look_for_silence();
+                self.look_again();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(100_000 + ms)
+    }
+
+    #[test]
+    fn nobody_looks_while_nothing_is_asked() {
+        let mut silence = Silence::default();
+        assert!(silence.asked(at(0)));
+        assert!(!silence.asked(at(10)), "somebody looks already");
+        silence.heard(at(20), false);
+        assert_eq!(silence.look(at(1000)), Look::Nothing);
+        assert!(silence.asked(at(2000)));
+    }
+
+    #[test]
+    fn one_that_answers_something_is_not_silent() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        for n in 1..20 {
+            // Something slow is not answered, the ping is.
+            assert!(
+                matches!(silence.look(at(n * 1000)), Look::Ping(_) | Look::Again(_)),
+                "{n}"
+            );
+            silence.heard(at(n * 1000 + 1), true);
+        }
+    }
+
+    #[test]
+    fn one_that_answers_nothing_is_pinged_and_silent_after_five_seconds() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        assert_eq!(silence.look(at(1000)), Look::Ping(at(5000)));
+        assert!(!silence.asked(at(1500)));
+        assert_eq!(silence.look(at(5000)), Look::Silent);
+        assert!(!silence.asked(at(6000)), "that is known");
+        assert!(silence.heard(at(9000), false));
+        assert!(silence.asked(at(9100)));
+    }
+
+    #[test]
+    fn a_pause_of_fnd_itself_is_no_silence() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        assert_eq!(silence.look(at(1000)), Look::Ping(at(5000)));
+        assert_eq!(silence.look(at(60_000)), Look::Again(at(65_000)));
+        assert_eq!(silence.look(at(65_000)), Look::Silent);
+    }
+}

@@ -1,0 +1,168 @@
+//! A machine that has run out of something, a fnd that does nothing, and how much is kept for the next one.
+#![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
+
+mod common;
+use common::{Harness, Options, connect, privileged, text, until};
+use fnd_core::frame::{ExitStatus, Hello, Note, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn};
+use fnd_core::ids::{InvocationId, WorkerId};
+use fnd_core::wire::Bytes;
+use fnd_spawner::protocol::Channel;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::fs;
+
+fn descriptors(harness: &Harness) -> u64 {
+    fs::read_dir(format!("/proc/{}/fd", harness.child.id())).unwrap().count() as u64
+}
+
+fn allow(harness: &Harness, current: u64) {
+    let pid = Pid::from_raw(harness.child.id().cast_signed()).unwrap();
+    let limit = Rlimit { current: Some(current), maximum: Some(4096) };
+    prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+}
+
+/// Waits for a file, so that it ends when the test says so.
+const WAITS: &str = "echo begun; cat; while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done\n";
+
+#[test]
+fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("hello.sh", WAITS, "pids=4096\n");
+    let home = harness.path("state/home/hello");
+    // With room for more and more: each start fails at another step.
+    let (mut started, mut refused) = (Vec::new(), 0);
+    for room in 0..60 {
+        allow(&harness, descriptors(&harness) + room);
+        let (worker, number) = harness.order(&installed, Some(b"payload\n"), &[]);
+        match harness.answer(number) {
+            (Reply::NodeCannotStart(failed), _) => {
+                assert_eq!(failed.worker.0, worker);
+                refused += 1;
+            }
+            (Reply::Spawned(spawned), descriptors) => {
+                assert!(spawned.stdout && spawned.stderr && spawned.result && spawned.kill, "room for {room}");
+                started.push((worker, descriptors));
+            }
+            (other, _) => panic!("room for {room}: {other:?}"),
+        }
+    }
+    assert!(refused > 5 && started.len() > 5, "{refused} {}", started.len());
+    allow(&harness, 4096);
+    fs::write(home.join("go"), "").unwrap();
+    for (worker, mut descriptors) in started {
+        assert_eq!(text(descriptors.pop_front().unwrap()), "begun\npayload\n");
+        assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
+    }
+    let run = harness.run(&installed, None, &[]);
+    assert_eq!((run.exited.status, run.stdout.as_str()), (ExitStatus::Code(0), "begun\n"));
+    // Nothing of those that were not started is left.
+    let left = |harness: &Harness| fs::read_dir(harness.path("state/tmp/hello")).map_or(0, Iterator::count);
+    assert!(left(&harness) > 0);
+    until("no descriptor of a start is left", || descriptors(&harness) < 30);
+}
+
+#[test]
+fn a_function_at_its_own_limit_of_processes_is_no_shortage() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("hello.sh", WAITS, "pids=3\n");
+    let mut workers = Vec::new();
+    let failed = loop {
+        let (worker, number) = harness.order(&installed, None, &[]);
+        match harness.answer(number) {
+            (Reply::Spawned(_), descriptors) => workers.push((worker, descriptors)),
+            (Reply::SpawnFailed(failed), _) => break failed,
+            (other, _) => panic!("{other:?}"),
+        }
+        assert!(workers.len() < 10, "the limit holds nobody back");
+    };
+    assert!(failed.message.contains("temporarily unavailable"), "{}", failed.message);
+    fs::write(harness.path("state/home/hello/go"), "").unwrap();
+    for (worker, _) in &workers {
+        harness.exited(*worker);
+    }
+}
+
+#[test]
+fn an_older_fnd_hears_of_a_shortage_as_of_any_failure() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
+    let installed = harness.install("hello.sh", WAITS, "");
+    reconnect(&mut harness, PROTOCOL_HANDLERS);
+    allow(&harness, descriptors(&harness));
+    let (_, number) = harness.order(&installed, None, &[]);
+    assert!(matches!(harness.answer(number).0, Reply::SpawnFailed(_)));
+    end(&mut harness);
+}
+
+#[test]
+fn what_has_used_up_its_time_ends_also_where_fnd_does_nothing() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("hello.sh", "trap '' TERM; while :; do sleep 0.05; done\n", "grace=300\n");
+    let spawn = Spawn {
+        worker: WorkerId(1),
+        function: installed.id,
+        version: installed.version,
+        invocation: InvocationId(1),
+        environment: Vec::new(),
+        input: false,
+        previous: false,
+        lasts_ms: 200,
+        note: Bytes::default(),
+    };
+    harness.send(&Request::Spawn(spawn), Vec::new());
+    let exited = harness.exited(1);
+    assert_eq!(exited.status, ExitStatus::Signal(9));
+    let (ago, lasted) = exited.late.expect("that its time was up is said");
+    assert_eq!(ago, 0);
+    assert!(lasted >= 500_000, "before its time and grace were over: {lasted}");
+}
+
+#[test]
+fn a_note_of_any_length_is_kept_and_a_ping_is_answered() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
+    let installed = harness.install("hello.sh", WAITS, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    harness.spawned(number);
+    let text: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+    let note = Note { worker: WorkerId(worker), note: Bytes(text.clone()) };
+    let number = harness.send(&Request::Note(note), Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    let number = harness.send(&Request::Ping, Vec::new());
+    assert_eq!(harness.answer(number).0, Reply::Done);
+    reconnect(&mut harness, PROTOCOL_MAX);
+    let (Reply::Held(held), _) = harness.wait(|_, reply| matches!(reply, Reply::Held(_))) else { unreachable!() };
+    assert!(held.note.0 == text, "{} bytes of {}", held.note.0.len(), text.len());
+    fs::write(harness.path("state/home/hello/go"), "").unwrap();
+    harness.exited(worker);
+    end(&mut harness);
+}
+
+fn reconnect(harness: &mut Harness, protocol: u16) {
+    harness.socket = None;
+    harness.socket = Some(Channel::new(connect(&harness.path("spawner.sock"))));
+    let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: protocol }), Vec::new());
+    let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!("no welcome") };
+    assert_eq!(welcome.protocol, protocol);
+}
+
+/// One that listens does not end with its connection.
+fn end(harness: &mut Harness) {
+    rustix::process::kill_process(
+        Pid::from_raw(harness.child.id().cast_signed()).unwrap(),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+}
