@@ -31,7 +31,7 @@ fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why(
                 .open(path)
                 .unwrap()
                 .set_len(0)
-                .unwrap()
+                .unwrap();
         };
         match n {
             0 => std::fs::remove_file(&file).unwrap(),
