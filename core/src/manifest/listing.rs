@@ -152,6 +152,9 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
                 if !claimed {
                     result.unclaimed.push(shown);
+                } else if unnameable {
+                    let problem = Diagnostic::error("bad-name", "the name of this program is not UTF-8").in_file(&path);
+                    result.problems.push(problem.with_help("rename it"));
                 } else if let Some(name) = named(name, &mut result.problems) {
                     sources.entry(name).or_default().push((shown, false));
                 }
@@ -317,6 +320,8 @@ mod tests {
         let entries = [
             entry(b"caf\xe9", true),
             entry(b"caf\xe9.bin", true),
+            // The part before the dot alone would be a name.
+            entry(b"tool.s\xb7ml", true),
             entry(b"th\xe9", false),
         ];
         let place = Place {
@@ -327,7 +332,8 @@ mod tests {
         };
         let listing = listing(place, &entries, |_| panic!("its path is not known"));
         let told: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
-        assert_eq!(told, [Some("/f/caf\u{fffd}"), Some("/f/caf\u{fffd}.bin")]);
+        let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
+        assert_eq!(told, expected.map(Some));
         assert!(listing.problems.iter().all(|problem| problem.code == "bad-name"));
         assert_eq!(
             (listing.functions, listing.unclaimed),

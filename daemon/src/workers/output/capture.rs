@@ -119,7 +119,8 @@ impl Capture {
     pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
         if self.gives_result && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
             // One byte more than a result may have tells that it is no result.
-            let room = (self.meta.result_max + 1).saturating_sub(self.result.len() as u64);
+            let most = self.meta.result_max.saturating_add(1);
+            let room = most.saturating_sub(self.result.len() as u64);
             let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
             self.result.extend_from_slice(&bytes[..take]);
         }
