@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -199,16 +199,29 @@ struct Patient {
     stream: UnixStream,
     /// The other end takes nothing more.
     is_deaf: bool,
+    /// Who reads before anything was asked. fnd refuses a connection too many before that, and hyper takes no answer that
+    /// comes before its request.
+    early: Option<Waker>,
+    has_asked: bool,
 }
 
 impl Patient {
     fn new(stream: UnixStream) -> Self {
-        Self { stream, is_deaf: false }
+        Self {
+            stream,
+            is_deaf: false,
+            early: None,
+            has_asked: false,
+        }
     }
 }
 
 impl AsyncRead for Patient {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.has_asked {
+            self.early = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             // What fnd left unread resets the connection (unix(7)); by then everything it said was read.
             Poll::Ready(Err(error)) if self.is_deaf && error.kind() == ErrorKind::ConnectionReset => {
@@ -221,6 +234,10 @@ impl AsyncRead for Patient {
 
 impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.has_asked = true;
+        if let Some(early) = self.early.take() {
+            early.wake();
+        }
         if self.is_deaf {
             return Poll::Ready(Ok(bytes.len()));
         }

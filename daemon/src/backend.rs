@@ -296,7 +296,7 @@ impl Backend for Control {
         })
     }
 
-    fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>> {
+    fn logs(&self, mut query: LogQuery) -> Pending<Result<LogLines, Failure>> {
         let output = self.daemon.state.borrow().output.clone();
         let root = self.logs.clone();
         let functions = match &query.function {
@@ -311,6 +311,8 @@ impl Backend for Control {
                 .collect(),
         };
         let end = query.invocation.and_then(|id| self.ended(id));
+        // One that has ended prints nothing more: following it would have no end.
+        query.follow &= query.invocation.is_none() || end.is_some();
         Box::pin(crate::follow::lines(
             crate::follow::Source {
                 output,

@@ -40,7 +40,7 @@ impl Gathering {
     /// Neither the budget nor the disk has room for it.
     pub async fn push(&mut self, piece: &[u8]) -> io::Result<()> {
         if self.kept.is_none()
-            && let Some(mut more) = self.permit.of.take(piece.len() as u64)
+            && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);
             self.memory.extend_from_slice(piece);

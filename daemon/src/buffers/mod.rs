@@ -137,7 +137,7 @@ impl Buffers {
         let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
     }
 
-    /// Returns what people are told from when the disk is needed until half of the memory is free again.
+    /// Returns what people are told from when the disk is needed until there is enough memory again.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.full.load(Ordering::Relaxed).then(|| {
@@ -156,7 +156,7 @@ impl Buffers {
     fn look(&self) {
         let (memory, disk) = self.held();
         let was = self.full.load(Ordering::Relaxed);
-        let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 2);
+        let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 4);
         if self.full.swap(is, Ordering::Relaxed) != is
             && let Some(Changed(changed)) = self.changed.get()
         {
@@ -164,9 +164,13 @@ impl Buffers {
         }
     }
 
-    /// Returns a permit for so many bytes; nothing where the budget has no room.
-    fn take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
-        let max = self.max.load(Ordering::Relaxed);
+    /// Returns a permit for bytes of a body; nothing where the budget has no room. Bodies that wait leave half of it to
+    /// answers: otherwise a few of them would send every larger answer over the disk.
+    fn take_for_body(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        self.take(bytes, self.max.load(Ordering::Relaxed) / 2)
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Permit> {
         let more = |held: u64| held.checked_add(bytes).filter(|held| *held <= max);
         let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Permit {
@@ -183,7 +187,7 @@ impl Buffers {
         if bytes.len() <= UNCOUNTED {
             return Ok(Answer::Memory(bytes));
         }
-        if let Some(permit) = self.take(bytes.len() as u64) {
+        if let Some(permit) = self.take(bytes.len() as u64, self.max.load(Ordering::Relaxed)) {
             let counted = CountedAnswer { bytes, _permit: permit };
             return Ok(Answer::Memory(Bytes::from_owner(counted)));
         }
@@ -196,7 +200,7 @@ impl Buffers {
     #[must_use]
     pub fn hold(self: &Arc<Self>, data: &Data) -> Data {
         let Ok(bytes) = data.bytes() else { return data.clone() };
-        if let Some(permit) = self.take(bytes.len() as u64) {
+        if let Some(permit) = self.take_for_body(bytes.len() as u64) {
             let bytes = bytes.into_owned();
             return Data::new(Counted { bytes, _permit: permit });
         }
@@ -228,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_beyond_the_budget_is_on_the_disk_and_comes_back_the_same() {
-        let (directory, buffers) = buffers(50_000);
+        let (directory, buffers) = buffers(100_000);
         let mut first = Gathering::new(&buffers);
         let mut second = Gathering::new(&buffers);
         second.push(&[2; 30_000]).await.unwrap();
@@ -261,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_neither_memory_nor_disk_takes_is_refused() {
-        let buffers = Buffers::new(10, "/nonexistent".into());
+        let buffers = Buffers::new(20, "/nonexistent".into());
         let mut body = Gathering::new(&buffers);
         body.push(b"0123456789").await.unwrap();
         assert!(body.push(b"x").await.is_err());
