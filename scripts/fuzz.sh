@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes every place where bytes of others are read, each for FUZZ_SECONDS (60), as many at a time as there are CPUs: all
 # targets of tests/fuzz, or those named. What is found along the way is kept in target/fuzz/corpus for the next time; a finding
-# in target/fuzz/artifacts. `--build` only builds. FUZZ_PROFILE=release takes longer to build and tries more.
+# in target/fuzz/artifacts. `--build` only builds. FUZZ_SEED=N makes the same choices again (0: others each time). FUZZ_PROFILE=release takes longer to build and tries more.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -41,7 +41,7 @@ fuzz() { # NAME
     mapfile -t found < <(seeds "$name")
     mkdir -p "$out/corpus/$name" "$out/artifacts/$name"
     # A second is long for 64 KiB; what takes ten hangs.
-    "$built/fuzz-${name//_/-}" "$out/corpus/$name" "${found[@]}" -max_total_time="$seconds" -max_len=65536 -timeout=10 \
+    "$built/fuzz-${name//_/-}" "$out/corpus/$name" "${found[@]}" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=65536 -timeout=10 \
         -artifact_prefix="$out/artifacts/$name/" -print_final_stats=1 >"$out/$name.log" 2>&1
 }
 

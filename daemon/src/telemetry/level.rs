@@ -51,7 +51,7 @@ pub(super) fn parse(text: &str) -> Result<EnvFilter, String> {
         )
     };
     // A word that is no level is a target to the parser, and then nothing else would be said any more.
-    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    let is_level = |word: &str| !word.is_empty() && word.parse::<tracing::level_filters::LevelFilter>().is_ok();
     let parts = || text.split(',').map(str::trim);
     let known = parts().all(|part| is_level(part.rsplit('=').next().unwrap_or_default()));
     if text.len() > TEXT_MAX || !known {
