@@ -161,6 +161,12 @@ impl OpenError {
         );
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::corrupt(path, source.to_string()),
+            // The statements are fnd's own: what SQLite cannot do with them is the file's fault, such as another schema format.
+            Some(ErrorCode::Unknown) => Self::corrupt(path, source.to_string()),
+            // It may be written, and the header says otherwise.
+            Some(ErrorCode::ReadOnly) if rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok() => {
+                Self::corrupt(path, "its header forbids writing".to_owned())
+            }
             _ if unreadable_row => Self::corrupt(path, source.to_string()),
             _ => Self::Sqlite {
                 path: path.into(),

@@ -57,7 +57,8 @@ impl Present {
     pub(super) fn written(&self) {
         self.log.store(self.log_bytes(), Ordering::Relaxed);
         let begun = fstat(&self.database).is_ok_and(|stat| size(&stat) > 0);
-        self.begun.store(begun, Ordering::Relaxed);
+        // Once it has begun it has.
+        self.begun.fetch_or(begun, Ordering::Relaxed);
     }
 
     fn log_bytes(&self) -> u64 {

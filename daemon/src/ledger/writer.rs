@@ -341,12 +341,16 @@ impl Thread {
             self.full_sync = false;
         }
         // A stop, other rules and new work each end it within one step.
-        while queue.leaves_time() && !last && self.sweeper.step(&self.db, low) {
+        while queue.leaves_time()
+            && !last
+            && self.present.wrong_or_short().is_none()
+            && self.sweeper.step(&self.db, low)
+        {
             swept = true;
+            self.present.written();
         }
         queue.set_forgetting(self.sweeper.forgetting());
         if swept {
-            self.present.written();
             self.count(queue);
         }
     }

@@ -14,7 +14,7 @@ fn setting_aside(state: &Path) -> Site<'_> {
 fn open_again(state: &Path) -> Ledger {
     let (said, acknowledged) = channel();
     let told = move |told| {
-        if !matches!(told, Acknowledged::Recorded(_)) {
+        if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
             drop(said.send(told));
         }
     };
