@@ -5,10 +5,7 @@ use super::FILE;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, openat, statat};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Page size of a ledger.
-const PAGE: u64 = 4096;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The files as they were when the database was opened.
 #[derive(Debug)]
@@ -17,10 +14,10 @@ pub(super) struct Present {
     database: OwnedFd,
     /// The log of changes, and its index.
     beside: Vec<(String, OwnedFd)>,
-    /// Bytes of the log after the last write; only a writer makes it shorter.
+    /// Bytes of the log and of the database after the last write; only the writer makes them shorter. What the header says is no
+    /// measure: on a full disk a checkpoint has written that and not the pages behind it, which are in the log still.
     log: AtomicU64,
-    /// The database has a header; its first one is in the log until that is copied.
-    begun: AtomicBool,
+    bytes: AtomicU64,
 }
 
 impl Present {
@@ -47,18 +44,20 @@ impl Present {
             database,
             beside,
             log: AtomicU64::new(0),
-            begun: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
         };
         present.written();
         Ok(present)
     }
 
-    /// Remembers how long the log is after a write of one's own.
+    /// Remembers how long the files are after a write of one's own, whether it went well or not.
     pub(super) fn written(&self) {
         self.log.store(self.log_bytes(), Ordering::Relaxed);
-        let begun = fstat(&self.database).is_ok_and(|stat| size(&stat) > 0);
-        // Once it has begun it has.
-        self.begun.fetch_or(begun, Ordering::Relaxed);
+        self.bytes.store(self.database_bytes(), Ordering::Relaxed);
+    }
+
+    fn database_bytes(&self) -> u64 {
+        fstat(&self.database).map_or(0, |stat| size(&stat))
     }
 
     fn log_bytes(&self) -> u64 {
@@ -81,7 +80,8 @@ impl Present {
     pub(super) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {
             let path = self.state.join(FILE);
-            let short = self.is_short() || self.log_bytes() < self.log.load(Ordering::Relaxed);
+            let is_shorter = |now: u64, before: &AtomicU64| now < before.load(Ordering::Relaxed);
+            let short = is_shorter(self.database_bytes(), &self.bytes) || is_shorter(self.log_bytes(), &self.log);
             short.then(|| format!("`{}` was truncated while fnd was running", path.display()))
         })
     }
@@ -97,30 +97,6 @@ impl Present {
             Err(rustix::io::Errno::NOENT) if open.st_nlink == 0 => Some("was deleted".to_owned()),
             Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
             Err(error) => Some(format!("cannot be looked at ({error})")),
-        }
-    }
-
-    /// Says whether the file is shorter than its own header says: a checkpoint writes the size there and then cuts the file.
-    fn is_short(&self) -> bool {
-        let mut header = [0; 100];
-        let Ok(stat) = fstat(&self.database) else {
-            return false;
-        };
-        match rustix::io::pread(&self.database, &mut header, 0) {
-            Ok(100) => {
-                let number = |at: usize| {
-                    header
-                        .get(at..at + 4)
-                        .and_then(|bytes| bytes.try_into().ok())
-                        .map(u32::from_be_bytes)
-                };
-                // Written by a checkpoint, both are the same.
-                let counts = number(24) == number(92);
-                counts && number(28).is_some_and(|pages| size(&stat) < u64::from(pages) * PAGE)
-            }
-            Ok(_) => self.begun.load(Ordering::Relaxed),
-            // The disk does not answer: what is written next says so.
-            Err(_) => false,
         }
     }
 }

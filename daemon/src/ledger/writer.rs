@@ -285,6 +285,7 @@ impl Thread {
                         let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                         let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                         let _ = (0..STEPS_IN_RETRY).take_while(step).count();
+                        self.present.written();
                         queue.set_forgetting(self.sweeper.forgetting());
                     }
                     let now = crate::clock::monotonic();

@@ -111,3 +111,30 @@ fn a_ledger_that_shrinks_is_not_truncated() {
     assert_eq!(ledger.opened.writer.health(), Health::default());
     ledger.stop();
 }
+
+/// On a full disk a checkpoint has written the header and not the pages behind it: they are in the log, and go on counting.
+#[test]
+fn a_header_that_is_ahead_of_the_file_is_not_a_truncated_ledger() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    ledger.store(accepted(1, "hello")).unwrap();
+    let file = state.path().join(FILE);
+    let present = crate::ledger::present::Present::of(state.path()).unwrap();
+    let mut head = std::fs::read(&file).unwrap();
+    head.resize(4096, 0);
+    head[28..32].copy_from_slice(&1_000_000_u32.to_be_bytes());
+    head.copy_within(24..28, 92);
+    let copy = state.path().join("ahead");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::write(copy.join(FILE), &head).unwrap();
+    let ahead = crate::ledger::present::Present::of(&copy).unwrap();
+    assert_eq!((present.wrong_or_short(), ahead.wrong_or_short()), (None, None));
+    std::fs::File::options()
+        .write(true)
+        .open(copy.join(FILE))
+        .unwrap()
+        .set_len(100)
+        .unwrap();
+    assert!(ahead.wrong_or_short().is_some_and(|wrong| wrong.contains("truncated")));
+    ledger.stop();
+}
