@@ -72,6 +72,8 @@ if ((${#packages[@]})); then
     install_packages() { apt_get install --no-install-recommends -y "${packages[@]}" >/dev/null; }
     # The lists may be there and current; if not, fetch them once.
     install_packages 2>/dev/null || { apt_get update && install_packages; } || die "apt-get could not install ${packages[*]}"
+    # A package may take the place of another one that was needed and was there: an older qemu-system-x86 removes a newer qemu-utils.
+    [[ -n ${FND_SETUP_AGAIN:-} ]] || FND_SETUP_AGAIN=1 exec "$0" "$@"
 fi
 
 if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
