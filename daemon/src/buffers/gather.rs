@@ -43,6 +43,10 @@ impl Gathering {
             && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);
+            // By an eighth at a time: doubled, what is held would be up to twice what is counted.
+            if self.memory.capacity() - self.memory.len() < piece.len() {
+                self.memory.reserve_exact(piece.len().max(self.memory.len() / 8));
+            }
             self.memory.extend_from_slice(piece);
             return Ok(());
         }

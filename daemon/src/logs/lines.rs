@@ -123,11 +123,11 @@ impl Lines {
         };
         let head = take(&mut next)?;
         let length = usize::try_from(take(&mut next)?).ok()?;
-        self.bytes.drain(..(at + length).min(self.bytes.len()));
-        self.base_ms += head >> 3;
+        self.bytes.drain(..at.saturating_add(length).min(self.bytes.len()));
+        self.base_ms = self.base_ms.saturating_add(head >> 3);
         let raw = raw(head & 3, length, head & 4 != 0);
         self.kept -= raw;
-        self.first += 1;
+        self.first = self.first.saturating_add(1);
         self.count -= 1;
         Some(raw)
     }
@@ -164,7 +164,7 @@ impl Lines {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.kept = 0;
-        self.first += self.count;
+        self.first = self.first.saturating_add(self.count);
         self.count = 0;
     }
 }

@@ -88,7 +88,7 @@ impl Capture {
             let line = format!("{} {line}", level_word(level));
             let text = line.as_bytes();
             let kept = text.get(..LINE_MAX).unwrap_or(text);
-            self.cut += (text.len() - kept.len()) as u64;
+            self.cut = self.cut.saturating_add((text.len() - kept.len()) as u64);
             self.line(
                 &Line {
                     time_ms,
@@ -126,7 +126,8 @@ impl Capture {
         }
         self.last_ms = time_ms;
         let splitter = self.splitter(stream);
-        splitter.bytes += bytes.len() as u64;
+        // Counts may come from a damaged spool: they stop at the largest number.
+        splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
@@ -198,7 +199,7 @@ impl Capture {
 
     /// Bytes of both not kept.
     pub(super) fn dropped(&self) -> u64 {
-        self.gap + self.cut
+        self.gap.saturating_add(self.cut)
     }
 
     /// Returns standard output as the result: absent where it is empty, or more than a result may be and so only log.
@@ -240,7 +241,7 @@ impl Capture {
             seen,
         );
         if cut > 0 {
-            self.cut += cut;
+            self.cut = self.cut.saturating_add(cut);
             let note = format!("the line above had {cut} bytes more, which were not kept");
             let note = Line {
                 time_ms,
@@ -282,7 +283,7 @@ impl Capture {
             if self.gap == 0 {
                 self.gap_ms = line.time_ms;
             }
-            self.gap += self.tail.pop().unwrap_or(0);
+            self.gap = self.gap.saturating_add(self.tail.pop().unwrap_or(0));
         }
     }
 }
@@ -292,6 +293,6 @@ impl Splitter {
         let room = LINE_MAX - self.partial.len().min(LINE_MAX);
         let kept = room.min(piece.len());
         self.partial.extend_from_slice(&piece[..kept]);
-        self.cut += (piece.len() - kept) as u64;
+        self.cut = self.cut.saturating_add((piece.len() - kept) as u64);
     }
 }

@@ -124,7 +124,8 @@ impl Spools {
         let Meta {
             output_max, result_max, ..
         } = capture.meta;
-        if matches!(spool, Spool::Whole { grown, .. } if *grown > 2 * (output_max + result_max) + SLACK) {
+        if matches!(spool, Spool::Whole { grown, .. } if *grown > output_max.saturating_add(result_max).saturating_mul(2).saturating_add(SLACK))
+        {
             self.rewrite(spool, capture);
         }
     }
