@@ -238,16 +238,22 @@ async fn a_connection_on_which_nothing_is_said_is_closed_soon() {
     .await;
 }
 
+/// Invokes a function with 4 MiB that it answers with; returns them.
+async fn ask_for_a_large_answer(stream: &mut tokio::net::UnixStream) -> Vec<u8> {
+    let body = vec![b'x'; 4 << 20];
+    let head = format!(
+        "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&body).await.unwrap();
+    body
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_not_read_is_given_up() {
     serve_here(async |mut stream| {
-        let body = vec![b'x'; 4 << 20];
-        let head = format!(
-            "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&body).await.unwrap();
+        let body = ask_for_a_large_answer(&mut stream).await;
         let start = tokio::time::Instant::now();
         // Only after that time anything of it is read: what the socket had taken is there, and then its end.
         tokio::time::sleep(2 * WRITE_TIME).await;
@@ -266,13 +272,7 @@ async fn an_answer_that_is_not_read_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_read_slowly_arrives() {
     serve_here(async |mut stream| {
-        let body = vec![b'x'; 4 << 20];
-        let head = format!(
-            "POST /v1/functions/hello/invoke HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&body).await.unwrap();
+        let body = ask_for_a_large_answer(&mut stream).await;
         let mut bytes = Vec::new();
         while bytes.len() < body.len() {
             tokio::time::sleep(WRITE_TIME / 16).await;

@@ -1,6 +1,7 @@
 //! The wall clock is set while fnd is not there: what was begun keeps its time.
 
 use super::bench::*;
+use super::pool::pool;
 use crate::ids::{Version, WorkerId};
 use crate::outcome::{Class, Reason, State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
@@ -23,15 +24,9 @@ fn next(before: &Bench, step: i64, restored: Restored) -> Bench {
 
 fn handler() -> Rules {
     let pool = Pool {
-        min: 0,
         most: 1,
         concurrency: 2,
-        idle: Some(secs(300)),
-        max_invocations: 0,
-        max_age: None,
-        spare: None,
-        load_max: secs(30),
-        alone: false,
+        ..pool()
     };
     Rules {
         timeout: Some(secs(30)),

@@ -7,7 +7,8 @@ use crate::manifest::Listen;
 use crate::outcome::Reason;
 use crate::supervisor::{Answered, Event, Http, Pool, Rules};
 
-fn pool() -> Pool {
+/// A pool of two workers, each with one call at once.
+pub(super) fn pool() -> Pool {
     Pool {
         min: 0,
         most: 2,

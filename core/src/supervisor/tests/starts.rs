@@ -1,10 +1,11 @@
 //! Starts that fail for the node's reason, and a spawner that does not answer.
 
 use super::bench::*;
+use super::pool::pool;
 use crate::frame::ExitStatus;
 use crate::ids::WorkerId;
 use crate::outcome::State;
-use crate::supervisor::{Action, Answer, Event, FunctionState, Pool, Rejection, Rules, Submit};
+use crate::supervisor::{Action, Answer, Event, FunctionState, Rejection, Rules, Submit};
 use std::time::Duration;
 
 impl Bench {
@@ -165,19 +166,8 @@ fn one_whose_function_was_deleted_or_that_has_no_next_fnd_ends() {
 
 #[test]
 fn a_handler_and_a_version_on_trial_are_started_again() {
-    let pool = Pool {
-        min: 0,
-        most: 2,
-        concurrency: 1,
-        idle: Some(secs(300)),
-        max_invocations: 0,
-        max_age: None,
-        spare: None,
-        load_max: secs(30),
-        alone: false,
-    };
     let handler = || Rules {
-        pool: Some(pool),
+        pool: Some(pool()),
         max_running: 2,
         ..rules()
     };
