@@ -16,6 +16,31 @@ mkdir -p "$target"
 # The end-to-end tests start these as programs; building the tests alone does not build them.
 build_dev -p fnd -p fnd-spawner -p fndctl
 
+# Prints the tests of a report that failed, and those that passed only at a second try (NEXTEST_RETRIES), each with where
+# and why. The element of a failure has both: "thread ... panicked at FILE:LINE" as its attribute, the message on the next line.
+name_failures() { # REPORT
+    [[ -e $1 ]] || return 0
+    awk '
+        function attribute(name) {
+            if (!match($0, " " name "=\"[^\"]*\"")) return ""
+            return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
+        }
+        first { print head ": " $0; first = 0 }
+        /<testcase / { test = attribute("classname") " " attribute("name") }
+        /<(failure|error|flakyFailure|flakyError) / {
+            where = attribute("message")
+            sub(/^.* panicked at /, "", where)
+            head = (/<flaky/ ? "passed only at a second try" : "failed") ": " test ": " where
+            first = test != named
+            named = test
+        }
+    ' "$1" | sed 's/&apos;/'"'"'/g; s/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' | cut -c1-600 |
+        while IFS= read -r line; do say "$line"; done
+}
+
+report=$target/nextest/default/junit.xml
+rm -f "$report" # the one of another run
+
 code=0
 if command -v cargo-nextest >/dev/null; then
     # What the compiler has written is on the disk before the first test: else that one waits for gigabytes.
@@ -35,4 +60,6 @@ if [[ -s $FND_SKIP_LOG ]]; then
 else
     say "nothing was skipped"
 fi
+# Last, so that whoever sees only the end of a long log sees it.
+name_failures "$report"
 exit "$code"
