@@ -9,15 +9,17 @@ pub(crate) mod findings;
 pub(crate) mod functions;
 pub(crate) mod load;
 mod points;
+pub(crate) mod rest;
 
 use check::Check;
 use fastrand::Rng;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, Setup, require, wait_until};
+use fnd_tests::{Fnd, Setup, require};
 use functions::{FUNCTIONS, Journal};
 use load::Load;
 use nix::sys::signal::Signal;
 use points::{Kill, POINTS};
+use rest::Rest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -107,15 +109,14 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     fnd.start_behind(Vec::new());
     fnd.launch();
     let told = load.end();
-    wait_until("everything to have ended", PATIENCE * 3, || {
-        let status = fnd.status();
-        let at_rest = |name| {
-            fnd.function(name)
-                .is_some_and(|function| function.state.as_str() == "ready")
-        };
-        (status.running == 0 && status.queued == 0 && FUNCTIONS.iter().all(|function| at_rest(function.name)))
-            .then_some(())
-    });
+    let again = format!("seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}");
+    let rest = Rest {
+        fnd: &fnd,
+        others: &[],
+        service: None,
+        again: &again,
+    };
+    rest.wait();
     let journal = Journal::read(&gate, FUNCTIONS.iter().map(|function| function.name));
     let (invocations, findings) = Check {
         fnd: &fnd,
@@ -126,11 +127,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     }
     .run();
     sum.invocations += invocations;
-    assert!(
-        findings.none(),
-        "seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}: {}{findings}",
-        findings.counts()
-    );
+    assert!(findings.none(), "{again}: {}{findings}", findings.counts());
     fnd.finish();
 }
 

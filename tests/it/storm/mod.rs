@@ -2,7 +2,7 @@
 //! disk, inodes and descriptors, processes that are stopped and killed, all under load. Afterwards what must always hold.
 //!
 //! A seed chooses what is done, not how the machine orders it: `make test-storm SEED=N` makes the same choices again.
-//! `STORM=edits,kills` leaves all other kinds out. `make test` takes one seed and the kinds that are not in [`OPEN`].
+//! `STORM=edits,kills` leaves all other kinds out. `make test` takes all of them, with one seed.
 
 mod actions;
 mod after;
@@ -13,11 +13,11 @@ mod perform;
 use crate::crash::check::Check;
 use crate::crash::functions::{self as common, FUNCTIONS, Journal};
 use crate::crash::load::Load;
-use actions::{Action, KINDS, Kind, OPEN};
+use crate::crash::rest::Rest;
+use actions::{Action, KINDS, Kind};
 use after::Figures;
 use callers::Crowd;
 use fastrand::Rng;
-use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require};
 use ground::Ground;
 use std::collections::BTreeMap;
@@ -98,7 +98,13 @@ fn what_must_hold_holds_in_a_storm() {
     let crowd = crowd.end();
     say(&format!("{done:?}"));
 
-    storm.rest();
+    let rest = Rest {
+        fnd: &storm.fnd,
+        others: &OTHERS,
+        service: Some("keeper"),
+        again: &storm.again,
+    };
+    rest.wait();
     let calm = Figures::of(&storm.fnd);
     let journal = Journal::read(&storm.gate, FUNCTIONS.iter().map(|function| function.name));
     let check = Check {
@@ -169,48 +175,6 @@ impl Storm {
             .drop_file(file, &format!("{code}\n# version {}\n", self.version));
     }
 
-    /// Waits until everything has ended but the service, which does not.
-    fn rest(&self) {
-        let begun = fnd_tests::now();
-        loop {
-            let busy = self.busy();
-            if busy.is_empty() {
-                return;
-            }
-            let log = self.fnd.log();
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{}: not at rest: {busy:#?}\n{log}",
-                self.again
-            );
-            fnd_tests::wait::pause();
-        }
-    }
-
-    /// Returns what is not at rest.
-    fn busy(&self) -> Vec<String> {
-        let answer = self.fnd.client().try_call("GET", "/v1/status", &[], b"");
-        let Some(answer) = answer.ok().filter(|answer| answer.status.is_success()) else {
-            return vec!["it does not answer".to_owned()];
-        };
-        let status: fnd_core::api::NodeStatus = answer.json();
-        let mut busy = Vec::new();
-        for name in FUNCTIONS.iter().map(|function| function.name).chain(OTHERS) {
-            let function = self.fnd.function(name);
-            let (state, running) = if name == "keeper" { ("running", 1) } else { ("ready", 0) };
-            let rests = |function: &fnd_core::api::FunctionStatus| {
-                function.state.as_str() == state && function.running == running && function.queued == 0
-            };
-            if !function.as_ref().is_some_and(rests) {
-                busy.push(format!("{name}: {function:?}"));
-            }
-        }
-        if status.running != 1 || status.queued != 0 {
-            busy.push(format!("{} running, {} queued", status.running, status.queued));
-        }
-        busy
-    }
-
     fn remove_all(&self) {
         for (file, _) in common::files().into_iter().chain(callers::files()) {
             self.fnd.remove(file);
@@ -221,13 +185,10 @@ impl Storm {
     }
 }
 
-/// Returns the kinds that `STORM` names; without it those that a build must survive.
+/// Returns the kinds that `STORM` names; without it all.
 fn chosen() -> Vec<Kind> {
     let names = std::env::var("STORM").unwrap_or_default();
-    if names.is_empty() {
-        return KINDS.into_iter().filter(|kind| !OPEN.contains(kind)).collect();
-    }
-    if names == "all" {
+    if names.is_empty() || names == "all" {
         return KINDS.to_vec();
     }
     let kind = |name: &str| {
