@@ -58,12 +58,10 @@ impl State {
         }
     }
 
-    /// Keeps the end of a call where a kill of fnd does not take it, before anybody hears of it. A script's lies with the
-    /// spawner.
+    /// Keeps the end of an attempt where a kill of fnd does not take it, before anybody hears of it. A script's lies with the
+    /// spawner as well, which can die together with fnd.
     fn keep_end(&self, action: &Action) {
-        if let Action::Record(attempt, record) = action
-            && attempt.cold.is_some()
-        {
+        if let Action::Record(attempt, record) = action {
             let printed = self.speaking.contains_key(&(attempt.invocation, attempt.attempt));
             self.ledger.ends(attempt, record, printed);
         }

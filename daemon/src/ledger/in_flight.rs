@@ -2,11 +2,14 @@
 //! stored, and fnd can be killed within that. What was begun must not be run again as if it had not, and what was answered
 //! must not be called interrupted.
 //!
-//! A file of fixed slots in the run directory, which belongs to one boot as they do. One is filled before the function sees its work; the end of a call is added
-//! before its caller is answered (of other attempts the spawner tells the end again); it is emptied when what became of it is
-//! stored. What is still filled at the next start is put into the database ([`left`]). Each is one write of a few hundred
-//! bytes to memory (about a microsecond), by the main thread: the state's disk can be slow, the run directory has none. A power
-//! cut takes what it would have said. Shared memory would save the write and needs unsafe code.
+//! A file of fixed slots in the run directory, which belongs to one boot as they do. One is filled before the function sees its
+//! work; its end is added before its caller is answered; it is emptied when what became of it is stored. What is still filled
+//! at the next start is put into the database ([`left`]). Of a script's attempt the spawner tells the end again, with the
+//! result: its slot says the end for the case that the spawner died as well.
+//!
+//! Each is one write of a few hundred bytes to memory (about a microsecond), by the main thread: the state's disk can be slow,
+//! the run directory has none. A power cut takes what it would have said. Shared memory would save the write and needs unsafe
+//! code.
 //!
 //! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
 //! what is claimed and not in it has not begun.
@@ -62,8 +65,14 @@ impl InFlight {
     /// Opens the table of a run directory, after what an earlier fnd has left in it was put into the database. It begins
     /// with what has begun and has no end.
     ///
+    /// `noted` are the attempts that the spawner still knows.
+    ///
     /// Earlier versions of fnd had the table in the state directory: one that lies there is read in the same way, and removed.
-    pub(super) fn open(run: &Path, state: &Path, db: &mut Connection) -> rusqlite::Result<io::Result<Self>> {
+    pub(super) fn open(
+        (run, state): (&Path, &Path),
+        noted: &[(InvocationId, u32)],
+        db: &mut Connection,
+    ) -> rusqlite::Result<io::Result<Self>> {
         let earlier = Some(state.join(FILE)).filter(|path| run != state && path.exists());
         let opened = open(&run.join(FILE)).and_then(|file| {
             let mut tables = vec![left::read(&file)?];
@@ -78,7 +87,8 @@ impl InFlight {
         };
         let boot = boot();
         let nonce = fastrand::u64(..);
-        let running = left::settle(db, tables, &boot, nonce)?;
+        let noted = noted.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect();
+        let running = left::settle(db, (tables, &noted), &boot, nonce)?;
         let table = Self {
             file,
             slots: Mutex::new(Slots {

@@ -240,7 +240,7 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
     let path = state.join(FILE);
     let mut db = schema::open(&path)?;
     let failed = |source| OpenError::of(&path, source);
-    let in_flight = InFlight::open(run, state, &mut db).map_err(failed)?;
+    let in_flight = InFlight::open((run, state), noted, &mut db).map_err(failed)?;
     let in_flight = in_flight.map_err(|source| OpenError::InFlight {
         path: run.join(in_flight::FILE),
         source,

@@ -4,6 +4,7 @@
 //! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
 //! come again, and what went wrong comes again as often as it did.
 
+mod answered;
 pub(crate) mod check;
 pub(crate) mod findings;
 pub(crate) mod functions;

@@ -5,6 +5,7 @@ use super::slot::{self, Header};
 use crate::ledger::schema;
 use rusqlite::Connection;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
@@ -41,7 +42,7 @@ pub fn in_flight(table: &[u8]) {
     DB.with_borrow_mut(|db| {
         let mut settle = || {
             let left = left::read(&file(table)).expect("a file in memory can be read");
-            let running = left::settle(db, vec![left], &boot, nonce).expect("what is left is stored");
+            let running = left::settle(db, (vec![left], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
             (running.len(), rows(db))
         };
         assert_eq!(settle(), settle());

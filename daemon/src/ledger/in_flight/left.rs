@@ -2,7 +2,7 @@
 
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, Counts, StoreError};
-use super::slot::{self, Begun, Header, Slot};
+use super::slot::{self, Begun, Header, Over, Slot};
 use super::{FILE, Seen};
 use crate::ledger::Command;
 use fnd_core::ids::{Attempt, InvocationId};
@@ -68,7 +68,13 @@ fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
 
 /// Puts what was left in its table into the database, which from now on belongs to the table of this number. Returns what has
 /// begun and has no end. A table of another database says nothing: two of them may have used the same run directory.
-pub(super) fn settle(db: &mut Connection, tables: Vec<Left>, boot: &str, nonce: u64) -> rusqlite::Result<Vec<Begun>> {
+/// Of a script's attempt among `noted` the spawner tells the end, with the result that a slot does not have.
+pub(super) fn settle(
+    db: &mut Connection,
+    (tables, noted): (Vec<Left>, &BTreeSet<(InvocationId, Attempt)>),
+    boot: &str,
+    nonce: u64,
+) -> rusqlite::Result<Vec<Begun>> {
     let transaction = db.transaction()?;
     let known: Option<String> = transaction
         .query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
@@ -90,7 +96,9 @@ pub(super) fn settle(db: &mut Connection, tables: Vec<Left>, boot: &str, nonce: 
             .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
             .next()
             .is_none();
-        match slot.over.and_then(|over| over.records(&slot.begun)) {
+        let is_told_again = |over: &Over| over.is_of_script() && noted.contains(&(invocation, attempt));
+        let over_here = slot.over.filter(|over| !is_told_again(over));
+        match over_here.and_then(|over| over.records(&slot.begun)) {
             Some((attempt, record)) => over(&transaction, &slot.begun, attempt, record)?,
             None if is_newest => running(&transaction, &slot.begun)?,
             None => {}

@@ -132,6 +132,11 @@ impl Over {
         })
     }
 
+    /// Says whether it is of a script: only a call is told whether it waited for its worker.
+    pub(super) fn is_of_script(&self) -> bool {
+        self.cold.is_none()
+    }
+
     /// Returns the records of the end of what has begun; nothing where a word is none of ours.
     pub(super) fn records(self, begun: &Begun) -> Option<(AttemptRecord, InvocationRecord)> {
         let reason = Reason::parse(&self.reason)?;

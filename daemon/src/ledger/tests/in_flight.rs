@@ -237,6 +237,31 @@ fn an_end_that_was_told_and_not_stored_is_the_end() {
     ledger.stop();
 }
 
+/// The spawner tells it again and has its result, unless it died as well.
+#[test]
+fn the_end_of_a_script_is_taken_from_its_slot_only_where_the_spawner_does_not_know_it() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let writer = &ledger.opened.writer;
+    for (n, cold) in [(5, None), (6, None), (7, Some(false))] {
+        writer.begins(&begun(n));
+        let (attempt, record) = call(n, Reason::Ok);
+        writer.ends(&AttemptRecord { cold, ..attempt }, &record, false);
+    }
+    let copy = copy_of(state.path());
+    let noted = [(id(5), 1), (id(7), 1)];
+    let opened = open(site(copy.path()), forever(), &noted, |_| {}).unwrap();
+    let unfinished: Vec<_> = opened.restored.unfinished.iter().map(|found| found.record.id).collect();
+    assert_eq!(unfinished, [id(5)]);
+    assert_eq!(
+        opened.restored.ended,
+        [(id(7), 1)].into(),
+        "the worker of a call knows no end"
+    );
+    opened.writer.stop();
+    ledger.stop();
+}
+
 /// The slot of the attempt that follows may stand before that of the one before it.
 #[test]
 fn an_end_is_known_also_where_the_next_attempt_has_begun() {

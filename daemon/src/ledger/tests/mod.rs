@@ -106,6 +106,13 @@ fn killed(state: &Path) -> (tempfile::TempDir, Ledger) {
 }
 
 fn killed_with(state: &Path, retention: Retention) -> (tempfile::TempDir, Ledger) {
+    let copy = copy_of(state);
+    let ledger = Ledger::open_with(copy.path(), retention);
+    (copy, ledger)
+}
+
+/// Returns a state directory as a kill would leave it now.
+fn copy_of(state: &Path) -> tempfile::TempDir {
     let copy = directory();
     let mut names: Vec<_> = std::fs::read_dir(state)
         .unwrap()
@@ -120,8 +127,7 @@ fn killed_with(state: &Path, retention: Retention) -> (tempfile::TempDir, Ledger
         std::fs::copy(state.join(&name), copy.path().join(name)).unwrap();
     }
     drop(database);
-    let ledger = Ledger::open_with(copy.path(), retention);
-    (copy, ledger)
+    copy
 }
 
 fn forever() -> Retention {
