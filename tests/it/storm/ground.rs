@@ -8,8 +8,12 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Size of the state's file system, bytes, and how many files it takes.
-const STATE: &str = "size=64m,nr_inodes=4000,mode=0755";
+/// Size of the state's file system, MiB: what it has from the beginning, and for each second. Nothing is forgotten in a storm,
+/// so the history and the output grow all the time, and a backup copies the history beside itself.
+const SIZE: u64 = 64;
+const SIZE_OF_SECOND: u64 = 1;
+/// How many files it takes.
+const INODES: u32 = 4000;
 
 /// The ground.
 pub(super) struct Ground {
@@ -44,9 +48,10 @@ impl Ground {
         fs::rename(new, self.clock()).expect("it is renamed");
     }
 
-    /// Puts the small file system in place.
-    pub(super) fn with_state(mut self, state: &Path) -> Self {
-        self.mount(state, STATE);
+    /// Puts the small file system in place, for a storm of so many seconds.
+    pub(super) fn with_state(mut self, state: &Path, seconds: u64) -> Self {
+        let size = SIZE + SIZE_OF_SECOND * seconds;
+        self.mount(state, &format!("size={size}m,nr_inodes={INODES},mode=0755"));
         self
     }
 

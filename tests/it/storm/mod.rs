@@ -69,7 +69,7 @@ fn what_must_hold_holds_in_a_storm() {
     );
 
     let mut rng = Rng::with_seed(seed);
-    let mut storm = Storm::begin(again);
+    let mut storm = Storm::begin(again, seconds);
     let empty = Figures::of(&storm.fnd);
     storm.drop_all();
     let load = Load::begin(&storm.fnd.client(), &mut rng.fork(), &seed.to_string());
@@ -130,14 +130,14 @@ fn what_must_hold_holds_in_a_storm() {
 }
 
 impl Storm {
-    fn begin(again: String) -> Self {
+    fn begin(again: String, seconds: u64) -> Self {
         let ground = Ground::begin();
         let setup = Setup {
             environment: vec![("FND_TEST_CLOCK".to_owned(), ground.clock().display().to_string())],
             ..Setup::default().detached()
         };
         let mut fnd = Fnd::prepare(&setup);
-        let ground = ground.with_state(&fnd.path("state"));
+        let ground = ground.with_state(&fnd.path("state"), seconds);
         let gate = fnd.shared_directory("gate");
         fnd.launch();
         Self {
