@@ -13,7 +13,11 @@
 //!
 //! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
 //! what is claimed and not in it has not begun.
+//!
+//! Where the database has no room for what an earlier fnd has left ([`Earlier`]), the table goes on with that in it, until there
+//! is room: whoever starts meanwhile finds the same, and what has begun since.
 
+mod earlier;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod left;
@@ -31,6 +35,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+pub(super) use earlier::Earlier;
 pub use slot::Begun;
 
 /// File name in the run directory, and in the state directory of an fnd before that.
@@ -62,55 +67,6 @@ struct Taken {
 }
 
 impl InFlight {
-    /// Opens the table of a run directory, after what an earlier fnd has left in it was put into the database. It begins
-    /// with what has begun and has no end.
-    ///
-    /// `noted` are the attempts that the spawner still knows.
-    ///
-    /// Earlier versions of fnd had the table in the state directory: one that lies there is read in the same way, and removed.
-    pub(super) fn open(
-        (run, state): (&Path, &Path),
-        noted: &[(InvocationId, u32)],
-        db: &mut Connection,
-    ) -> rusqlite::Result<io::Result<Self>> {
-        let earlier = Some(state.join(FILE)).filter(|path| run != state && path.exists());
-        let opened = open(&run.join(FILE)).and_then(|file| {
-            let mut tables = vec![left::read(&file)?];
-            if let Some(earlier) = &earlier {
-                tables.push(left::read(&File::open(earlier)?)?);
-            }
-            Ok((tables, file))
-        });
-        let (tables, file) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return Ok(Err(error)),
-        };
-        let boot = boot();
-        let nonce = fastrand::u64(..);
-        let noted = noted.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect();
-        let running = left::settle(db, (tables, &noted), &boot, nonce)?;
-        let table = Self {
-            file,
-            slots: Mutex::new(Slots {
-                header: Header {
-                    boot,
-                    nonce,
-                    complete: true,
-                },
-                taken: BTreeMap::new(),
-                empty: Vec::new(),
-                count: 1,
-                failing: false,
-            }),
-        };
-        let begun = table.begin_with(&running);
-        if let Some(earlier) = earlier.filter(|_| begun.is_ok()) {
-            // What it says is in the database now. One that stays is of another number from now on, and nobody reads it.
-            let _ = std::fs::remove_file(earlier);
-        }
-        Ok(begun.map(|()| table))
-    }
-
     /// Fills an empty file; last of all it says that it is complete.
     fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
         self.file.set_len(0)?;
@@ -221,6 +177,11 @@ fn open(path: &Path) -> io::Result<File> {
         .truncate(false)
         .mode(0o600)
         .open(path)
+}
+
+/// Returns the number of the table that a database knows as its own.
+pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
+    left::known(db)
 }
 
 /// Has a copy of a database belong to no table: it is of another moment than the table beside it.

@@ -23,6 +23,7 @@ mod schema;
 mod standing;
 mod store;
 mod sweeper;
+mod unwritable;
 mod writer;
 
 #[cfg(test)]
@@ -43,12 +44,14 @@ pub use writer::Writer;
 use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::settings::OnDamage;
 use fnd_core::supervisor::Restored;
-use in_flight::InFlight;
+use in_flight::{Earlier, InFlight};
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use unwritable::Later;
 
 /// File name of the database in the state directory; `-wal` and `-shm` stand beside it.
 pub const FILE: &str = "ledger.db";
@@ -179,6 +182,7 @@ impl OpenError {
 /// Opens the ledger at a site, made if it is not there, and starts its threads.
 ///
 /// `noted` are attempts that may be unknown here or over: [`Restored::ended`] says which of them have an end.
+/// Where the disk has no room, what can be read is opened, and the writer makes up for the rest when it can: until then it fails.
 /// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
 /// once each for all claims and all ends; it must not wait.
 ///
@@ -198,6 +202,8 @@ where
     let Found {
         db,
         in_flight,
+        later,
+        reading,
         restored,
         last_id,
         last_runs,
@@ -210,12 +216,12 @@ where
         found => found?,
     };
     dead::remove_copies(site.state);
-    let started = Writer::start(db, in_flight, site.state, retention, Box::new(acknowledge));
+    let started = Writer::start((db, later), in_flight, site.state, retention, Box::new(acknowledge));
     let writer = started.map_err(|error| match error {
         writer::StartError::Thread(error) => OpenError::Thread(error),
         writer::StartError::Sqlite(error) => OpenError::of(&path, error),
     })?;
-    let reader = Reader::start(schema::open_read_only(&path)?, &writer).map_err(OpenError::Thread)?;
+    let reader = Reader::start(reading, &writer).map_err(OpenError::Thread)?;
     Ok(Opened {
         restored,
         last_id,
@@ -230,6 +236,9 @@ where
 struct Found {
     db: Connection,
     in_flight: InFlight,
+    /// What could not be written.
+    later: Option<Later>,
+    reading: unwritable::Reading,
     restored: Restored,
     last_id: Option<InvocationId>,
     last_runs: Vec<LastRun>,
@@ -238,21 +247,69 @@ struct Found {
 
 fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Result<Found, OpenError> {
     let path = state.join(FILE);
-    let mut db = schema::open(&path)?;
     let failed = |source| OpenError::of(&path, source);
-    let in_flight = InFlight::open((run, state), noted, &mut db).map_err(failed)?;
-    let in_flight = in_flight.map_err(|source| OpenError::InFlight {
+    let unwritable = |error: &OpenError| unwritable::is_unwritable(error, state);
+    let usual = schema::open(&path).and_then(|db| Ok((db, schema::open_read_only(&path)?)));
+    let (mut db, reading, mut why) = match usual {
+        Ok((db, reading)) => (db, reading, None),
+        Err(error) if unwritable(&error) => {
+            let makeshifts = unwritable::open(&path).and_then(|db| Ok((db, unwritable::open_read_only(&path)?)));
+            match makeshifts {
+                Ok((db, reading)) => (db, reading, Some(error)),
+                Err(_) => return Err(error), // what kept it from being opened as always says more
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    let reading = Arc::new(Mutex::new(reading));
+    let makeshift = why.is_some().then(|| Arc::clone(&reading));
+    let no_table = |source| OpenError::InFlight {
         path: run.join(in_flight::FILE),
         source,
-    })?;
-    let mut restored = restore::restored(&db).map_err(failed)?;
-    restored.ended = restore::ended(&db, noted).map_err(failed)?;
+    };
+    let (mut earlier, file) = Earlier::read((run, state), noted).map_err(no_table)?;
+    // Until the end in memory: what the supervisor goes by is read before anything of it must be written.
+    db.pragma_update(None, "cache_spill", false).map_err(failed)?;
+    let transaction = db.transaction().map_err(failed)?;
+    let known = in_flight::known(&transaction).map_err(failed)?;
+    let running = earlier.settle(&transaction).map_err(failed)?;
+    let mut restored = restore::restored(&transaction).map_err(failed)?;
+    restored.ended = restore::ended(&transaction, noted).map_err(failed)?;
+    let last_id = restore::last_id(&transaction).map_err(failed)?;
+    let last_runs = restore::last_runs(&transaction).map_err(failed)?;
+    let versions = restore::versions(&transaction).map_err(failed)?;
+    if makeshift.is_some() {
+        drop(transaction);
+    } else if let Err(error) = transaction.commit().map_err(failed) {
+        if !unwritable(&error) {
+            return Err(error);
+        }
+        why = Some(error);
+    }
+    db.pragma_update(None, "cache_spill", true).map_err(failed)?;
+    let (in_flight, later) = match why {
+        None => (earlier.begin(file, &running), None),
+        Some(why) => {
+            let table = earlier.go_on(file, &running, known.as_deref());
+            let reason = unwritable::in_words(&why, &path).into();
+            (
+                table,
+                Some(Later {
+                    reason,
+                    earlier,
+                    makeshift,
+                }),
+            )
+        }
+    };
     Ok(Found {
-        in_flight,
+        in_flight: in_flight.map_err(no_table)?,
+        later,
+        reading,
         restored,
-        last_id: restore::last_id(&db).map_err(failed)?,
-        last_runs: restore::last_runs(&db).map_err(failed)?,
-        versions: restore::versions(&db).map_err(failed)?,
+        last_id,
+        last_runs,
+        versions,
         db,
     })
 }

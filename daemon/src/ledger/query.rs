@@ -4,14 +4,15 @@
 
 use super::list::list;
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
+use super::unwritable::Reading;
 use super::writer::Writer;
 use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -114,7 +115,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn start(db: Connection, writer: &Writer) -> io::Result<Self> {
+    pub(super) fn start(db: Reading, writer: &Writer) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
         let writer = writer.clone();
         std::thread::Builder::new().name("history".into()).spawn(move || {
@@ -122,6 +123,8 @@ impl Reader {
                 // Those that wait already share one flush.
                 let jobs: Vec<Job> = std::iter::once(job).chain(waiting.try_iter()).collect();
                 writer.flush(FLUSH);
+                // A question that panics has changed nothing.
+                let db = db.lock().unwrap_or_else(PoisonError::into_inner);
                 jobs.into_iter().for_each(|job| job(&db));
             }
         })?;

@@ -180,9 +180,23 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
     let failed = |source| OpenError::of(path, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(failed)?;
-    db.busy_timeout(BUSY).map_err(failed)?;
-    db.pragma_update(None, "cache_size", CACHE_KIB).map_err(failed)?;
+    configure_reading(&db).map_err(failed)?;
     Ok(db)
+}
+
+/// Makes a new database in memory.
+///
+/// # Errors
+/// From the database.
+pub(super) fn in_memory() -> rusqlite::Result<Connection> {
+    let mut db = Connection::open_in_memory()?;
+    create(&mut db)?;
+    Ok(db)
+}
+
+pub(super) fn configure_reading(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(BUSY)?;
+    db.pragma_update(None, "cache_size", CACHE_KIB)
 }
 
 /// How long a statement waits for a lock; only a person's `sqlite3` beside fnd can hold one.
@@ -213,7 +227,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn create(db: &mut Connection) -> rusqlite::Result<()> {
+/// Brings a database to this schema; one that has it is not written.
+pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // What is no number was refused before.
     let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
@@ -249,9 +264,18 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
         // Made by a fnd that died before its first transaction: nothing can have been in it.
         return Ok(());
     }
-    let db = open_read_only(path)?;
+    check(path, &open_read_only(path)?)
+}
+
+/// Says whether there is not one table.
+pub(super) fn has_no_tables(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
+}
+
+/// Looks at an open database without changing it.
+pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(path, source);
-    match schema_version(&db).map_err(failed)? {
+    match schema_version(db).map_err(failed)? {
         Some(found) if found.parse().is_ok_and(|found| (1..=VERSION).contains(&found)) => {}
         Some(found) if found.parse::<u32>().is_ok_and(|found| found > VERSION) => {
             return Err(OpenError::Newer {
@@ -261,10 +285,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
         }
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
         // Empty.
-        None if db
-            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
-            .map_err(failed)?
-            == 0 => {}
+        None if has_no_tables(db).map_err(failed)? => {}
         None => {
             return Err(OpenError::corrupt(
                 path,
@@ -272,6 +293,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
             ));
         }
     }
+    let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
     if size > CHECK_MAX {
         return Ok(());
     }
@@ -281,7 +303,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
     if verdict != "ok" {
         return Err(OpenError::corrupt(path, verdict));
     }
-    finds_what_waits(path, &db)
+    finds_what_waits(path, db)
 }
 
 /// What waits is found by an index, and its payload by another: what these do not name any more would be lost in silence.

@@ -7,6 +7,7 @@
 //!                roll back, refuse the durable ones and the claims, keep the rest and try again every second
 //! ```
 
+use super::FILE;
 use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
 use super::present::Present;
@@ -14,13 +15,14 @@ use super::retention::Retention;
 use super::standing::{self, Standing};
 use super::store::{self, Counts, StoreError};
 use super::sweeper::Sweeper;
+use super::unwritable::{self, Later};
 use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::outcome::State;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use rusqlite::Connection;
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -57,6 +59,8 @@ impl From<rusqlite::Error> for StartError {
 enum Unwritten {
     /// The open files are not those with their names any more.
     Gone(String),
+    /// What a start could not write cannot be written yet.
+    Unopened(String),
     /// SQLite could not.
     Sqlite(rusqlite::Error),
 }
@@ -64,7 +68,7 @@ enum Unwritten {
 impl std::fmt::Display for Unwritten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Gone(why) => f.write_str(why),
+            Self::Gone(why) | Self::Unopened(why) => f.write_str(why),
             Self::Sqlite(error) => error.fmt(f),
         }
     }
@@ -83,7 +87,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn start(
-        db: Connection,
+        (db, later): (Connection, Option<Later>),
         in_flight: InFlight,
         state: &Path,
         retention: Retention,
@@ -95,11 +99,18 @@ impl Writer {
         queue.set_forgetting(sweeper.forgetting());
         let stands = standing::read(&db)?;
         queue.stands(stands.clone());
+        if let Some(later) = &later {
+            queue.done(0, Some(later.reason.to_string()));
+            queue.failed();
+        }
         // The database has been read, so all of its files are there.
         let present = Arc::new(Present::of(state).map_err(|error| StartError::Thread(error.into()))?);
         let in_flight = Arc::new(in_flight);
+        let path = state.join(FILE);
         let mut state = Thread {
+            path,
             db,
+            later,
             in_flight: Arc::clone(&in_flight),
             present: Arc::clone(&present),
             stands,
@@ -213,7 +224,10 @@ fn rest(took: Duration) -> Duration {
 }
 
 struct Thread {
+    path: PathBuf,
     db: Connection,
+    /// What the start could not write.
+    later: Option<Later>,
     in_flight: Arc<InFlight>,
     present: Arc<Present>,
     stands: Standing,
@@ -228,8 +242,12 @@ struct Thread {
 
 impl Thread {
     fn run(&mut self, queue: &Queue) {
-        let mut failing: Option<Failing> = None;
+        let mut failing = self.later.as_ref().map(|later| Failing {
+            reason: Arc::clone(&later.reason),
+            until: crate::clock::monotonic(),
+        });
         let mut told = Health::default();
+        self.tell(queue, &mut told);
         loop {
             let pause = match &failing {
                 Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
@@ -256,6 +274,7 @@ impl Thread {
             self.backlog_bytes = 0;
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
             all.extend(self.without_refused(commands, queue));
+            let makes_up = self.later.is_some();
             // While it fails, an empty transaction is tried as well: that tells when the disk works again.
             let outcome = if all.is_empty() && failing.is_none() {
                 Ok(0)
@@ -265,7 +284,7 @@ impl Thread {
             match outcome {
                 Ok(refused) => {
                     failing = None;
-                    if all.iter().any(changes_figures) {
+                    if makes_up || all.iter().any(changes_figures) {
                         self.count(queue);
                     }
                     // First of all how it is: who is acknowledged may ask at once.
@@ -366,6 +385,12 @@ impl Thread {
 
     /// Writes commands in one transaction. Returns how many SQLite refused for what they are.
     fn write(&mut self, commands: &[Command]) -> Result<u64, Unwritten> {
+        if let Some(later) = &mut self.later {
+            let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
+            self.full_sync = true; // a connection begins so
+            made_up.map_err(|error| Unwritten::Unopened(unwritable::in_words(&error, &self.path)))?;
+            self.later = None;
+        }
         if let Some(wrong) = self.present.wrong_or_short() {
             return Err(Unwritten::Gone(wrong));
         }

@@ -3,6 +3,7 @@
 
 mod complete;
 mod flips;
+mod full;
 mod rare;
 mod short;
 mod start;

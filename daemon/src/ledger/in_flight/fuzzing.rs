@@ -42,7 +42,9 @@ pub fn in_flight(table: &[u8]) {
     DB.with_borrow_mut(|db| {
         let mut settle = || {
             let left = left::read(&file(table)).expect("a file in memory can be read");
-            let running = left::settle(db, (vec![left], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
+            let transaction = db.transaction().expect("a transaction begins");
+            let running = left::settle(&transaction, (&[left], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
+            transaction.commit().expect("what is left is stored");
             (running.len(), rows(db))
         };
         assert_eq!(settle(), settle());

@@ -18,10 +18,13 @@ const NONCE: &str = "in-flight";
 /// A table as it was found.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Left {
-    header: Option<Header>,
-    slots: Vec<Slot>,
+    pub(super) header: Option<Header>,
+    /// Each with where it is.
+    pub(super) slots: Vec<(u64, Slot)>,
     /// Slots that could not be read.
     unreadable: usize,
+    /// Slots there are, the first included.
+    pub(super) count: u64,
 }
 
 impl Left {
@@ -52,12 +55,14 @@ pub(super) fn read(mut file: &File) -> io::Result<Left> {
         header,
         slots: Vec::new(),
         unreadable: 0,
+        count: 1,
     };
     for slot in slots {
         match understood::<Slot>(slot) {
-            Ok(slot) => left.slots.extend(slot),
+            Ok(slot) => left.slots.extend(slot.map(|slot| (left.count, slot))),
             Err(()) => left.unreadable += 1,
         }
+        left.count += 1;
     }
     Ok(left)
 }
@@ -66,31 +71,37 @@ fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
     slot::decode(slot).map_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
 }
 
+/// Returns the number of the table that a database knows as its own.
+pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
+    db.query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
+        .optional()
+}
+
 /// Puts what was left in its table into the database, which from now on belongs to the table of this number. Returns what has
 /// begun and has no end. A table of another database says nothing: two of them may have used the same run directory.
 /// Of a script's attempt among `noted` the spawner tells the end, with the result that a slot does not have.
+///
+/// It is a part of the caller's transaction, and doing it twice changes nothing.
 pub(super) fn settle(
-    db: &mut Connection,
-    (tables, noted): (Vec<Left>, &BTreeSet<(InvocationId, Attempt)>),
+    transaction: &Connection,
+    (tables, noted): (&[Left], &BTreeSet<(InvocationId, Attempt)>),
     boot: &str,
     nonce: u64,
 ) -> rusqlite::Result<Vec<Begun>> {
-    let transaction = db.transaction()?;
-    let known: Option<String> = transaction
-        .query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
-        .optional()?;
-    let own = tables.into_iter().find(|left| left.may_be(known.as_deref()));
-    let mut left = own.unwrap_or_default();
+    let known = known(transaction)?;
+    let own = tables.iter().find(|left| left.may_be(known.as_deref()));
+    let left = own.cloned().unwrap_or_default();
     let is_ours = |header: &Header| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
     let complete = left.unreadable == 0 && left.header.as_ref().is_some_and(is_ours);
     let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
-    let begun: BTreeSet<_> = left.slots.iter().map(key).collect();
+    let begun: BTreeSet<_> = left.slots.iter().map(|(_, slot)| key(slot)).collect();
     // An attempt after the one before it: that has ended.
-    left.slots.sort_by_key(key);
-    for slot in left.slots {
+    let mut slots: Vec<_> = left.slots.into_iter().map(|(_, slot)| slot).collect();
+    slots.sort_by_key(key);
+    for slot in slots {
         let (invocation, attempt) = key(&slot);
         let is_newest = begun
             .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
@@ -99,19 +110,17 @@ pub(super) fn settle(
         let is_told_again = |over: &Over| over.is_of_script() && noted.contains(&(invocation, attempt));
         let over_here = slot.over.filter(|over| !is_told_again(over));
         match over_here.and_then(|over| over.records(&slot.begun)) {
-            Some((attempt, record)) => over(&transaction, &slot.begun, attempt, record)?,
-            None if is_newest => running(&transaction, &slot.begun)?,
+            Some((attempt, record)) => over(transaction, &slot.begun, attempt, record)?,
+            None if is_newest => running(transaction, &slot.begun)?,
             None => {}
         }
     }
     if complete {
-        give_back(&transaction, &begun)?;
+        give_back(transaction, &begun)?;
     }
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     transaction.execute(sql, params![NONCE, nonce.to_string()])?;
-    let running = all_running(&transaction)?;
-    transaction.commit()?;
-    Ok(running)
+    all_running(transaction)
 }
 
 /// Has a database belong to no table.

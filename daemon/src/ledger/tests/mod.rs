@@ -8,6 +8,7 @@ mod in_flight;
 mod model;
 mod model_retention;
 mod present;
+mod unwritable;
 
 use super::*;
 use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};

@@ -1,0 +1,133 @@
+//! What an earlier fnd has left in the table, until it is in the database.
+//!
+//! ```text
+//! read -> settle, in a transaction --committed--> begin: the table begins anew
+//!                                  --no room----> go_on: the table stays as it is; later: settle, committed -> went_on
+//! ```
+
+use super::left::{self, Left};
+use super::slot::{Begun, Header};
+use super::{FILE, InFlight, Slots, Taken};
+use fnd_core::ids::{Attempt, InvocationId};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What an earlier fnd has left in the table.
+#[derive(Debug)]
+pub(in crate::ledger) struct Earlier {
+    /// That of the run directory first.
+    tables: Vec<Left>,
+    /// One in the state directory, where earlier versions of fnd had it.
+    in_state: Option<PathBuf>,
+    /// The attempts that the spawner still knows.
+    noted: BTreeSet<(InvocationId, Attempt)>,
+    boot: String,
+    /// The database knows the table by this number once it is settled.
+    nonce: u64,
+}
+
+impl Earlier {
+    /// Reads the table of a run directory, made if it is not there. Returns its file as well. `noted` are the
+    /// attempts that the spawner still knows.
+    pub(in crate::ledger) fn read(
+        (run, state): (&Path, &Path),
+        noted: &[(InvocationId, u32)],
+    ) -> io::Result<(Self, File)> {
+        let file = super::open(&run.join(FILE))?;
+        let mut tables = vec![left::read(&file)?];
+        let in_state = Some(state.join(FILE)).filter(|path| run != state && path.exists());
+        if let Some(path) = &in_state {
+            tables.push(left::read(&File::open(path)?)?);
+        }
+        let earlier = Self {
+            tables,
+            in_state,
+            noted: noted.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect(),
+            boot: super::boot(),
+            nonce: fastrand::u64(..),
+        };
+        Ok((earlier, file))
+    }
+
+    /// Puts it into the database, as a part of the caller's transaction. Returns what has begun and has no end.
+    pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
+        left::settle(transaction, (&self.tables, &self.noted), &self.boot, self.nonce)
+    }
+
+    /// Begins the table anew: all of it is in the database.
+    pub(in crate::ledger) fn begin(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
+        let table = self.empty(file);
+        table.begin_with(running)?;
+        self.is_settled();
+        Ok(table)
+    }
+
+    /// Goes on with the table as it is: the database could not be written. One that is not the database's begins anew.
+    pub(in crate::ledger) fn go_on(
+        &mut self,
+        file: File,
+        running: &[Begun],
+        known: Option<&str>,
+    ) -> io::Result<InFlight> {
+        let table = self.empty(file);
+        let Some((left, header)) = self.tables.first().and_then(|left| Some((left, left.header.clone()?))) else {
+            return table.begin_with(running).map(|()| table);
+        };
+        if header.boot != self.boot || known != Some(header.nonce.to_string().as_str()) {
+            return table.begin_with(running).map(|()| table);
+        }
+        self.nonce = header.nonce;
+        {
+            let mut slots = table.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.header = header;
+            slots.count = left.count;
+            for (at, slot) in &left.slots {
+                let (at, begun) = (*at, slot.begun.clone());
+                slots
+                    .taken
+                    .insert((begun.invocation, begun.attempt), Taken { at, begun });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Empties what is in the database now, where the table went on: all but what runs.
+    pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
+        let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
+        for (_, slot) in self.tables.iter().take(1).flat_map(|left| &left.slots) {
+            let begun = &slot.begun;
+            if !running.contains(&(begun.invocation, begun.attempt)) {
+                table.has_not_begun(begun.invocation, begun.attempt);
+            }
+        }
+        self.is_settled();
+    }
+
+    fn empty(&self, file: File) -> InFlight {
+        InFlight {
+            file,
+            slots: Mutex::new(Slots {
+                header: Header {
+                    boot: self.boot.clone(),
+                    nonce: self.nonce,
+                    complete: true,
+                },
+                taken: BTreeMap::new(),
+                empty: Vec::new(),
+                count: 1,
+                failing: false,
+            }),
+        }
+    }
+
+    fn is_settled(&self) {
+        if let Some(path) = &self.in_state {
+            // What it says is in the database now. One that stays is of another number from now on, and nobody reads it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
