@@ -121,11 +121,7 @@ impl Leaving for Daemon {
             let mut state = self.state.borrow_mut();
             state.replies.remove(&reply);
             // fnd is at its end; or somebody waits for the invocation in another way.
-            let waits = state
-                .ends
-                .get(&id)
-                .is_some_and(|ends| ends.iter().any(|end| !end.is_closed()));
-            if state.connection.is_none() || waits {
+            if state.connection.is_none() || state.ends.has(id) {
                 return;
             }
         }
@@ -232,15 +228,10 @@ impl Backend for Control {
         })
     }
 
-    fn ended(&self, id: InvocationId) -> Option<oneshot::Receiver<()>> {
-        let mut state = self.settled();
+    fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
+        let state = self.settled();
         state.supervisor.invocation(id)?;
-        let (sender, receiver) = oneshot::channel();
-        let waiting = state.ends.entry(id).or_default();
-        // Those that gave up waiting stay no longer than until the next one comes.
-        waiting.retain(|end| !end.is_closed());
-        waiting.push(sender);
-        Some(receiver)
+        Some(Box::pin(state.ends.wait(id)))
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {

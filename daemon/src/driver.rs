@@ -6,6 +6,7 @@ use crate::buffers::Buffers;
 use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
 use crate::control::connections::Connections;
+use crate::ends::Ends;
 use crate::functions::Functions;
 use crate::installer::Installer;
 use crate::interpreters::Interpreters;
@@ -135,7 +136,7 @@ pub(crate) struct State {
     /// Who is connected to the control socket.
     pub(crate) connections: Rc<Connections>,
     /// Who waits for the end of an invocation.
-    pub(crate) ends: HashMap<InvocationId, Vec<oneshot::Sender<()>>>,
+    pub(crate) ends: Ends,
     /// Bodies on their way to programs that serve HTTP, and what waits for their answers; nothing once the caller has gone.
     pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
     /// Where sockets of programs that serve HTTP lie.

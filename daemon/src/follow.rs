@@ -1,6 +1,6 @@
 //! Kept output, then live lines, without a gap: what `logs` and `logs -f` read.
 
-use crate::control::backend::{Failure, LogLines, LogQuery};
+use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
 use crate::logs;
 use crate::workers::output::{Follow, Followed, Output};
 use fnd_core::api::LogLine;
@@ -17,7 +17,7 @@ pub struct Source {
     /// Whose kept output to read.
     pub functions: Vec<FunctionName>,
     /// The end of the invocation that is followed, if it has not ended.
-    pub end: Option<oneshot::Receiver<()>>,
+    pub end: Option<Pending<()>>,
 }
 
 /// Returns the lines of a query; `buffer` of them may wait for a slow caller.
@@ -88,15 +88,14 @@ async fn go_on(
     mut live: Followed,
     kept: oneshot::Receiver<bool>,
     into: mpsc::Sender<LogLine>,
-    end: Option<oneshot::Receiver<()>>,
+    end: Option<Pending<()>>,
 ) {
     if kept.await != Ok(true) {
         return;
     }
     let ended = async {
         match end {
-            // Either way there is nothing more to wait for.
-            Some(end) => drop(end.await),
+            Some(end) => end.await,
             None => std::future::pending().await,
         }
     };

@@ -13,6 +13,7 @@ mod confirming;
 pub mod control;
 mod directories;
 pub mod driver;
+mod ends;
 pub mod environment;
 pub mod examine;
 pub mod follow;
@@ -194,7 +195,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         connections: Rc::default(),
         buffers: Arc::clone(&buffers),
         last_reply: 0,
-        ends: HashMap::new(),
+        ends: ends::Ends::default(),
         uploads: HashMap::new(),
         sockets: sockets(&places),
         lost: Vec::new(),

@@ -150,9 +150,7 @@ impl State {
     fn ended(&mut self, record: &InvocationRecord) {
         if record.state.is_final() {
             self.uploads.remove(&record.id);
-            for waiting in self.ends.remove(&record.id).into_iter().flatten() {
-                let _ = waiting.send(()); // the caller has gone
-            }
+            self.ends.tell(record.id);
         }
     }
 

@@ -151,9 +151,9 @@ pub trait Backend {
     /// Returns an invocation with its attempts, whether it is in memory or only in the history.
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>>;
 
-    /// Returns what resolves (or is dropped) when the invocation ends and its end can be read; nothing where it is not
+    /// Returns what resolves when the invocation ends and its end can be read, or fnd stops; nothing where it is not
     /// in memory, which means that it has ended or never was.
-    fn ended(&self, id: InvocationId) -> Option<oneshot::Receiver<()>>;
+    fn ended(&self, id: InvocationId) -> Option<Pending<()>>;
 
     /// Returns a page of the history, newest first, without details of attempts.
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;

@@ -416,10 +416,10 @@ impl Backend for Fake {
         later(Ok(view(wanted)))
     }
 
-    fn ended(&self, wanted: InvocationId) -> Option<oneshot::Receiver<()>> {
-        let (sender, receiver) = oneshot::channel();
+    fn ended(&self, wanted: InvocationId) -> Option<Pending<()>> {
+        let (sender, receiver) = oneshot::channel::<()>();
         self.waiting.borrow_mut().push(sender);
-        (wanted == id(RUNNING)).then_some(receiver)
+        (wanted == id(RUNNING)).then(|| Box::pin(async { drop(receiver.await) }) as Pending<()>)
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {

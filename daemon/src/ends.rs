@@ -1,0 +1,124 @@
+//! Who waits for the end of an invocation.
+//!
+//! A place is kept for as long as somebody waits in it: an invocation may take days, and its askers leave after a second.
+
+use fnd_core::ids::InvocationId;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+
+/// The places of each invocation, by their numbers.
+type Places = HashMap<InvocationId, HashMap<u64, oneshot::Sender<()>>>;
+
+/// All that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    places: Rc<RefCell<Places>>,
+    /// Numbers the places. No number is used twice: one who was told removes a place by its number when others may wait anew.
+    last: Cell<u64>,
+}
+
+impl Ends {
+    /// Returns what resolves when an invocation has ended, or when fnd stops.
+    pub(crate) fn wait(&self, id: InvocationId) -> Ended {
+        let (sender, receiver) = oneshot::channel();
+        let number = self.last.get() + 1;
+        self.last.set(number);
+        self.places.borrow_mut().entry(id).or_default().insert(number, sender);
+        Ended {
+            receiver,
+            id,
+            number,
+            of: Rc::downgrade(&self.places),
+        }
+    }
+
+    /// Tells everybody who waits for an invocation that it has ended.
+    pub(crate) fn tell(&self, id: InvocationId) {
+        let waiting = self.places.borrow_mut().remove(&id);
+        for (_, sender) in waiting.into_iter().flatten() {
+            let _ = sender.send(()); // its receiver removes its place before it goes
+        }
+    }
+
+    /// Says whether anybody waits for an invocation.
+    pub(crate) fn has(&self, id: InvocationId) -> bool {
+        self.places.borrow().contains_key(&id)
+    }
+}
+
+/// The end of an invocation, for one who waits for it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    receiver: oneshot::Receiver<()>,
+    id: InvocationId,
+    number: u64,
+    /// Weak: at the end of fnd the senders go, which wakes who waits.
+    of: Weak<RefCell<Places>>,
+}
+
+impl Future for Ended {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Either way there is nothing more to wait for.
+        Pin::new(&mut self.receiver).poll(cx).map(drop)
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let Some(all) = self.of.upgrade() else { return };
+        let mut all = all.borrow_mut();
+        if let Some(waiting) = all.get_mut(&self.id) {
+            waiting.remove(&self.number);
+            if waiting.is_empty() {
+                all.remove(&self.id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    const ONE: InvocationId = InvocationId(1);
+    const OTHER: InvocationId = InvocationId(2);
+
+    #[test]
+    fn who_leaves_leaves_nothing_behind() {
+        let ends = Ends::default();
+        let mut stays = ends.wait(ONE);
+        for _ in 0..1000 {
+            assert_eq!((&mut ends.wait(ONE)).now_or_never(), None);
+            drop(ends.wait(OTHER));
+        }
+        let kept: Vec<usize> = ends.places.borrow().values().map(HashMap::len).collect();
+        assert_eq!(kept, [1]);
+        assert_eq!((&mut stays).now_or_never(), None);
+        drop(stays);
+        assert!(!ends.has(ONE) && ends.places.borrow().is_empty());
+    }
+
+    #[test]
+    fn everybody_who_waits_is_told_of_their_own_end_only() {
+        let ends = Ends::default();
+        let (mut first, mut second, mut other) = (ends.wait(ONE), ends.wait(ONE), ends.wait(OTHER));
+        ends.tell(ONE);
+        assert_eq!((&mut first).now_or_never(), Some(()));
+        // A new place of an invocation whose last waiters have not gone yet stays.
+        let later = ends.wait(ONE);
+        drop(first);
+        assert_eq!((&mut second).now_or_never(), Some(()));
+        drop(second);
+        assert!(ends.has(ONE) && ends.has(OTHER));
+        assert_eq!((&mut other).now_or_never(), None);
+        drop(ends);
+        assert_eq!((other.now_or_never(), later.now_or_never()), (Some(()), Some(())));
+    }
+}
