@@ -1,6 +1,7 @@
 //! The daemon: edges around the supervisor. This file is its wiring, in order; nothing is decided here.
 
 mod again;
+mod allocator;
 pub mod backend;
 pub mod buffers;
 pub mod catalog;
@@ -73,6 +74,7 @@ use tokio::task::JoinSet;
 /// # Errors
 /// Whatever keeps it from serving; [`exit_code`] gives each its exit code.
 pub fn run(cli: &Cli) -> anyhow::Result<()> {
+    allocator::set_bounds();
     // Tasks run on the runtime itself: in a `LocalSet` each that is woken goes through two schedulers.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build_local(LocalOptions::default())?;

@@ -1,7 +1,7 @@
 //! What fnd holds for its callers: large bodies that wait, and answers that nobody reads.
 
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, Setup, wait_until};
+use fnd_tests::{Fnd, wait_until};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
@@ -115,20 +115,29 @@ fn sha256(bytes: &[u8]) -> String {
 
 #[test]
 fn answers_that_nobody_reads_are_not_held_in_memory() {
-    const CALLERS: u64 = 8;
+    const CALLERS: u64 = 200;
     const ANSWER: u64 = 5_000_000;
-    let fnd = Fnd::start_with(&Setup::default().config("[node]\nbuffers = \"1M\"\n"));
+    let fnd = Fnd::start();
+    let file = fnd.shared_directory("answers").join("answer");
+    std::fs::write(&file, vec![b'y'; usize::try_from(ANSWER).unwrap()]).unwrap();
     fnd.drop_file("large.toml", "on_load = false\n[queue]\nmax = 1000\n");
-    let code = format!("#!/bin/bash\nhead -c {ANSWER} /dev/zero | tr '\\0' y >\"$FND_RESULT\"\n");
-    fnd.drop_file("large.sh", &code);
+    fnd.drop_file(
+        "large.sh",
+        &format!("#!/bin/bash\ncat {} >\"$FND_RESULT\"\n", file.display()),
+    );
     fnd.wait_ready("large");
     let callers: Vec<_> = (0..CALLERS).map(|_| ask(&fnd, "large", b"")).collect();
-    // What the sockets have taken of them is still held: a piece of the file goes when all of it has been read.
-    let (disk, memory) = wait_until("every answer to wait on the disk", PATIENCE, || {
-        let disk = held(&fnd, "disk");
-        (disk >= CALLERS * ANSWER).then(|| (disk, held(&fnd, "memory")))
+    // What the sockets have taken of them is still held: a piece of the file goes when all of it has been read. On a slow
+    // machine the first callers have lost their connections, after 30 s, when the last function has run.
+    let mut most = 0;
+    wait_until("every caller to have an answer", PATIENCE, || {
+        let function = fnd.function("large")?;
+        most = most.max(held(&fnd, "disk"));
+        (function.running + function.queued == 0 && function.runs >= CALLERS).then_some(())
     });
-    assert!(memory <= MIB, "{memory} bytes in memory, {disk} on the disk");
+    assert!(most > CALLERS * ANSWER / 2, "{most} bytes on the disk");
+    // All of them have passed through its memory, and none of it stays.
+    stays_small(&fnd);
     // Whoever reads gets all of it.
     let answer = read_answer(ask(&fnd, "large", b""));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

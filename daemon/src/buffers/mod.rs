@@ -179,6 +179,25 @@ impl Buffers {
         })
     }
 
+    /// Returns a permit for bytes that are in memory whether the budget has room or not, such as the piece of an answer on the
+    /// disk that its caller is about to read. Whoever takes it has a limit of its own.
+    #[must_use]
+    pub fn take_anyway(self: &Arc<Self>, bytes: u64) -> Permit {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Permit {
+            of: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Returns a permit for an answer; nothing where the budget has no room. Where a quarter is in use, there are several of them:
+    /// they leave a quarter to what callers have in hand of those that will lie on the disk.
+    fn take_for_answer(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        let max = self.max.load(Ordering::Relaxed);
+        let is_alone = self.held.load(Ordering::Relaxed) < max / 4;
+        self.take(bytes, if is_alone { max } else { max - max / 4 })
+    }
+
     /// Holds an answer until it is read.
     ///
     /// # Errors
@@ -187,7 +206,7 @@ impl Buffers {
         if bytes.len() <= UNCOUNTED {
             return Ok(Answer::Memory(bytes));
         }
-        if let Some(permit) = self.take(bytes.len() as u64, self.max.load(Ordering::Relaxed)) {
+        if let Some(permit) = self.take_for_answer(bytes.len() as u64) {
             let counted = CountedAnswer { bytes, _permit: permit };
             return Ok(Answer::Memory(Bytes::from_owner(counted)));
         }
@@ -291,6 +310,24 @@ mod tests {
         };
         assert_eq!(kept.read(69_990, 100).unwrap(), [6; 10]);
         drop((part, kept));
+        assert_eq!(buffers.held(), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn one_large_answer_has_all_of_the_budget_and_several_leave_a_quarter() {
+        let (_directory, buffers) = buffers(400_000);
+        let hold = async |size: usize| buffers.hold_answer(vec![5; size].into()).await.unwrap();
+        let alone = hold(400_000).await;
+        assert!(matches!(alone, Answer::Memory(_)));
+        drop(alone);
+        let first = [hold(90_000).await, hold(90_000).await, hold(90_000).await];
+        let last = [hold(40_000).await, hold(30_000).await];
+        assert!(matches!(last, [Answer::Kept(_), Answer::Memory(_)]));
+        assert_eq!(buffers.held(), (300_000, 40_000));
+        // What a caller has in hand is counted also where there is no room.
+        let in_hand = buffers.take_anyway(200_000);
+        assert_eq!(buffers.held().0, 500_000);
+        drop((first, last, in_hand));
         assert_eq!(buffers.held(), (0, 0));
     }
 }

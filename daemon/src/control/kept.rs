@@ -1,15 +1,19 @@
 //! An answer that lies on the disk until its caller reads it.
 
+use super::limits::READ_MAX;
 use super::stream::Chunks;
-use crate::buffers::Kept;
+use crate::buffers::{Buffers, Kept, Permit};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
-/// Read at once: what a caller who does not read costs of memory.
-const PIECE: u64 = 64 << 10;
+/// Read at once.
+const PIECE: u64 = 32 << 10;
+
+/// What a caller who does not read costs of memory: hyper asks for pieces until it has as much as it may hold.
+const IN_HAND: u64 = READ_MAX as u64 + PIECE;
 
 /// The rest of an answer.
 #[derive(Debug)]
@@ -19,15 +23,18 @@ pub(super) struct FromDisk {
     size: u64,
     /// The next piece. The disk may be slow: it is read beside the thread that serves everybody.
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    /// Counts what of it is in memory.
+    _in_hand: Permit,
 }
 
 impl FromDisk {
-    pub(super) fn new(kept: Kept) -> Self {
+    pub(super) fn new(kept: Kept, buffers: &Arc<Buffers>) -> Self {
         Self {
             size: kept.size(),
             kept: Arc::new(kept),
             at: 0,
             reading: None,
+            _in_hand: buffers.take_anyway(IN_HAND),
         }
     }
 
@@ -65,5 +72,31 @@ impl Chunks for FromDisk {
 
     fn is_over(&self) -> bool {
         self.left() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Answer;
+
+    #[tokio::test]
+    async fn what_its_caller_has_in_hand_counts_until_it_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffers = Buffers::new(0, directory.path().to_owned());
+        let bytes: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[1]).collect();
+        let Answer::Kept(kept) = buffers.hold_answer(bytes.clone().into()).await.unwrap() else {
+            panic!("there was no room");
+        };
+        let mut answer = FromDisk::new(kept, &buffers);
+        assert_eq!(buffers.held(), (IN_HAND, 200_000));
+        let mut read = Vec::new();
+        while let Some(piece) = std::future::poll_fn(|cx| answer.poll_chunk(cx)).await {
+            assert!(piece.len() as u64 <= PIECE);
+            read.extend(piece);
+        }
+        assert!(read == bytes && answer.is_over());
+        drop(answer);
+        assert_eq!(buffers.held(), (0, 0));
     }
 }

@@ -175,7 +175,7 @@ impl Body {
         {
             match buffers.hold_answer(std::mem::take(bytes)).await? {
                 buffers::Answer::Memory(counted) => *bytes = counted,
-                buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept)),
+                buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept, buffers)),
             }
         }
         Ok(())

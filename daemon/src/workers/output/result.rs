@@ -3,21 +3,21 @@
 use fnd_core::record::RunResult;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// Returns the result of bytes: JSON if they are one JSON value, space around it taken off; else as they are.
-pub(super) fn of(data: Vec<u8>) -> RunResult {
-    let trimmed = data.trim_ascii();
+pub(super) fn of(data: impl AsRef<[u8]> + Into<Arc<[u8]>>) -> RunResult {
+    let trimmed = data.as_ref().trim_ascii();
     // Deeper nesting than serde_json follows is not taken for JSON; it is kept all the same.
-    if serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).is_ok() {
-        return RunResult {
-            json: true,
-            data: trimmed.into(),
-            response: None,
-        };
-    }
+    let json = serde_json::from_slice::<serde::de::IgnoredAny>(trimmed).is_ok();
+    let data = if json && trimmed.len() < data.as_ref().len() {
+        trimmed.into()
+    } else {
+        data.into()
+    };
     RunResult {
-        json: false,
-        data: data.into(),
+        json,
+        data,
         response: None,
     }
 }
@@ -45,19 +45,33 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<Written> {
     if size > max {
         return Ok(Written::TooLarge(size));
     }
-    let mut data = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+    let mut data = zeroes(usize::try_from(size).map_err(io::Error::other)?);
+    // Nobody shares it yet.
+    let bytes = Arc::get_mut(&mut data).unwrap_or_default();
     let mut filled = 0;
-    while filled < data.len() {
-        match rustix::io::pread(&file, &mut data[filled..], filled as u64)? {
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(&file, rest, filled as u64)? {
             // It has become shorter: somebody outside the leaf writes to it. What is there is the result.
             0 => break,
             count => filled += count,
         }
     }
-    data.truncate(filled);
-    Ok(if data.is_empty() {
-        Written::No
-    } else {
-        Written::Yes(of(data))
+    Ok(match data.get(..filled) {
+        Some([]) | None => Written::No,
+        Some(part) if filled < data.len() => Written::Yes(of(part)),
+        Some(_) => Written::Yes(of(data)),
     })
+}
+
+/// Returns bytes to read into. A result is shared from then on: read into a vector, it would have to be copied.
+fn zeroes(count: usize) -> Arc<[u8]> {
+    let bytes = Arc::<[u8]>::new_zeroed_slice(count);
+    #[expect(
+        unsafe_code,
+        reason = "there is no safe way to a shared slice that is not filled byte by byte"
+    )]
+    // SAFETY: all of it is initialised with zeroes, and a zero is a byte.
+    unsafe {
+        bytes.assume_init()
+    }
 }
