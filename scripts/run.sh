@@ -35,6 +35,10 @@ fi
 cat >"$home/fnd.toml" <<TOML
 [runtimes]
 deno = { interpreters = { "2" = "$deno" } }
+
+# Other users than the default: fnd may be installed on this machine, and two instances may not share any.
+[users]
+range = [66000, 69998]
 TOML
 
 arguments=(--config "$home/fnd.toml" --functions "$root/examples/functions" --runtimes "$runtimes"

@@ -94,6 +94,8 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
 }
 
 fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, GreetingError> {
+    // The judge may have found nothing wrong with what the spawner then refused.
+    let applied = read.applied;
     let document = crate::incoming::settings_document(read)
         .map_err(|error| GreetingError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
@@ -101,5 +103,6 @@ fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Res
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
-    Current::new(document, spawner_uid).ok_or(GreetingError::Configuration(errors.join("\n")))
+    let current = Current::new(document, spawner_uid).filter(|_| applied);
+    current.ok_or(GreetingError::Configuration(errors.join("\n")))
 }

@@ -17,15 +17,18 @@ fn main() {
     while let Ok(Some(frame)) = channel.receive() {
         let reply = match JudgeRequest::from_wire(&frame.bytes).unwrap() {
             JudgeRequest::Settings(settings) => {
-                let text: String = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
-                configured = text.len();
-                let first = text.strip_prefix("first_uid=").map_or(70_000, |number| number.trim().parse().unwrap());
+                // The first file is the test's, others are the harness's.
+                configured = settings.files.first().map_or(0, |file| file.bytes.0.len());
+                let text: Vec<_> = settings.files.iter().map(|file| String::from_utf8_lossy(&file.bytes.0)).collect();
+                let text = text.join("\n");
+                let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+                let range = value("range=").and_then(|range| range.split_once(' ')).unwrap_or(("70000", "99999"));
                 let policy = Policy {
-                    uid_range: (first, 99_999),
+                    uid_range: (range.0.parse().unwrap(), range.1.parse().unwrap()),
                     allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
                     allow_root: text.contains("allow_root"),
                     best_effort_limits: false,
-                    memory: text.strip_prefix("memory=").map(|number| number.trim().parse().unwrap()),
+                    memory: value("memory=").map(|number| number.parse().unwrap()),
                     reserve_memory: 256 << 20,
                 };
                 JudgeReply::Settings(SettingsVerdict { policy: Some(policy), document: Bytes(b"{}".to_vec()) })

@@ -26,6 +26,7 @@ pub mod places;
 pub mod policy;
 pub mod poller;
 pub mod protocol;
+pub mod ranges;
 pub mod reap;
 pub mod removal;
 pub mod sandbox;

@@ -258,13 +258,13 @@ fn directories_of_invocations_that_nobody_knows_are_removed() {
     if !privileged() {
         return;
     }
-    fn left(dir: &Path) {
+    fn left(dir: &Path, first: u32) {
         for (name, id) in [("gone", 101_u128), ("gone", 102), ("here", 103), ("here", 104)] {
             let tmp = dir.join("state/tmp").join(name).join(InvocationId(id).to_string()).join("tmp");
             fs::create_dir_all(&tmp).unwrap();
             fs::write(tmp.join("file"), "").unwrap();
             fs::set_permissions(&tmp, Permissions::from_mode(0o000)).unwrap();
-            lchown(&tmp, Some(70_000), Some(70_000)).unwrap();
+            lchown(&tmp, Some(first), Some(first)).unwrap();
         }
         for home in ["home/gone", "home/ops.gone", "cache/gone", "home/here"] {
             fs::create_dir_all(dir.join("state").join(home)).unwrap();
@@ -478,9 +478,9 @@ fn a_number_outside_the_range_makes_no_function_root() {
     if !root() {
         return;
     }
-    fn table(dir: &Path) {
+    fn table(dir: &Path, first: u32) {
         fs::create_dir_all(dir.join("state/spawner")).unwrap();
-        fs::write(dir.join("state/spawner/uids"), "0 hello\n1000 person\n70000 old\n").unwrap();
+        fs::write(dir.join("state/spawner/uids"), format!("0 hello\n1000 person\n{first} old\n")).unwrap();
     }
     let mut harness = Harness::with(&Options { prepare: Some(table), ..Options::default() });
     for name in ["hello", "person", "old", "fresh"] {
@@ -489,8 +489,9 @@ fn a_number_outside_the_range_makes_no_function_root() {
     for name in ["hello", "person"] {
         refused(&mut harness, install(0, name, &format!("{name}.sh"), None, false), "outside `[users] range`");
     }
-    assert_eq!(installed(&mut harness, install(0, "old", "old.sh", None, false)).uid, 70_000);
-    assert_eq!(installed(&mut harness, install(0, "fresh", "fresh.sh", None, false)).uid, 70_001);
+    let first = harness.users.first();
+    assert_eq!(installed(&mut harness, install(0, "old", "old.sh", None, false)).uid, first);
+    assert_eq!(installed(&mut harness, install(0, "fresh", "fresh.sh", None, false)).uid, first + 1);
 }
 
 #[test]
@@ -498,8 +499,8 @@ fn a_lost_uid_table_gives_no_home_to_a_stranger() {
     if !root() {
         return;
     }
-    fn homes(dir: &Path) {
-        for (name, uid) in [("kept", 70_003), ("ops.tool", 70_009), ("Not a name", 70_012), ("named", 1)] {
+    fn homes(dir: &Path, first: u32) {
+        for (name, uid) in [("kept", first + 3), ("ops.tool", first + 9), ("Not a name", first + 12), ("named", 1)] {
             let home = dir.join("state/home").join(name);
             fs::create_dir_all(&home).unwrap();
             lchown(&home, Some(uid), Some(uid)).unwrap();
@@ -510,7 +511,8 @@ fn a_lost_uid_table_gives_no_home_to_a_stranger() {
         harness.write(&format!("{name}.sh"), "id -u");
     }
     let mut uid = |name: &str| installed(&mut harness, install(0, name, &format!("{name}.sh"), None, false)).uid;
-    assert_eq!((uid("new"), uid("kept"), uid("ops/tool"), uid("named")), (70_013, 70_003, 70_009, 70_014));
+    let uids = [uid("new"), uid("kept"), uid("ops/tool"), uid("named")];
+    assert_eq!(uids.map(|uid| uid - harness.users.first()), [13, 3, 9, 14]);
 }
 
 #[test]

@@ -167,9 +167,7 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
         return;
     }
     let starts: u32 = std::env::var("FND_STARTS").map_or(20, |count| count.parse().unwrap());
-    // A user of its own, since what this one stops includes the functions of every other test that runs as the same.
-    let config = format!("first_uid={}", 80_000 + std::process::id() % 10_000).leak();
-    let mut harness = Harness::with(&Options { listen: true, config, ..Options::default() });
+    let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
     let exe = std::env::current_exe().unwrap();
     let stopper = exe.parent().unwrap().parent().unwrap().join("examples/stopper");
     // A copy, because the build directory need not be open to the function.

@@ -278,8 +278,7 @@ Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (reque
 #[test]
 fn a_request_that_does_not_come_from_fnd_is_told_by_its_key() {
     require!(root, deno);
-    // Other tests have functions with ports as well, of other users.
-    let fnd = Fnd::start_with(&Setup::default().config("[users]\nrange = [81500, 81509]\n"));
+    let fnd = Fnd::start();
     fnd.drop_file("fetch.ts", "export default { fetch: () => new Response(`reached`) };\n");
     fnd.drop_file("own.ts", OWN_SERVER);
     let uid = |name: &str| {

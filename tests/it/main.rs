@@ -39,6 +39,7 @@ mod takeover_stale;
 mod takeover_warm;
 mod traces;
 mod units;
+mod users;
 mod verify;
 mod versions;
 mod watch;

@@ -5,6 +5,7 @@ use crate::ctl::{self, Run};
 use crate::leftovers::Mark;
 use crate::programs::{deno_for_functions, program, repository};
 use crate::require::can_limit;
+use crate::users::Users;
 use crate::wait::{PATIENCE, wait_until};
 use fnd_core::api::NodeStatus;
 use nix::sys::signal::{Signal, kill};
@@ -60,6 +61,8 @@ impl Setup {
 /// A running fnd (with its spawner) and its private root.
 #[derive(Debug)]
 pub struct Fnd {
+    /// The users of its functions, where it runs as root: kept until it is dropped, over every restart.
+    users: Option<Users>,
     root: TempDir,
     mark: Mark,
     arguments: Vec<String>,
@@ -120,6 +123,10 @@ impl Fnd {
             );
         }
         fs::write(root.path().join("fnd.toml"), config).expect("the configuration is written");
+        let users = nix::unistd::geteuid().is_root().then(Users::reserve);
+        if let Some(users) = &users {
+            Users::configure(&root.path().join("fnd.toml"), users.range());
+        }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("fnd-test-{}-{number}", std::process::id());
         let at = |name: &str| root.path().join(name).display().to_string();
@@ -159,6 +166,7 @@ impl Fnd {
             root: root.path().to_path_buf(),
         };
         let fnd = Self {
+            users,
             root,
             mark,
             arguments,
@@ -290,6 +298,15 @@ impl Fnd {
             .stdout(log.try_clone().expect("a descriptor"))
             .stderr(log);
         command
+    }
+
+    /// Returns the first and the last user that its functions may have.
+    ///
+    /// # Panics
+    /// When the tests don't run as root.
+    #[must_use]
+    pub fn users(&self) -> (u32, u32) {
+        self.users.as_ref().expect("functions have users of their own").range()
     }
 
     /// Returns a path in the private root.

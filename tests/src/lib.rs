@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: real `fnd`, `fnd-spawner` and `fndctl` in a private root.
 //!
-//! A [`Fnd`] has directories, a socket and a cgroup of its own, so any number run beside each other. When it is stopped it
+//! A [`Fnd`] has directories, a socket, a cgroup and users of its own, so any number run beside each other. When it is stopped it
 //! holds itself to the first promise: no process and no cgroup of it is left. Everything that is waited for has a deadline;
 //! nothing sleeps instead. What a machine cannot do is skipped with its reason (`require!`).
 //!
@@ -16,6 +16,7 @@ pub mod mount;
 pub mod programs;
 pub mod require;
 pub mod tamper;
+pub mod users;
 pub mod wait;
 
 pub use client::{Answer, Client};

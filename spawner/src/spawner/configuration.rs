@@ -6,6 +6,10 @@
 
 use super::*;
 
+/// What to do where another instance has users of the range.
+const OTHERS: &str =
+    "set `[users] range` of one of the two to users that the other does not have, or stop the other one";
+
 impl Spawner {
     /// Reads the configuration for the judge; none where the files themselves are refused.
     pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
@@ -25,9 +29,16 @@ impl Spawner {
         verdict: SettingsVerdict,
     ) {
         let document = verdict.document;
-        let Some(mut policy) = verdict.policy else {
-            let read = SettingsRead { document, problems: Vec::new(), applied: false };
-            // The kept one is not good for this version of fnd: the newer one is what people have to mend.
+        let mut problems = Vec::new();
+        let range = verdict.policy.as_ref().map(|policy| policy.uid_range);
+        if let (Some(ranges), Some(range)) = (&self.ranges, range)
+            && let Err(why) = ranges.take(range)
+        {
+            problems.push(problem(&self.args.config.display().to_string(), why, OTHERS));
+        }
+        let Some(mut policy) = verdict.policy.filter(|_| problems.is_empty()) else {
+            let read = SettingsRead { document, problems, applied: false };
+            // The kept one is not good for this version of fnd, or its users are another's now: the newer one is what people have to mend.
             return match refused {
                 Some(refused) => self.reply(request, &Reply::Settings(refused), Vec::new()),
                 None => self.settings_refused(request, read),

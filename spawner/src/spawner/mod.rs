@@ -20,6 +20,7 @@ use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
 use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
+use crate::ranges::{self, Ranges};
 use crate::removal;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
@@ -74,6 +75,8 @@ pub struct Spawner {
     orphans: Option<Duration>,
     sources: Sources,
     uids: Uids,
+    /// Where functions have users of their own: what keeps other spawners from theirs.
+    ranges: Option<Ranges>,
     workers: Workers,
     judge: Judge,
     policy: Option<Policy>,
@@ -107,6 +110,7 @@ impl Spawner {
         let myself = Myself::look();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
         let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
+        let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
         let signals = signals().failed("block signals")?;
         let unlimited = |why: &String| crate::log!("limits of memory, processes, CPU and IO can't be enforced: {why}");
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
@@ -138,6 +142,7 @@ impl Spawner {
             orphans: None,
             sources: Sources { dirs: args.functions.clone(), myself: myself.clone() },
             uids,
+            ranges,
             workers: Workers::new(host),
             judge: Judge::new(fnd, myself.root()),
             policy: None,

@@ -10,9 +10,11 @@
     reason = "each test program uses its part of this, and a panic is how a test says no"
 )]
 
+mod users;
+
 use fnd_core::frame::{
-    Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Reply, Request, Spawn, Spawned, Welcome,
-    decode, encode,
+    Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Reply, Request, SettingsRead, Spawn,
+    Spawned, Welcome, decode, encode,
 };
 use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
 use fnd_core::wire::Bytes;
@@ -27,11 +29,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
+pub use users::Users;
 
 /// How long anything is waited for: far more than it takes, on a busy machine as well.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Harness {
+    /// The users of its functions, nobody else's while it is there.
+    pub users: Users,
     pub dir: tempfile::TempDir,
     pub child: Child,
     pub socket: Option<Channel>,
@@ -97,8 +102,10 @@ pub struct Options {
     pub listen: bool,
     /// Have a second functions directory, `uploads`.
     pub uploads: bool,
-    /// What is done to the directory before the spawner starts.
-    pub prepare: Option<fn(&Path)>,
+    /// Other users than the harness chooses, first and last.
+    pub range: Option<(u32, u32)>,
+    /// What is done to the directory before the spawner starts; with the first user of its range.
+    pub prepare: Option<fn(&Path, u32)>,
 }
 
 pub enum Outcome {
@@ -112,12 +119,21 @@ impl Harness {
     }
 
     pub fn with(options: &Options) -> Self {
+        let (harness, settings) = Self::try_with(options);
+        assert!(settings.applied, "{:?}", settings.problems);
+        harness
+    }
+
+    /// Starts one that may refuse its configuration; returns what it says of that.
+    pub fn try_with(options: &Options) -> (Self, SettingsRead) {
         let dir = tempfile::Builder::new().prefix("fnd-spawner-test").tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         for name in ["functions", "etc"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         fs::write(dir.path().join("etc/fnd.toml"), options.config).unwrap();
+        let users = Users::reserve();
+        Users::configure(&dir.path().join("etc"), options.range.unwrap_or_else(|| users.range()));
         let (theirs, ours) = Channel::pair().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_fnd-spawner"));
         let path = |name: &str| dir.path().join(name);
@@ -134,7 +150,7 @@ impl Harness {
             command.arg("--fnd").arg(fake_judge());
         }
         if let Some(prepare) = options.prepare {
-            prepare(dir.path());
+            prepare(dir.path(), users.first());
         }
         command.arg("--functions").arg(path("functions"));
         if options.uploads {
@@ -157,6 +173,7 @@ impl Harness {
         drop((theirs, passed));
         let ours = if options.listen { connect(&path("spawner.sock")) } else { ours };
         let mut harness = Self {
+            users,
             dir,
             child,
             socket: Some(Channel::new(ours)),
@@ -180,8 +197,7 @@ impl Harness {
         let Reply::Settings(settings) = harness.wait(|_, reply| matches!(reply, Reply::Settings(_))).0 else {
             panic!()
         };
-        assert!(settings.applied, "{:?}", settings.problems);
-        harness
+        (harness, settings)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -1,0 +1,105 @@
+//! Keeps two spawners of root on one machine from giving the same user to functions of both.
+//!
+//! A spawner locks its `[users] range` in a file that all of them know: the user N is the byte N of that file (record locks,
+//! fcntl(2)). So the kernel refuses ranges that overlap, names the process that has the other one, and ends a lock with its
+//! process, however that ends. What a spawner forks inherits no lock.
+
+use crate::log::Failed as _;
+use crate::policy::insecure_above;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use std::fs::{File, OpenOptions};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The file, in a directory that is root's on every system and empty after a boot.
+pub const FILE: &str = "/run/fnd-users.lock";
+
+/// The file of locks. A process opens it once: the locks end where a process closes any descriptor of that file.
+#[derive(Debug)]
+pub struct Ranges(File);
+
+impl Ranges {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    /// From opening it, or where somebody else could change it; for people.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file =
+            options.open(path).failed(&format!("open `{shown}`, which has the users of each instance of fnd"))?;
+        match insecure_above(path, &[0]) {
+            Some(bad) => Err(format!("others than root can change `{}`, so `{shown}` is not used", bad.display())),
+            None => Ok(Self(file)),
+        }
+    }
+
+    /// Takes the users from the first to the last until this process ends: also after another range was configured, since
+    /// functions may still run as the users of this one.
+    ///
+    /// # Errors
+    /// Who has some of them, for people; nothing is taken then.
+    pub fn take(&self, (first, last): (u32, u32)) -> Result<(), String> {
+        let mut lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: first.into(),
+            l_len: i64::from(last) - i64::from(first) + 1,
+            l_pid: 0,
+        };
+        match fcntl(&self.0, FcntlArg::F_SETLK(&lock)) {
+            Err(Errno::EACCES | Errno::EAGAIN) => {}
+            locked => return locked.map(drop).failed("lock the users of functions"),
+        }
+        fcntl(&self.0, FcntlArg::F_GETLK(&mut lock)).failed("find who has the users of functions")?;
+        if lock.l_type == libc::F_UNLCK as libc::c_short {
+            return self.take((first, last)); // they have gone meanwhile
+        }
+        let (from, to) = (lock.l_start, lock.l_start + lock.l_len - 1);
+        let who = match lock.l_pid {
+            1.. => format!("process {}{}", lock.l_pid, state_of(lock.l_pid)),
+            _ => "a process of another container".to_owned(),
+        };
+        Err(format!("of the users {first} to {last}, another instance of fnd has {from} to {to} ({who})"))
+    }
+}
+
+/// Returns the state directory of another spawner as its command line has it, in words.
+fn state_of(pid: i32) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).skip_while(|word| *word != b"--state").skip(1);
+    let state = words.next().map(|word| Path::new(std::ffi::OsStr::from_bytes(word)).display().to_string());
+    state.map(|state| format!(", state directory `{state}`")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+
+    #[test]
+    fn only_a_file_of_roots_is_used_and_no_link_is_followed() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("lock"), dir.path().join("target"));
+        let ranges = Ranges::open(&path).unwrap();
+        ranges.take((70_000, 70_009)).unwrap();
+        ranges.take((70_005, 70_020)).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        chown(&path, Some(12_001), None).unwrap();
+        let why = Ranges::open(&path).unwrap_err();
+        assert!(why.contains("others than root can change"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        symlink(&target, &path).unwrap();
+        assert!(Ranges::open(&path).is_err() && !target.exists());
+        // A directory that others can write to would let them take the file's name.
+        std::fs::remove_file(&path).unwrap();
+        chown(dir.path(), Some(12_001), None).unwrap();
+        assert!(Ranges::open(&path).unwrap_err().contains("others than root can change"));
+    }
+}
