@@ -42,6 +42,7 @@ impl Ranges {
     ///
     /// # Errors
     /// Who has some of them, for people; nothing is taken then.
+    #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn take(&self, (first, last): (u32, u32)) -> Result<(), String> {
         let mut lock = libc::flock {
             l_type: libc::F_WRLCK as libc::c_short,

@@ -25,6 +25,7 @@ impl Users {
     /// # Panics
     /// When there is none, or the tests don't run as root: functions have no users of their own then.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn reserve() -> Self {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

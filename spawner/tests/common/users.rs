@@ -20,6 +20,7 @@ pub struct Users {
 
 impl Users {
     /// Takes a free block; any where the tests don't run as root, since functions have no users of their own then.
+    #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn reserve() -> Self {
         if !super::is_root() {
             return Self { first: FIRST, _lock: None };
