@@ -234,6 +234,15 @@ impl Backend for Control {
         Some(Box::pin(state.ends.wait(id)))
     }
 
+    fn status_written(&self, name: &FunctionName) -> Pending<()> {
+        let written = self.settled().status.written(name);
+        Box::pin(async move {
+            if let Some(written) = written {
+                let _ = written.await; // the function is gone, or fnd ends
+            }
+        })
+    }
+
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
         let reader = self.reader.clone();
         drop(self.settled());

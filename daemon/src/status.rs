@@ -2,7 +2,8 @@
 //!
 //! Written on the driver's thread: on tmpfs that is 18 us, less than handing it to another thread and back. Under load a
 //! function's file is written at most every 50 ms: its first change at once, those within the next 50 ms together, so that
-//! the last state is always there soon. On a real file system (a development run directory) a replacement costs 1 ms.
+//! the last state is always there soon. Who must know when it is there waits for that ([`StatusFiles::written`]). On a real file
+//! system (a development run directory) a replacement costs 1 ms.
 
 use fnd_core::api::FunctionStatus;
 use fnd_core::ids::FunctionName;
@@ -13,6 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Least time between two writes of one function's file: nobody who polls notices, and 20 writes a second cost nothing.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
@@ -30,6 +32,8 @@ pub struct StatusFiles {
     recent: HashMap<FunctionName, Recent>,
     /// Those whose file could not be written last: said once.
     failing: HashSet<FunctionName>,
+    /// Who waits until a function's changes are written.
+    waiting: HashMap<FunctionName, Vec<oneshot::Sender<()>>>,
 }
 
 #[derive(Debug)]
@@ -70,6 +74,7 @@ impl StatusFiles {
             sync,
             recent: HashMap::new(),
             failing: HashSet::new(),
+            waiting: HashMap::new(),
         })
     }
 
@@ -132,6 +137,9 @@ impl StatusFiles {
     pub fn tried(&mut self, function: &FunctionName, mono: Duration, written: bool) -> bool {
         if written {
             self.failing.remove(function);
+            for waiting in self.waiting.remove(function).into_iter().flatten() {
+                let _ = waiting.send(()); // who waited has gone
+            }
             return false;
         }
         let again = Recent {
@@ -140,6 +148,18 @@ impl StatusFiles {
         };
         self.recent.insert(function.clone(), again);
         self.failing.insert(function.clone())
+    }
+
+    /// Returns what resolves when a function's changes up to now are in its file; nothing where they are. It is dropped where
+    /// there is no such function any more.
+    pub fn written(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<()>> {
+        self.recent.get(function).filter(|recent| recent.changed)?;
+        let (sender, receiver) = oneshot::channel();
+        let waiting = self.waiting.entry(function.clone()).or_default();
+        // While a file cannot be written, callers come and give up.
+        waiting.retain(|waiting| !waiting.is_closed());
+        waiting.push(sender);
+        Some(receiver)
     }
 
     /// Returns every function with changes that wait, for the end.
@@ -192,6 +212,7 @@ impl StatusFiles {
     /// Where it is there and cannot be removed.
     pub fn remove(&mut self, function: &FunctionName) -> Result<(), StatusError> {
         self.recent.remove(function);
+        self.waiting.remove(function);
         self.remove_file(format!("{}.json", function.file_form()))
     }
 
@@ -217,6 +238,7 @@ impl StatusFiles {
             }
         }
         self.recent.retain(|function, _| functions.contains(function));
+        self.waiting.retain(|function, _| functions.contains(function));
         Ok(())
     }
 
@@ -285,6 +307,33 @@ mod tests {
         assert_eq!(files.due(at(2000)), std::slice::from_ref(&hello));
         assert!(!files.tried(&hello, at(2000), true));
         assert_eq!((files.due(at(3000)), files.next_due()), (Vec::new(), None));
+    }
+
+    #[test]
+    fn who_waits_for_a_file_is_told_when_its_changes_are_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let at = Duration::from_millis;
+        let hello = name("hello");
+        assert!(files.written(&hello).is_none(), "nothing has changed");
+        assert!(files.changed(&hello, at(0)));
+        files.tried(&hello, at(0), true);
+        assert!(files.written(&hello).is_none(), "its first change is written at once");
+        assert!(!files.changed(&hello, at(10)));
+        let [mut first, mut second] = [(); 2].map(|()| files.written(&hello).expect("it waits for the next write"));
+        assert_eq!(files.due(at(50)), std::slice::from_ref(&hello));
+        files.tried(&hello, at(50), false);
+        assert!(first.try_recv().is_err() && second.try_recv().is_err(), "it failed");
+        let third = files.written(&hello).expect("it waits for the next try");
+        files.tried(&hello, at(1050), true);
+        assert!([first, second, third].iter_mut().all(|told| told.try_recv().is_ok()));
+        assert!(files.changed(&hello, at(2000)) && !files.changed(&hello, at(2001)));
+        let gone = files.written(&hello).expect("it waits");
+        files.remove(&hello).unwrap();
+        assert!(
+            gone.blocking_recv().is_err(),
+            "nobody waits for a function that is gone"
+        );
     }
 
     #[test]

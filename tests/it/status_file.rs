@@ -144,3 +144,61 @@ fn it_is_never_torn() {
     }
     fnd.finish();
 }
+
+/// Also the answers of handlers, which come before anything is recorded, and those of ends that are no success.
+#[test]
+fn with_status_sync_it_says_how_the_invocation_has_ended_before_the_answer_comes() {
+    let warm = "# /// fnd\n# ///\ndef handler(event, context):\n    return 10 / event['data']\n";
+    let script = "# /// fnd\n# on_load = false\n# ///\nread -r n\nexit \"$n\"\n";
+    let slow = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"200ms\"\n# grace = \"100ms\"\n# ///\ntrap '' TERM\nsleep 60\n";
+    let setup = Setup::default()
+        .file("warm.py", warm)
+        .file("script.sh", script)
+        .file("slow.sh", slow);
+    let fnd = Fnd::start_with(&setup);
+    let run = |function: &str, body: &str, code: u16| {
+        let answer = fnd
+            .client()
+            .post(&format!("/v1/functions/{function}/invoke?status=sync"), body);
+        assert_eq!(answer.status, code, "{function} {body} {}", answer.text());
+        let status = fnd.status_file(function).expect("its file");
+        let id = match answer.header("fnd-invocation") {
+            Some(id) => id.to_owned(),
+            None => answer.problem().invocation.expect("an invocation").to_string(),
+        };
+        assert_eq!(status["invocation"], id, "{function} {body}: {status}");
+        status["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    for function in ["warm", "script", "slow"] {
+        fnd.wait_ready(function);
+    }
+    for n in 1..=50 {
+        assert_eq!(run("warm", &n.to_string(), 200), "ok");
+    }
+    assert_eq!(run("warm", "0", 500), "error");
+    for _ in 0..5 {
+        assert_eq!(
+            (run("script", "0", 200), run("script", "3", 500)),
+            ("ok".into(), "exit-3".into())
+        );
+    }
+    assert_eq!(run("slow", "", 408), "timeout");
+
+    let before = fnd.history("warm").len();
+    let refused = fnd.client().post("/v1/functions/warm/invoke?status=soon", "1");
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.problem().detail.contains("expected `sync`, found `soon`"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(fnd.history("warm").len(), before, "it did not run");
+
+    let run = fnd.ctl(&["invoke", "warm", "--status-sync", "-d", "5"]);
+    assert_eq!((run.code, run.out().trim()), (0, "2.0"), "{run:?}");
+    let status = fnd.status_file("warm").unwrap();
+    assert_eq!(status["result"], 2.0, "{status}");
+    let refused = fnd.ctl(&["invoke", "warm", "--status-sync", "--async"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    fnd.finish();
+}

@@ -53,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
 
+    /// Wait until its status file says how it has ended; without this the file may be up to 50 ms later than the answer.
+    #[arg(long, conflicts_with_all = ["queue", "at", "in_", "priority", "follow"])]
+    status_sync: bool,
+
     /// Show its output on standard error while it runs.
     #[arg(long)]
     follow: bool,
@@ -67,7 +71,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let (headers, body) = put_together(&args)?;
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
-    let request = request(Method::POST, &format!("{path}/{verb}"), &headers, body)?;
+    let query = if args.status_sync { "?status=sync" } else { "" };
+    let request = request(Method::POST, &format!("{path}/{verb}{query}"), &headers, body)?;
     if verb == "invoke" {
         context.out.progress(&format!("running {} ...", args.function));
     }

@@ -155,6 +155,9 @@ pub trait Backend {
     /// in memory, which means that it has ended or never was.
     fn ended(&self, id: InvocationId) -> Option<Pending<()>>;
 
+    /// Resolves when the function's status file says all that has happened to it so far.
+    fn status_written(&self, name: &FunctionName) -> Pending<()>;
+
     /// Returns a page of the history, newest first, without details of attempts.
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;
 

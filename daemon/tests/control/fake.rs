@@ -49,6 +49,8 @@ pub(crate) struct Seen {
     pub(crate) filter: Option<InvocationFilter>,
     pub(crate) logs: Option<LogQuery>,
     pub(crate) stream: Option<StreamQuery>,
+    /// Functions whose status file somebody waited for.
+    pub(crate) waited_for: Vec<String>,
     /// How many requests to run there were.
     pub(crate) submits: usize,
     /// How many of their callers left before the answer.
@@ -420,6 +422,11 @@ impl Backend for Fake {
         let (sender, receiver) = oneshot::channel::<()>();
         self.waiting.borrow_mut().push(sender);
         (wanted == id(RUNNING)).then(|| Box::pin(async { drop(receiver.await) }) as Pending<()>)
+    }
+
+    fn status_written(&self, function: &FunctionName) -> Pending<()> {
+        self.seen.lock().unwrap().waited_for.push(function.to_string());
+        Box::pin(std::future::ready(()))
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {

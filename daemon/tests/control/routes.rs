@@ -250,6 +250,20 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             "bad-request",
             "unknown parameter `x`",
         ),
+        (
+            "/v1/functions/hello/invoke?status=later",
+            "",
+            b"",
+            "bad-request",
+            "`status`: expected `sync`, found `later`",
+        ),
+        (
+            "/v1/functions/hello/invocations?status=sync",
+            "",
+            b"",
+            "bad-request",
+            "unknown parameter `status`",
+        ),
         ("/v1/validate", "", b"{}", "bad-json", "name"),
     ] {
         let answer = post(&server.socket, path, headers, body);
@@ -449,6 +463,20 @@ fn the_history_is_filtered() {
         let answer = get(&server.socket, &format!("/v1/invocations?{wrong}"));
         assert_eq!(answer.status, 400, "{wrong}");
     }
+}
+
+#[test]
+fn who_asks_for_it_is_answered_when_the_status_file_is_written() {
+    let server = Running::start();
+    let run = |path: &str| post(&server.socket, &format!("/v1/functions/{path}"), "", b"").status;
+    assert_eq!((run("hello/invoke"), run("hello/invoke?status=later")), (200, 400));
+    assert_eq!(server.seen.lock().unwrap().waited_for, [""; 0]);
+    assert_eq!(
+        (run("hello/invoke?status=sync"), run("fails/invoke?status=sync")),
+        (200, 500)
+    );
+    assert_eq!(run("unheard-of/invoke?status=sync"), 404, "it has no file");
+    assert_eq!(server.seen.lock().unwrap().waited_for, ["hello", "fails"]);
 }
 
 #[test]

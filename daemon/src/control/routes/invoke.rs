@@ -16,7 +16,7 @@ use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, is_json};
-use fnd_core::supervisor::Rejection;
+use fnd_core::supervisor::{Answer, Rejection};
 use fnd_core::trace::Trace;
 use fnd_core::units::{parse_duration, print_duration};
 use std::sync::Arc;
@@ -24,8 +24,14 @@ use std::time::Duration;
 
 /// Runs now. The caller going away ends nothing.
 pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
-    submit(call, true, Target::default()).await
+    let query = Query::of(&call, &["status"])?;
+    let sync = query.get("status", "`sync`", |text| (text == "sync").then_some(()))?;
+    let when = if sync.is_some() {
+        When::InStatusFile
+    } else {
+        When::Ended
+    };
+    submit(call, when, Target::default()).await
 }
 
 /// Runs now, with method, path and query of the caller's choice.
@@ -35,13 +41,24 @@ pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
         path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
         query: call.parts.uri.query().unwrap_or_default().to_owned(),
     };
-    submit(call, true, target).await
+    submit(call, When::Ended, target).await
 }
 
 /// Queues: answered when the invocation is on disk.
 pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
-    submit(call, false, Target::default()).await
+    submit(call, When::Stored, Target::default()).await
+}
+
+/// When the caller is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// When it is on disk that it waits.
+    Stored,
+    /// At its end.
+    Ended,
+    /// When the function's status file says how it has ended.
+    InStatusFile,
 }
 
 /// What the function is asked for. The path of this API is fnd's: by default a function is called at its root.
@@ -62,7 +79,7 @@ impl Default for Target {
     }
 }
 
-async fn submit(call: Call, wait_for_end: bool, target: Target) -> Result<Answered, Refusal> {
+async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refusal> {
     let function = call.function()?;
     let Some(bounds) = call.backend.bounds(&function) else {
         return Err(cannot_run(&call, &function));
@@ -72,8 +89,9 @@ async fn submit(call: Call, wait_for_end: bool, target: Target) -> Result<Answer
             format!("`{function}` is a script, which sees nothing of a request but its body: POST to .../invoke");
         return Err(refuse(Code::BadRequest, detail));
     }
-    let mut request = read_headers(&call, function, &bounds, (wait_for_end, target))?;
-    if bounds.passes && wait_for_end && request.idempotency_key.is_none() {
+    let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
+    // What is passed on is answered while it runs.
+    if bounds.passes && when == When::Ended && request.idempotency_key.is_none() {
         return pass(&call, request, bounds.body).await;
     }
     let data = call.read_body(bounds.body, "limits.body").await?;
@@ -93,7 +111,25 @@ async fn submit(call: Call, wait_for_end: bool, target: Target) -> Result<Answer
     }
     let function = request.function.clone();
     let answer = wait(call.backend.submit(request)).await?;
+    if when == When::InStatusFile {
+        in_status_file(&call, &answer, &function).await;
+    }
     of_run(answer, &function)
+}
+
+/// Waits until the function's status file says how an invocation has ended.
+async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
+    match answer {
+        Answer::Finished(_) => {}
+        // Its caller is answered before it has ended.
+        Answer::TimedOut { id, .. } => {
+            if let Some(ended) = call.backend.ended(*id) {
+                let _ = ended.await; // it has ended, or fnd ends
+            }
+        }
+        Answer::Queued(_) | Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => return,
+    }
+    call.backend.status_written(function).await;
 }
 
 /// Lets the body go to the program as it comes, and its answer to the caller.
