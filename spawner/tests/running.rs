@@ -138,8 +138,11 @@ fn many_runs_one_after_the_other_use_one_launcher() {
         println!("{what}: Spawn to Exited p50 {:?}, p99 {:?}", times[100], times[198]);
     }
     let parent = harness.child.id();
-    let launchers = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    assert_eq!(launchers.split_whitespace().count(), 3, "judge and two launchers: {launchers}");
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    // By their names: a helper may be there as well, which syncs what was installed. That takes long on a busy disk.
+    let names = children.split_whitespace().map(|pid| fs::read_to_string(format!("/proc/{pid}/comm")));
+    let launchers = names.flatten().filter(|name| name.trim() == "fnd-launcher").count();
+    assert_eq!(launchers, 2, "one for each function; all children: {children}");
 }
 
 #[test]
