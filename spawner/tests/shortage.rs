@@ -61,6 +61,7 @@ fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
     let left = |harness: &Harness| fs::read_dir(harness.path("state/tmp/hello")).map_or(0, Iterator::count);
     assert!(left(&harness) > 0);
     until("no descriptor of a start is left", || descriptors(&harness) < 30);
+    until("no cgroup of a start is left", || leaves(&harness).is_empty());
 }
 
 #[test]
@@ -148,6 +149,37 @@ fn a_note_of_any_length_is_kept_and_a_ping_is_answered() {
     fs::write(harness.path("state/home/hello/go"), "").unwrap();
     harness.exited(worker);
     end(&mut harness);
+}
+
+/// Returns the cgroups of attempts that are there.
+fn leaves(harness: &Harness) -> Vec<String> {
+    let trees = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+    let groups = trees.map(|tree| format!("{tree}/fnd-{}/f/hello", harness.child.id()));
+    let entries = groups.iter().flat_map(fs::read_dir).flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('w')).collect()
+}
+
+#[test]
+fn a_cgroup_is_removed_though_there_were_no_descriptors_when_its_run_ended() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    // What it leaves has to be killed before its cgroup can go, and for that a descriptor is needed.
+    let script = "sleep 1000 >/dev/null 2>&1 & while [ ! -e \"$HOME/go\" ]; do :; done\n";
+    let installed = harness.install("hello.sh", script, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    drop(harness.spawned(number));
+    assert_eq!(leaves(&harness), [format!("w{worker}")]);
+    // None of those that are closed meanwhile can be opened again.
+    allow(&harness, 3);
+    fs::write(harness.path("state/home/hello/go"), "").unwrap();
+    let exited = harness.exited(worker);
+    assert_eq!((exited.status, exited.stragglers), (ExitStatus::Code(0), true));
+    until("its cgroup is gone, with what was in it", || leaves(&harness).is_empty());
+    allow(&harness, 4096);
+    assert_eq!(harness.run(&installed, None, &[]).exited.status, ExitStatus::Code(0));
 }
 
 fn reconnect(harness: &mut Harness, protocol: u16) {

@@ -127,3 +127,11 @@ fn a_controller_that_is_not_there_is_told() {
     assert_eq!(group.v1_dirs(), [root.path().join("memory/fnd-1/f.a")]);
     assert!(Tree::open(&[], "fnd-1", None).unwrap_err().contains("cgroup2"));
 }
+
+#[test]
+fn a_leaf_that_could_not_be_opened_is_not_left() {
+    // Without descriptors opening it fails as it does here, where the directory has no `cgroup.kill`.
+    let group = tempfile::tempdir().unwrap();
+    assert!(Leaf::make(group.path(), "w1", false).is_err());
+    assert_eq!(fs::read_dir(group.path()).unwrap().count(), 0);
+}

@@ -174,3 +174,59 @@ fn fork(lane: Lane, kept: RawFd, body: Body) -> io::Result<Child> {
         body()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+
+    /// Waits until a helper ends, and returns its number.
+    fn next_end(poller: &Poller) -> u64 {
+        let limit = now() + Duration::from_secs(60);
+        while now() < limit {
+            if let Some(Token::Helper(number)) = poller.wait(Some(Duration::from_secs(1))).unwrap().first() {
+                return *number;
+            }
+        }
+        panic!("no helper ended");
+    }
+
+    #[test]
+    fn a_helper_that_does_not_end_is_killed_and_its_place_is_free_again() {
+        let (places, lasts) = LANES[Lane::Clean as usize];
+        let (poller, mut helpers) = (Poller::new().unwrap(), Helpers::default());
+        let held = || -> i32 {
+            loop {
+                rustix::event::pause();
+            }
+        };
+        let begun = now();
+        for _ in 0..places {
+            helpers.add(Lane::Clean, After::Done(1), Box::new(held));
+        }
+        helpers.add(Lane::Clean, After::Done(2), Box::new(|| 0));
+        helpers.add(Lane::Write, After::Done(3), Box::new(|| 0));
+        assert!(helpers.start(&poller).is_empty());
+        // Each kind has places of its own: only the one of the same kind waits.
+        assert_eq!((helpers.running.len(), helpers.waiting.len()), (places + 1, 1));
+        let other = next_end(&poller);
+        assert!(matches!(helpers.ended(other), Some(After::Done(3))));
+        let first = helpers.running.values().next().unwrap().child.pid;
+        kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::STOP).unwrap();
+        // Nobody is killed before the time is over, and everybody then, also one that is stopped.
+        let due = helpers.deadline().unwrap();
+        assert!(due >= begun + lasts && due <= now() + lasts);
+        helpers.enforce(due.saturating_sub(Duration::from_nanos(1)));
+        assert!(helpers.running.values().all(|helper| !helper.killed));
+        helpers.enforce(now() + lasts);
+        assert!(helpers.running.values().all(|helper| helper.killed) && helpers.deadline().is_none());
+        for _ in 0..places {
+            let number = next_end(&poller);
+            assert!(matches!(helpers.ended(number), Some(After::Done(1))));
+        }
+        assert!(helpers.start(&poller).is_empty() && helpers.waiting.is_empty());
+        let last = next_end(&poller);
+        assert!(matches!(helpers.ended(last), Some(After::Done(2))));
+        assert!(helpers.running.is_empty());
+    }
+}

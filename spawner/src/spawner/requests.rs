@@ -100,9 +100,9 @@ impl Spawner {
                 let paths = [Some(&install.source), install.sidecar.as_ref()];
                 let long = paths.into_iter().flatten().any(|path| path.len() > PATH_MAX);
                 if long || self.jobs.len() >= JOBS_MAX {
-                    let wrong = if long { "its path is too long" } else { TOO_MANY };
-                    let shown = install.source.get(..PATH_MAX).unwrap_or(&install.source);
-                    let problem = problem(shown, wrong, "give it a shorter name, or reload fnd later");
+                    let too_long = ("its path is too long", "give it a shorter name");
+                    let (wrong, help) = if long { too_long } else { (TOO_MANY, "reload fnd later") };
+                    let problem = problem(install.source.get(..PATH_MAX).unwrap_or(&install.source), wrong, help);
                     return self.refuse(number, install.function, vec![problem], None);
                 }
                 return self.jobs.push_back(Job::Install(number, install));
