@@ -31,7 +31,9 @@ lines=$(code_lines)
 # function's own limits beside it), and all descriptors taken before the order, so that nothing is begun and then given back; for time limits
 # that hold also where fnd does nothing; and for notes of any length.
 # 68 to lock `[users] range` between instances: two of them gave the same users to different functions, which could read and kill each other.
-ceiling=5162
+# 84 for the directories of HTTP functions' sockets: fnd made them, so functions could leave there what fnd could not remove, and only root
+# can give them to a function.
+ceiling=5246
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')

@@ -16,7 +16,7 @@ pub const FRAME_MAX: usize = 16 << 20;
 pub const PROTOCOL_MIN: u16 = 1;
 /// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and says of their workers
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; protocol 3 adds [`Request::Sweep`], [`Reply::NodeCannotStart`],
-/// [`Request::Ping`] and longer notes; all else is protocol 1.
+/// [`Request::Ping`], [`Reply::Sockets`] and longer notes; all else is protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_SHORTAGES;
 /// The protocol from which on functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
@@ -24,6 +24,8 @@ pub const PROTOCOL_HANDLERS: u16 = 2;
 pub const PROTOCOL_SWEEP: u16 = 3;
 /// The protocol from which on the spawner tells a start that failed for the node's reason from others.
 pub const PROTOCOL_SHORTAGES: u16 = 3;
+/// The protocol from which on the spawner makes the directories of sockets, and says where ([`Reply::Sockets`]).
+pub const PROTOCOL_SOCKETS: u16 = 3;
 /// Most names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
 /// Largest [`Spawn::note`], bytes: what a worker with 10,000 calls in flight (`pool.concurrency`) needs, and as much again for
@@ -93,7 +95,7 @@ wire_structs! {
 wire_enum! {
     /// What fnd asks of the spawner.
     pub enum Request {
-        /// Answered by [`Reply::Welcome`], then one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier
+        /// Answered by [`Reply::Welcome`] and, from protocol 3 on, [`Reply::Sockets`], then one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier
         /// connection whose exit was not acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. It waits until no start is
         /// under way.
         1 = Hello(Hello),
@@ -387,6 +389,9 @@ wire_enum! {
         9 = Failed(String),
         /// To Sweep.
         14 = Swept(Swept),
+        /// After Welcome, from protocol 3 on: the directory of the sockets of programs that serve HTTP. A worker whose
+        /// `FND_SOCKET_PATH` is `DIRECTORY/NUMBER/http.sock` gets `DIRECTORY/NUMBER` for itself; another path is refused.
+        15 = Sockets(String),
     }
 }
 

@@ -19,8 +19,7 @@ use crate::settings::Current;
 use crate::silence::Silence;
 use crate::status::StatusFiles;
 use crate::telemetry;
-use crate::workers::address::Address;
-use crate::workers::key::WorkerKey;
+use crate::workers::endpoint::Endpoint;
 use crate::workers::output::{Captured, Meta, Output};
 use crate::workers::spawner::{Connection, ConnectionError, has_room};
 use fnd_core::api::NodePlaces;
@@ -91,10 +90,8 @@ pub(crate) struct Starting {
     pub(crate) meta: Meta,
     pub(crate) rules: Arc<Rules>,
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-    /// Where it shall serve HTTP.
-    pub(crate) address: Option<Address>,
-    /// What its requests carry, where it serves HTTP.
-    pub(crate) key: Option<WorkerKey>,
+    /// How it shall be reached, where it serves HTTP.
+    pub(crate) endpoint: Endpoint,
 }
 
 /// Everything the driver owns.
@@ -139,8 +136,8 @@ pub(crate) struct State {
     pub(crate) ends: Ends,
     /// Bodies on their way to programs that serve HTTP, and what waits for their answers; nothing once the caller has gone.
     pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
-    /// Where sockets of programs that serve HTTP lie.
-    pub(crate) sockets: PathBuf,
+    /// Where the spawner makes directories for sockets of programs that serve HTTP; absent: it is older than that.
+    pub(crate) sockets: Option<PathBuf>,
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Who waits for a scan and everything it found.

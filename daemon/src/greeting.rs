@@ -7,6 +7,7 @@ use fnd_core::frame::{
     Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
 };
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// Why fnd and its spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,8 @@ pub enum GreetingError {
 pub struct Greeting {
     /// What it is.
     pub welcome: Welcome,
+    /// Where it makes directories for sockets of programs that serve HTTP; absent: it is older than that.
+    pub sockets: Option<PathBuf>,
     /// The configuration in force.
     pub current: Current,
     /// Workers of an earlier fnd, with their descriptors.
@@ -46,7 +49,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
         }),
         Vec::new(),
     )?;
-    let mut welcome = None;
+    let (mut welcome, mut sockets) = (None, None);
     let (mut held, mut exits) = (Vec::new(), Vec::new());
     loop {
         let Incoming {
@@ -65,11 +68,13 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                 }
                 welcome = Some(greeted);
             }
+            Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
                 let current = settings(read, connection.peer_uid(), colour)?;
                 let welcome = welcome.ok_or_else(|| GreetingError::Refused("it sent no welcome".into()))?;
                 return Ok(Greeting {
                     welcome,
+                    sockets,
                     current,
                     held,
                     exits,

@@ -35,14 +35,14 @@ impl State {
                 self.spawned(request, &spawned, descriptors.into_iter());
             }
             Reply::SpawnFailed(failed) => {
-                self.not_started(request);
+                self.asked.remove(&request);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: failed.message,
                 });
             }
             Reply::NodeCannotStart(failed) => {
-                self.not_started(request);
+                self.asked.remove(&request);
                 self.step(Event::NodeCannotStart {
                     worker: failed.worker,
                     message: failed.message,
@@ -62,7 +62,7 @@ impl State {
             }
             Reply::Swept(swept) => self.left_behind = swept.names,
             // Only an answer to Hello, which was sent once, before the driver began.
-            Reply::Welcome(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
+            Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
                 tracing::error!("fnd-spawner greeted twice");
             }
         }
@@ -147,9 +147,6 @@ impl State {
         }
         match self.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => {
-                if let Some(address) = &asked.address {
-                    address.remove();
-                }
                 self.step(Event::SpawnFailed {
                     worker: asked.worker,
                     message: message.to_owned(),
@@ -157,15 +154,6 @@ impl State {
             }
             Some(Asked::Prune(asked)) => self.pruned(*asked, false),
             Some(Asked::Reload) | None => {}
-        }
-    }
-
-    /// Takes back what was made for a worker that was not started.
-    fn not_started(&mut self, request: u32) {
-        if let Some(Asked::Spawn(starting)) = self.asked.remove(&request)
-            && let Some(address) = starting.address
-        {
-            address.remove();
         }
     }
 
@@ -186,8 +174,7 @@ impl State {
             meta,
             rules,
             tmp,
-            address,
-            key,
+            endpoint,
         } = *starting;
         let user = self.serving(&meta.function).map(|serving| serving.uid);
         let mut member = None;
@@ -199,17 +186,14 @@ impl State {
                 meta,
             };
             if rules.pool.is_some() {
-                let server = rules
-                    .http
-                    .as_ref()
-                    .map(|_| Server::new(user, key.clone(), address.clone()));
+                let server = rules.http.as_ref().map(|_| Server::new(user, endpoint.clone()));
                 member = self.take_on(worker, (channel, server), &rules, (piped, Vec::new()));
             } else {
                 self.output.attach(piped);
             }
         }
         let deaf = rules.pool.is_some() && member.is_none();
-        let looking = self.look_whether_ready(worker, (user, &rules), (address, key));
+        let looking = self.look_whether_ready(worker, (user, &rules), endpoint);
         let attached = Attached {
             kill,
             result,

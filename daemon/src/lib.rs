@@ -116,6 +116,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let mut connection = workers::spawner::Connection::new(socket)?;
     let greeting::Greeting {
         welcome,
+        sockets,
         current,
         held,
         exits,
@@ -199,7 +200,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         last_reply: 0,
         ends: ends::Ends::default(),
         uploads: HashMap::new(),
-        sockets: sockets(&places),
+        sockets,
         lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
@@ -353,13 +354,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
     make(&places.run_dir.join("status"), 0o755)?;
-    make(&places.run_dir.join(ledger::RUN), 0o700)?;
-    make(&sockets(places), 0o711)
-}
-
-/// Returns the directory in which programs that serve HTTP make their sockets.
-fn sockets(places: &Places) -> PathBuf {
-    places.run_dir.join("http")
+    make(&places.run_dir.join(ledger::RUN), 0o700)
 }
 
 fn last_attempt(run: ledger::LastRun) -> LastAttempt {

@@ -6,7 +6,6 @@ use crate::ledger::{Begun, Command};
 use crate::requests;
 use crate::takeover;
 use crate::telemetry::events;
-use crate::workers::key::WorkerKey;
 use crate::workers::output::Meta;
 use fnd_core::frame::{Release, Request, Spawn, is_shortage};
 use fnd_core::ids::{Attempt, FunctionName, WorkerId};
@@ -179,16 +178,11 @@ impl State {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
-        let address = match requests::address(&order.rules, &self.sockets, user) {
-            Ok(address) => address,
+        let endpoint = match requests::endpoint(&order.rules, self.sockets.as_deref(), (worker, user)) {
+            Ok(endpoint) => endpoint,
             Err(error) => return failed("find a place for it to listen", error),
         };
-        passed.environment.extend(address.as_ref().map(requests::variable));
-        let key = match order.rules.http.as_ref().map(|_| WorkerKey::new()).transpose() {
-            Ok(key) => key,
-            Err(error) => return failed("make its key", error),
-        };
-        passed.environment.extend(key.as_ref().map(requests::key_variable));
+        passed.environment.extend(requests::variables(&endpoint));
         // A handler's worker has temporary files of its own, from its start to its end.
         let (invocation, attempt) = match &order.attempt {
             Some(run) => (run.invocation, run.attempt),
@@ -224,8 +218,7 @@ impl State {
                 meta,
                 rules: Arc::clone(&order.rules),
                 tmp,
-                address,
-                key,
+                endpoint,
             };
             self.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }

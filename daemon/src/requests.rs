@@ -8,6 +8,7 @@ use crate::control::backend::Headed;
 use crate::driver::{Daemon, State};
 use crate::environment;
 use crate::workers::address::Address;
+use crate::workers::endpoint::Endpoint;
 use crate::workers::exchange::{self, Passing, Sent, Trouble};
 use crate::workers::key::WorkerKey;
 use bytes::Bytes;
@@ -53,10 +54,8 @@ pub(crate) struct Upload {
 pub(crate) struct Server {
     /// The user it runs as, where that is known.
     user: Option<u32>,
-    /// What each request carries.
-    key: Option<WorkerKey>,
-    /// Nothing until it has said so.
-    address: RefCell<Option<Address>>,
+    /// How it is reached; without an address until it has said so.
+    endpoint: RefCell<Endpoint>,
     /// Requests that are being answered.
     open: Cell<usize>,
     /// Whether it has ended, and how many requests that were is changed there, too.
@@ -74,24 +73,18 @@ impl Drop for Looking {
 }
 
 impl Server {
-    pub(crate) fn new(user: Option<u32>, key: Option<WorkerKey>, address: Option<Address>) -> Rc<Self> {
+    pub(crate) fn new(user: Option<u32>, endpoint: Endpoint) -> Rc<Self> {
         Rc::new(Self {
             user,
-            key,
-            address: RefCell::new(address),
+            endpoint: RefCell::new(endpoint),
             open: Cell::new(0),
             ended: watch::channel(false).0,
         })
     }
 
-    /// Returns what each request carries.
-    pub(crate) fn key(&self) -> Option<WorkerKey> {
-        self.key.clone()
-    }
-
-    /// Returns where it serves.
-    pub(crate) fn address(&self) -> Option<Address> {
-        self.address.borrow().clone()
+    /// Returns how it is reached.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint.borrow().clone()
     }
 
     /// Says whether no request is being answered.
@@ -125,11 +118,25 @@ impl Drop for Open {
     }
 }
 
-/// Returns where a worker of a user shall serve HTTP; nothing where it need not, or says so itself.
+/// Returns how a worker of a user shall be reached; without an address where it need not be, or says so itself.
 ///
 /// # Errors
-/// Where there is no place.
-pub(crate) fn address(rules: &Rules, sockets: &Path, user: Option<u32>) -> io::Result<Option<Address>> {
+/// Where there is no place, or no key.
+pub(crate) fn endpoint(
+    rules: &Rules,
+    sockets: Option<&Path>,
+    (worker, user): (WorkerId, Option<u32>),
+) -> io::Result<Endpoint> {
+    let address = address(rules, sockets, (worker, user))?;
+    let key = rules.http.as_ref().map(|_| WorkerKey::new()).transpose()?;
+    Ok(Endpoint { address, key })
+}
+
+fn address(
+    rules: &Rules,
+    sockets: Option<&Path>,
+    (worker, user): (WorkerId, Option<u32>),
+) -> io::Result<Option<Address>> {
     // A service that is asked whether it is ready has to be told where.
     if rules.service.as_ref().is_some_and(|service| service.ready.is_some()) {
         return Address::free_port().map(Some);
@@ -140,25 +147,23 @@ pub(crate) fn address(rules: &Rules, sockets: &Path, user: Option<u32>) -> io::R
         Listen::Port(port) => Some(Address::Port(port)),
         Listen::Unix => {
             let user = user.ok_or_else(|| io::Error::other("the function is gone"))?;
-            Some(Address::new_socket(sockets, user)?)
+            let old = || io::Error::other("the running fnd-spawner is older than this fnd; start it again");
+            Some(Address::socket(sockets.ok_or_else(old)?, worker, user)?)
         }
         Listen::Told => None,
     })
 }
 
-/// Returns the variable that tells a worker its address.
-pub(crate) fn variable(address: &Address) -> (String, fnd_core::wire::Bytes) {
-    let (name, value) = match address {
+/// Returns the variables that tell a worker how it is reached.
+pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fnd_core::wire::Bytes)> {
+    let address = endpoint.address.as_ref().map(|address| match address {
         Address::Port(port) => ("PORT", port.to_string()),
         Address::Socket { path, .. } => ("FND_SOCKET_PATH", path.display().to_string()),
-    };
-    (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()))
-}
-
-/// Returns the variable that tells a worker its key.
-pub(crate) fn key_variable(key: &WorkerKey) -> (String, fnd_core::wire::Bytes) {
-    let value = key.as_str().as_bytes().to_vec();
-    (WorkerKey::VARIABLE.to_owned(), fnd_core::wire::Bytes(value))
+    });
+    let key = endpoint.key.as_ref();
+    let key = key.map(|key| (WorkerKey::VARIABLE, key.as_str().to_owned()));
+    let variable = |(name, value): (&str, String)| (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()));
+    address.into_iter().chain(key).map(variable)
 }
 
 impl State {
@@ -171,11 +176,12 @@ impl State {
         &self,
         worker: WorkerId,
         (user, rules): (Option<u32>, &Rules),
-        (address, key): (Option<Address>, Option<WorkerKey>),
+        endpoint: Endpoint,
     ) -> Option<Looking> {
         let http = rules.http.as_ref().map(|http| http.ready.clone());
         let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
-        let look = look(Weak::clone(&self.daemon), (worker, user), (address?, key), ready);
+        endpoint.address.as_ref()?; // one that says itself where it serves says so when it is ready
+        let look = look(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
         Some(Looking(tokio::task::spawn_local(look)))
     }
 
@@ -193,7 +199,7 @@ impl State {
         if let (Address::Port(port), Some(other)) = (&address, server.user.and_then(|user| address.stranger(user))) {
             return Err(strange(*port, other));
         }
-        server.address.replace(Some(address));
+        server.endpoint.borrow_mut().address = Some(address);
         Ok(())
     }
 
@@ -203,9 +209,6 @@ impl State {
             return false;
         };
         server.ended.send_replace(true);
-        if let Some(address) = server.address() {
-            address.remove();
-        }
         if server.is_quiet() {
             return false;
         }
@@ -397,7 +400,7 @@ impl Task {
 
 /// Returns a request with the worker's key.
 fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
-    if let Some(key) = &server.key {
+    if let Some(key) = &server.endpoint.borrow().key {
         key.put(request.headers_mut());
     }
     request
@@ -406,7 +409,7 @@ fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
 /// Returns where a worker is reached; one that is ready has said so.
 fn reached(server: &Server) -> Result<Address, Trouble> {
     let unknown = || Trouble::Worker("it never said where it serves".to_owned());
-    server.address().ok_or_else(unknown)
+    server.endpoint().address.ok_or_else(unknown)
 }
 
 /// Returns what an answer's status says of the call: a server that could not do it says so.
@@ -427,9 +430,16 @@ fn strange(port: u16, user: u32) -> String {
 async fn look(
     daemon: Weak<Daemon>,
     (worker, user): (WorkerId, Option<u32>),
-    (address, key): (Address, Option<WorkerKey>),
+    endpoint: Endpoint,
     ready: Option<String>,
 ) {
+    let Endpoint {
+        address: Some(address),
+        key,
+    } = endpoint
+    else {
+        return;
+    };
     let mut pause = LOOK_AGAIN.0;
     let mut said = String::new();
     loop {

@@ -5,8 +5,7 @@ pub(crate) mod fuzzing;
 
 use crate::driver::{Attached, State};
 use crate::requests::Server;
-use crate::workers::address::{Address, keep_only};
-use crate::workers::key::WorkerKey;
+use crate::workers::endpoint::Endpoint;
 use crate::workers::output::{Meta, Piped};
 use fnd_core::frame::{self, Held, Request, Spawned, note_max};
 use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
@@ -33,11 +32,9 @@ enum Left<'a> {
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberNote<'a>>>,
-        /// Where it serves HTTP, and what requests to it carry.
-        #[serde(default)]
-        address: Option<Address>,
-        #[serde(default)]
-        key: Option<WorkerKey>,
+        /// How it is reached, where it serves HTTP.
+        #[serde(flatten)]
+        endpoint: Endpoint,
     },
 }
 
@@ -48,8 +45,7 @@ pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, Inv
             function,
             tmp,
             handed_over: None,
-            address: None,
-            key: None,
+            endpoint: Endpoint::default(),
         }),
         None => state.supervisor.note(worker).map(|note| {
             let output_max = note.rules.output_max;
@@ -157,12 +153,6 @@ impl State {
             }
         }
         self.output.adopt(piped);
-        let servers = self
-            .attached
-            .values()
-            .filter_map(|attached| attached.member.as_ref()?.server.as_ref());
-        let kept: Vec<Address> = servers.filter_map(|server| server.address()).collect();
-        keep_only(&self.sockets, &kept);
         let known = adopted
             .iter()
             .map(|adopted| (adopted.note.invocation, Attempt(adopted.note.attempt)));
@@ -181,8 +171,7 @@ impl State {
             function,
             tmp,
             handed_over,
-            address,
-            key,
+            endpoint,
         }) = left
         else {
             return None;
@@ -194,8 +183,7 @@ impl State {
                 function,
                 tmp,
                 handed_over: None,
-                address: address.clone(),
-                key: key.clone(),
+                endpoint: endpoint.clone(),
             };
             self.leave(worker, bytes(&left, self.welcome.protocol));
         }
@@ -222,9 +210,9 @@ impl State {
             };
             if note.concurrency.is_none() {
                 // The functions are not looked at yet: as whom it runs is not known.
-                attached.looking = self.look_whether_ready(worker, (None, &note.rules), (address.clone(), key.clone()));
+                attached.looking = self.look_whether_ready(worker, (None, &note.rules), endpoint.clone());
             }
-            let server = note.rules.http.as_ref().map(|_| Server::new(None, key, address));
+            let server = note.rules.http.as_ref().map(|_| Server::new(None, endpoint));
             let under_way = note.calls.iter();
             let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
             attached.member = self.take_on(worker, (channel, server), &note.rules, (piped, under_way.collect()));
@@ -259,8 +247,7 @@ impl State {
             function,
             tmp,
             handed_over: Some(Box::new(note)),
-            address: server.and_then(|server| server.address()),
-            key: server.and_then(|server| server.key()),
+            endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
         let left = bytes(&left, self.welcome.protocol);
         self.leave(worker, left);

@@ -320,7 +320,7 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("make a session");
     rustix::process::setsid()?;
-    // What it makes is its own. A socket for fnd is given by a default ACL, which the group's bits limit (acl(5)).
+    // What it makes is its own. A socket for fnd gets fnd's group from its directory, whose bits count then.
     let shares = |line: &CString| line.to_bytes().starts_with(b"FND_SOCKET_PATH=");
     rustix::process::umask(Mode::from_raw_mode(if exec.environment.iter().any(shares) { 0o007 } else { 0o077 }));
     order.step.set("place standard input and output");

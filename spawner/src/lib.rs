@@ -31,6 +31,7 @@ pub mod reap;
 pub mod removal;
 pub mod sandbox;
 pub mod settings;
+pub mod sockets;
 pub mod source;
 pub mod spawner;
 pub mod uids;

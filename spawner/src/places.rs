@@ -120,7 +120,7 @@ impl Places {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
         let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
         fixed.push((self.state.join("spawner"), 0o700));
-        fixed.extend(["creds", "bindings"].map(run));
+        fixed.extend(["creds", "bindings", "http"].map(run));
         fixed
     }
 
@@ -160,6 +160,11 @@ impl Places {
         let left: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
         let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
         (left.into_iter().take(SWEPT_MAX).collect(), count)
+    }
+
+    /// Returns the directory of the sockets of programs that serve HTTP.
+    pub fn http(&self) -> PathBuf {
+        self.run.join("http")
     }
 
     /// Returns the directories of a function, named by its file form.

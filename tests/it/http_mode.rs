@@ -199,26 +199,37 @@ fn a_request_and_its_answer_pass_through() {
     fnd.finish();
 }
 
-/// fnd has no privileges where it is installed: it reaches a socket by the ACL of its directory, and nobody else does.
+/// fnd has no privileges where it is installed: it reaches a socket as the group of its directory, and nobody else does.
 #[test]
-fn a_socket_is_for_fnd_and_nobody_else() {
-    use std::os::unix::fs::PermissionsExt as _;
+fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    require!(root);
     let fnd = Fnd::start();
-    install(&fnd, "unix.py", "[http_server]\nlisten = \"unix\"\n", SERVER);
+    let litter = "import os\nos.umask(0o007)\nbeside = os.path.dirname(os.environ['FND_SOCKET_PATH'])\n\
+        for _ in range(40):\n    beside += '/deeper'\n    os.mkdir(beside)\nopen(beside + '/file', 'w').close()\n\
+        os.chmod(beside, 0)\n";
+    install(
+        &fnd,
+        "unix.py",
+        "[http_server]\nlisten = \"unix\"\n",
+        &format!("{litter}{SERVER}"),
+    );
     let pid = get(&fnd, "unix", "/pid").text();
-    let directories = std::fs::read_dir(fnd.path("run/http")).unwrap();
-    let [directory] = <[_; 1]>::try_from(directories.collect::<Vec<_>>()).unwrap();
-    let socket = directory.unwrap().path().join("http.sock");
-    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
-    // The group's bits limit what an ACL gives (acl(5)); others have none.
-    assert_eq!(mode & 0o777, 0o770, "{mode:o}");
+    let sockets = || std::fs::read_dir(fnd.path("run/spawner/http")).unwrap();
+    let [directory] = <[_; 1]>::try_from(sockets().collect::<Vec<_>>()).unwrap();
+    let directory = directory.unwrap().path();
+    let meta = |path: &std::path::Path| {
+        let meta = std::fs::metadata(path).unwrap();
+        (meta.uid(), meta.gid(), meta.permissions().mode() & 0o7777)
+    };
+    let uid = fnd.client().get("/v1/functions/unix").json::<serde_json::Value>()["uid"].as_u64();
+    let uid = u32::try_from(uid.unwrap()).unwrap();
+    // Here fnd's group is root's.
+    assert_eq!(meta(&directory), (uid, 0, 0o2710));
+    assert_eq!(meta(&directory.join("http.sock")), (uid, 0, 0o770));
     kill_process(&pid);
     wait_until("its directory to be gone", PATIENCE, || {
-        std::fs::read_dir(fnd.path("run/http"))
-            .unwrap()
-            .next()
-            .is_none()
-            .then_some(())
+        sockets().next().is_none().then_some(())
     });
     fnd.finish();
 }

@@ -1,13 +1,13 @@
 //! Where a worker that serves HTTP is reached: a port of the loopback, or a Unix socket in a directory of its own.
 //!
 //! A port is anybody's to take, so before a worker is believed ready fnd looks whose process listens there. A socket lies in a
-//! directory that only fnd and the worker's user can enter, by an ACL (acl(5)); a default ACL gives what is made in it to fnd.
-//! For that the spawner leaves the group's bits to who is given `FND_SOCKET_PATH`: they limit what an ACL gives.
+//! directory that the spawner makes for the worker, removes with it, and lets only fnd and the worker's user enter.
 //!
 //! What lies at the path is the function's to choose, so fnd follows no link there: it connects only to a socket that the
 //! worker's user owns and listens on. Else a function could have fnd talk to the control socket, as fnd.
 
-use rustix::fs::{FileType, Mode, OFlags, XattrFlags, fstat, mkdir, open, setxattr};
+use fnd_core::ids::WorkerId;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -61,38 +61,17 @@ impl Address {
         Err(io::Error::other(format!("no port from {first} to {last} is free")))
     }
 
-    /// Returns a place for a socket in a new directory below `root` that only this process's user and `user` can enter.
+    /// Returns the place of a worker's socket below the spawner's directory of them, which makes the worker's own there.
     ///
     /// # Errors
-    /// Where the directory cannot be made or shared, or its path is too long for a socket.
-    pub fn new_socket(root: &Path, user: u32) -> io::Result<Self> {
-        let name = format!("{:032x}", fastrand::u128(..));
-        let directory = root.join(name);
-        let path = directory.join(SOCKET);
+    /// Where its path is too long for a socket.
+    pub fn socket(root: &Path, worker: WorkerId, user: u32) -> io::Result<Self> {
+        let path = root.join(worker.0.to_string()).join(SOCKET);
         if path.as_os_str().len() > PATH_MAX {
             let long = format!("the path `{}` is longer than {PATH_MAX} bytes", path.display());
             return Err(io::Error::other(format!("{long}: use a shorter --run-dir")));
         }
-        mkdir(&directory, Mode::RWXU)?;
-        share(&directory, user).inspect_err(|_| {
-            let _ = std::fs::remove_dir(&directory); // the error is told already
-        })?;
         Ok(Self::Socket { path, user })
-    }
-
-    /// Removes what was made for it. What a function has put beside its socket and cannot be removed stays until `/run` is
-    /// made anew.
-    pub fn remove(&self) {
-        if let Self::Socket { path, .. } = self
-            && let Some(directory) = path.parent()
-        {
-            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-                let _ = std::fs::remove_file(entry.path());
-            }
-            if let Err(error) = std::fs::remove_dir(directory) {
-                tracing::warn!("failed to remove `{}`: {error}, it stays", directory.display());
-            }
-        }
     }
 
     /// Connects to it.
@@ -132,17 +111,6 @@ impl Address {
     }
 }
 
-/// Removes the directories below `root` of sockets that are not among these: of workers that ended while no fnd was there.
-pub fn keep_only(root: &Path, kept: &[Address]) {
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path().join(SOCKET);
-        let is_it = |address: &Address| matches!(address, Address::Socket { path: kept, .. } if *kept == path);
-        if !kept.iter().any(is_it) {
-            Address::Socket { path, user: u32::MAX }.remove();
-        }
-    }
-}
-
 /// Connects to a socket that a user made, and only to that: no link is followed, and who listens is asked of the kernel.
 async fn connect(path: &Path, user: u32) -> io::Result<UnixStream> {
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
@@ -161,84 +129,24 @@ async fn connect(path: &Path, user: u32) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Lets a user make things in a directory of this process's user, and this one use them (`acl(5)`; the form of the attributes is
-/// that of `linux/posix_acl_xattr.h`: version 2, then tag, permissions and id of each entry, in the order of the tags).
-fn share(directory: &Path, user: u32) -> io::Result<()> {
-    let own = rustix::process::geteuid().as_raw();
-    if own == user {
-        return Ok(());
-    }
-    const ALL: u16 = 7;
-    let entries = |other: u32| {
-        let mut value = 2_u32.to_le_bytes().to_vec();
-        // Owner, the other user, group, mask, others.
-        for (tag, permissions, id) in [
-            (0x01, ALL, u32::MAX),
-            (0x02, ALL, other),
-            (0x04, 0, u32::MAX),
-            (0x10, ALL, u32::MAX),
-            (0x20, 0, u32::MAX),
-        ] {
-            value.extend(u16::to_le_bytes(tag));
-            value.extend(u16::to_le_bytes(permissions));
-            value.extend(u32::to_le_bytes(id));
-        }
-        value
-    };
-    let none = XattrFlags::empty();
-    setxattr(directory, "system.posix_acl_default", &entries(own), none)?;
-    Ok(setxattr(directory, "system.posix_acl_access", &entries(user), none)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
-    use std::os::unix::process::CommandExt as _;
 
     fn place(root: &Path, user: u32) -> (Address, PathBuf) {
-        let address = Address::new_socket(root, user).unwrap();
+        let address = Address::socket(root, WorkerId(7), user).unwrap();
         let Address::Socket { path, .. } = &address else {
             panic!("{address:?}")
         };
         let path = path.clone();
+        assert_eq!(path, root.join("7/http.sock"));
+        std::fs::create_dir(root.join("7")).unwrap();
         (address, path)
     }
 
     fn own() -> u32 {
         rustix::process::geteuid().as_raw()
-    }
-
-    /// Says whether a shell of a user can do something.
-    fn can(user: u32, what: &str) -> bool {
-        let mut shell = std::process::Command::new("sh");
-        shell
-            .uid(user)
-            .gid(user)
-            .args(["-c", what])
-            .stderr(std::process::Stdio::null());
-        shell.status().unwrap().success()
-    }
-
-    #[test]
-    fn a_directory_of_a_socket_is_open_to_its_user_and_nobody_else() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
-        let other = if own() == 0 { 70_123 } else { own() };
-        let (address, path) = place(root.path(), other);
-        let directory = path.parent().unwrap().display().to_string();
-        if own() == 0 {
-            assert!(can(other, &format!("echo >{directory}/mine && ls {directory}")));
-            assert!(!can(other + 1, &format!("echo >{directory}/strange")));
-            assert!(!can(other + 1, &format!("ls {directory}")));
-            assert!(!can(other + 1, &format!("cat {directory}/mine")));
-        }
-        let _listener = UnixListener::bind(&path).unwrap();
-        keep_only(root.path(), std::slice::from_ref(&address));
-        assert!(path.exists());
-        keep_only(root.path(), &[]);
-        assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
@@ -271,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_path_that_is_too_long_is_refused() {
-        let error = Address::new_socket(Path::new(&format!("/tmp/{}", "x".repeat(100))), own()).unwrap_err();
+        let error = Address::socket(Path::new(&format!("/tmp/{}", "x".repeat(100))), WorkerId(7), own()).unwrap_err();
         assert!(error.to_string().contains("shorter --run-dir"), "{error}");
     }
 

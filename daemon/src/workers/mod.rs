@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod conversation;
+pub mod endpoint;
 pub mod exchange;
 pub mod key;
 pub mod output;

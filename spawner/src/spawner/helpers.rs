@@ -11,6 +11,7 @@ use fnd_core::ids::InvocationId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(super) enum After {
     Copied(Box<Snapshot>),
     /// A function was stored: what fnd is going to be told.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
+    /// Remove the directory of a socket, which is empty.
+    Emptied(PathBuf),
 }
 
 /// What runs in a helper.
@@ -158,6 +161,7 @@ impl Helpers {
             match after {
                 After::Done(request) | After::Released(request, ..) | After::Stored(_, request, _) => *request = 0,
                 After::Copied(snapshot) => snapshot.request = 0,
+                After::Emptied(_) => {}
             }
         }
     }

@@ -22,13 +22,14 @@ use crate::poller::{Poller, Token};
 use crate::protocol::Channel;
 use crate::ranges::{self, Ranges};
 use crate::removal;
+use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
 use crate::workers::{Host, NoStart, Outbox, Workers};
 use fnd_core::frame::{
-    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES, Problem,
-    Prune, Refused, Release, Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep, TermCause, Welcome, decode,
-    encode,
+    Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES,
+    PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep,
+    TermCause, Welcome, decode, encode,
 };
 use fnd_core::ids::{FunctionName, Version};
 use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
@@ -162,6 +163,7 @@ impl Spawner {
         };
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
+        spawner.workers.left_by_others(sockets::set_aside(&spawner.workers.host().places.http()));
         if let Some(Meeting::Inherited(number)) = spawner.args.meeting {
             let socket = meeting::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
@@ -209,6 +211,7 @@ impl Spawner {
                 self.sync_at = None;
                 self.sync();
             }
+            self.remove_sockets();
             self.start_helpers();
             self.helpers.enforce(now);
             if let Some(connection) = &self.connection {

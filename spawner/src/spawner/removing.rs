@@ -65,6 +65,16 @@ impl Spawner {
         }
     }
 
+    /// Removes the directories of sockets whose workers are gone, whatever these left in them.
+    pub(super) fn remove_sockets(&mut self) {
+        for dir in self.workers.unused_sockets() {
+            if !sockets::remove(&dir) {
+                let (left, root) = (dir.clone(), self.sources.myself.root());
+                self.helpers.add(Lane::Clean, After::Emptied(dir), Box::new(move || removal::empty(&left, root)));
+            }
+        }
+    }
+
     /// Syncs the file system of the state directory.
     pub(super) fn sync(&mut self) {
         let state = self.workers.host().places.state.clone();
@@ -105,6 +115,8 @@ impl Spawner {
                     self.failed(request, why);
                 }
             }
+            After::Emptied(dir) if sockets::remove(&dir) => {}
+            After::Emptied(dir) => crate::log!("`{}` could not be removed", dir.display()),
             After::Released(request, ..) => self.helped(After::Done(request)),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),

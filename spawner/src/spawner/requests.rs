@@ -26,6 +26,7 @@ impl Spawner {
     pub(super) fn connect(&mut self, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         self.poller.add(&socket, Token::Connection)?;
+        self.workers.serve(rustix::net::sockopt::socket_peercred(&socket)?.gid.as_raw());
         self.interest = (true, false);
         self.greeted = false;
         self.configured = false;
@@ -164,6 +165,10 @@ impl Spawner {
         };
         self.protocol = welcome.protocol;
         self.reply(number, &Reply::Welcome(welcome), Vec::new());
+        if self.protocol >= PROTOCOL_SOCKETS {
+            let http = self.workers.host().places.http().to_string_lossy().into_owned();
+            self.reply(number, &Reply::Sockets(http), Vec::new());
+        }
         for (reply, descriptors) in self.workers.held(now(), self.protocol) {
             self.reply(0, &reply, descriptors);
         }

@@ -72,6 +72,7 @@ impl Workers {
         let mut function = FunctionId(0);
         if let Some(worker) = self.workers.remove(&id) {
             function = worker.function;
+            self.sockets.extend(worker.socket);
             self.release_launcher(worker.launcher);
             let _ = worker.leaf.map(|leaf| self.clear(leaf));
         }
@@ -167,6 +168,7 @@ impl Workers {
             late: worker.overtime(),
         };
         worker.over(exited.clone());
+        self.sockets.extend(worker.socket.take());
         let number = worker.launcher;
         self.release_launcher(number);
         self.bound_kept();

@@ -176,6 +176,7 @@ impl Workers {
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
             let worker = Worker {
+                socket: None, // the spawner that had it removed it
                 function,
                 invocation: InvocationId(0),
                 launcher: 0,

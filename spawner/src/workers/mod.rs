@@ -122,6 +122,8 @@ struct Worker {
     invocation: InvocationId,
     launcher: u64,
     leaf: Option<Leaf>,
+    /// Directory of its socket, where it serves HTTP on one.
+    socket: Option<PathBuf>,
     before: Counters,
     shared: bool,
     /// Signals that came before the process did.
@@ -151,6 +153,10 @@ pub struct Workers {
     kept: Option<PathBuf>,
     /// Cgroups of attempts that are over, which could not be removed yet.
     leaving: Vec<Leaving>,
+    /// Directories of sockets of workers that are gone.
+    sockets: Vec<PathBuf>,
+    /// The group of the connected fnd.
+    fnd_group: u32,
     /// Descriptors of no use but that there is room for others instead.
     aside: Vec<OwnedFd>,
     /// How much longer fnd has to end what has used up its time, and when that is looked at again.
@@ -170,6 +176,8 @@ impl Workers {
             next: 1,
             kept: None,
             leaving: Vec::new(),
+            sockets: Vec::new(),
+            fnd_group: 0,
             aside: Vec::new(),
             slack: Duration::ZERO,
             enforce_at: None,
@@ -179,6 +187,21 @@ impl Workers {
     /// Returns what starting needs from outside.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Takes down the group of an fnd that has connected: it gets the sockets of what starts from now on.
+    pub fn serve(&mut self, fnd_group: u32) {
+        self.fnd_group = fnd_group;
+    }
+
+    /// Takes directories of sockets that an earlier spawner left, to be removed.
+    pub fn left_by_others(&mut self, sockets: Vec<PathBuf>) {
+        self.sockets.extend(sockets);
+    }
+
+    /// Returns the directories of sockets that nobody needs any more, once.
+    pub fn unused_sockets(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.sockets)
     }
 
     /// Returns the number below which all are used.

@@ -1,6 +1,7 @@
 //! Starting: a launcher where the version has none, then an order to it.
 
 use super::*;
+use crate::sockets;
 use fnd_core::frame::{NOTE_MAX, NOTES_MAX};
 use fnd_core::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -37,6 +38,12 @@ impl Workers {
         {
             return Err(format!("the variable `{}` may not be set by fnd", name.escape_default()).into());
         }
+        let socket = given.iter().find(|(name, _)| name == sockets::VARIABLE);
+        let socket = socket.map(|(_, path)| (self.host.places.http().join(id.to_string()), path));
+        if socket.as_ref().is_some_and(|(dir, path)| !sockets::is_in(dir, &path.0)) {
+            return Err("its socket would not be in its own directory".into());
+        }
+        let (socket, fnd_group) = (socket.map(|(dir, _)| dir), self.fnd_group);
         let passed = self.host.passed;
         let mut take = |wanted: bool, pipe: bool| {
             let missing = "a descriptor is missing, or is of the wrong kind";
@@ -88,6 +95,7 @@ impl Workers {
         let (leaf, leaf_dir) = made.unzip();
         let before = group.map(Group::counters).unwrap_or_default();
         let sent = (|| {
+            socket.as_ref().map_or(Ok(()), |dir| sockets::make(dir, owner, fnd_group))?;
             let piped = input.as_ref().is_some_and(|fd| passed.is_pipe(fd));
             let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
             let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -114,6 +122,7 @@ impl Workers {
         })();
         if sent.is_err() {
             let _ = leaf.as_ref().map(Leaf::remove); // empty: the order did not get out
+            self.sockets.extend(socket.clone());
         }
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
@@ -134,6 +143,7 @@ impl Workers {
                 invocation: spawn.invocation,
                 launcher: number,
                 leaf,
+                socket,
                 before,
                 shared,
                 early: Vec::new(),

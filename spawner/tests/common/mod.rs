@@ -335,6 +335,11 @@ impl Harness {
         (self.worker, number)
     }
 
+    /// Returns the number of the worker that is ordered next.
+    pub fn next_worker(&self) -> u64 {
+        self.worker + 1
+    }
+
     /// Orders an attempt whose standard input is a pipe.
     pub fn order_pipe(&mut self, installed: &Installed, input: OwnedFd) -> (u64, u32) {
         self.worker += 1;

@@ -114,7 +114,7 @@ fn look(storm: &Storm, empty: &Figures) -> Vec<String> {
         spools.clear();
     }
     left.extend(spools.into_iter().skip(1).map(|name| format!("the spool `{name}`")));
-    for directory in ["state/tmp", "run/http"] {
+    for directory in ["state/tmp", "run/spawner/http"] {
         left.extend(
             names(&fnd.path(directory))
                 .into_iter()
