@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Holds fnd-spawner, the only program that runs as root, to what ARCHITECTURE.md promises: readable in an hour, and no
-# parser or runtime in it that has no business there.
+# parser or runtime in it that has no business there. Looks at the sources, at what they depend on, and at the programs that
+# are named (none: the one of the development build, where it is there).
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -37,9 +38,22 @@ ceiling=5246
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 
 tree=$(cargo tree --locked -p fnd-spawner -e normal --prefix none --format '{p}')
+ours=$(sed -n 's/^\(fnd-[a-z]*\) v.*/\1/p' <<<"$tree" | sort -u | tr '\n' ' ')
+[[ $ours == "fnd-spawner fnd-wire " ]] || die "fnd-spawner may link only fnd-wire of our own crates, and links: $ours"
 for banned in serde serde_json serde_core toml toml_edit tokio hyper mio async-io; do
     if grep -q "^$banned v" <<<"$tree"; then
         die "fnd-spawner depends on $banned: $(cargo tree --locked -p fnd-spawner -e normal -i "$banned" --depth 2 | tr '\n' ' ')"
     fi
+done
+
+# Features of crates are united over what is built together, so the tree alone does not prove what a program has in it.
+((${#@} > 0)) || set -- "$target/debug/fnd-spawner"
+for program in "$@"; do
+    [[ -e $program ]] || continue
+    symbols=$(nm "$program")
+    if symbol=$(grep -m1 -E 'serde|toml|tokio|5hyper|3mio' <<<"$symbols"); then
+        die "$program has a parser or a runtime in it: ${symbol##* }"
+    fi
+    say "$program: $(wc -l <<<"$symbols") symbols, none of a parser or a runtime"
 done
 say "spawner/src: $lines lines of code (ceiling $ceiling); $(sort -u <<<"$tree" | wc -l) crates, none of them a parser or a runtime"

@@ -39,6 +39,7 @@ libraries() {
 }
 
 cargo build --profile "$profile" --locked -p fnd -p fnd-spawner -p fndctl
+scripts/check-spawner.sh "$target/$profile/fnd-spawner"
 # A debug build, as above.
 build_dev -p fnd-packaging
 

@@ -4,12 +4,12 @@
 //! to be absent.
 
 use crate::diagnostic::Diagnostic;
-use crate::ids::{FunctionName, InvocationId, Version};
 use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
 use crate::runtime::RuntimeSummary;
 use crate::supervisor::FunctionState;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -24,12 +24,15 @@ pub struct FunctionStatus {
     /// KEP 90: when this was written.
     pub timestamp: String,
     /// Its name.
+    #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// Serving version.
+    #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
     /// Its state.
     pub state: FunctionState,
     /// Last invocation.
+    #[serde(default, with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
     /// What made it.
     pub trigger: Option<Trigger>,
@@ -135,6 +138,7 @@ pub struct FunctionMore {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewerVersion {
     /// Its version; null where it was refused and so has none.
+    #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
     /// Why it does not serve; null while it is tried for the first time.
     pub error: Option<String>,
@@ -148,8 +152,10 @@ pub struct NewerVersion {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InvocationView {
     /// Its id.
+    #[serde(with = "crate::text::id")]
     pub id: InvocationId,
     /// Its function.
+    #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// What made it.
     pub trigger: Trigger,
@@ -162,6 +168,7 @@ pub struct InvocationView {
     /// What ran out.
     pub exhausted: Option<Exhausted>,
     /// Version of the last attempt.
+    #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
     /// Accepted.
     pub accepted_at: String,
@@ -176,7 +183,7 @@ pub struct InvocationView {
     /// Polls so far.
     pub polls: u32,
     /// The invocation whose payload it has (triggers `replay` and `redrive`); only in the view of one invocation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub replay_of: Option<InvocationId>,
     /// Each attempt, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -220,6 +227,7 @@ pub struct AttemptView {
     /// Whether the attempt waited for its worker to start. Scripts always do: each attempt is a process of its own.
     pub cold: bool,
     /// Version.
+    #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
     /// Bytes on standard output.
     pub stdout_bytes: u64,
@@ -235,8 +243,10 @@ pub struct LogLine {
     /// When it arrived.
     pub time: String,
     /// Function.
+    #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// Invocation; the nil UUID where a warm worker printed it outside of calls, or serves several at once.
+    #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
     /// Which try; 0 with the nil UUID.
     pub attempt: u32,
@@ -333,6 +343,7 @@ pub struct FunctionList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FunctionChange {
     /// The function.
+    #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// It as it is now; null once it is gone.
     pub now: Option<Box<FunctionStatus>>,
@@ -375,6 +386,7 @@ pub struct DeadLetterList {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Queued {
     /// Its id.
+    #[serde(with = "crate::text::id")]
     pub id: InvocationId,
 }
 
@@ -392,10 +404,10 @@ pub struct Problem {
     /// What happened and what to do.
     pub detail: String,
     /// The function concerned.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
     pub function: Option<FunctionName>,
     /// The invocation concerned.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
     /// Its reason, where it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -436,8 +448,10 @@ pub struct SizeView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
     /// Functions whose serving version changed, by name.
+    #[serde(with = "crate::text::ids")]
     pub applied: Vec<FunctionName>,
     /// Functions that are gone, by name.
+    #[serde(with = "crate::text::ids")]
     pub removed: Vec<FunctionName>,
     /// Problems of everything that is configured now, applied or not.
     pub diagnostics: Vec<Diagnostic>,

@@ -4,14 +4,14 @@
 //! here: only the spawner, which opens what will run, can say something about them that holds.
 
 use crate::diagnostic::Diagnostic;
-use crate::ids::FunctionName;
 use crate::judge::{Judge, Verdict};
 use crate::manifest::forms::{Claims, is_program};
 use crate::manifest::listing::{Entry, EntryKind, Found, Listing, Place, listing};
-use crate::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
-use crate::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
 
 /// How this module reads. Paths are joined with `/`; links are followed.
 pub trait Files {

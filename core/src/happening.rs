@@ -1,9 +1,9 @@
 //! What happens, as `GET /v1/stream` tells it: one line each, with a place in the sequence to go on from.
 
 use crate::diagnostic::Diagnostic;
-use crate::ids::{FunctionName, InvocationId, Version};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::supervisor::FunctionState;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
 use std::fmt;
@@ -144,10 +144,10 @@ pub struct StreamEvent {
     /// What.
     pub kind: Kind,
     /// Of which function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub function: Option<FunctionName>,
     /// The invocation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
     /// Which try; of `retried` and `polled` the one that follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub struct StreamEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u64>,
     /// The version that serves, or ran.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub version: Option<Version>,
     /// How it ended, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

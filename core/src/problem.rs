@@ -2,8 +2,8 @@
 //! server, by `fndctl`'s exit codes and by `fndctl explain`.
 
 use crate::api::Problem;
-use crate::ids::{FunctionName, InvocationId};
 use crate::outcome::Reason;
+use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// A stable code of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

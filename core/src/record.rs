@@ -3,10 +3,10 @@
 //! Wall-clock instants are Unix milliseconds, durations microseconds, sizes bytes.
 
 use crate::data::Data;
-use crate::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! B3 (`b3` in one header or `x-b3-*` in several; openzipkin/b3-propagation). Where both come, the first counts. What is
 //! neither is left out and a new trace begins, as the recommendation asks (section 3.2). Nothing is exported from here.
 
-use crate::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, InvocationId};
 use std::fmt;
 
 /// A trace's number; never 0.

@@ -4,9 +4,9 @@ use crate::exit::Failure;
 use fnd_core::check::settings;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::judge::Judge;
-use fnd_core::plan::JudgedFile;
-use fnd_core::wire::Bytes;
 use fnd_files::Disk;
+use fnd_wire::form::Bytes;
+use fnd_wire::plan::JudgedFile;
 use std::path::{Path, PathBuf};
 
 /// Where things lie.

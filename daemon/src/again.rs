@@ -6,9 +6,9 @@
 use crate::backend::{Control, failure};
 use crate::control::backend::{Answering, Failure, Leaving, Repeated};
 use crate::ledger::{Brought, Command};
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -18,14 +18,14 @@ use fnd_core::api::{
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::happening::StreamEvent;
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;
 use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::{Answer, Event, Rejection, ReplyTo, Submit};
-use fnd_core::units;
 use fnd_files::Disk;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::units;
 use hyper::body::Incoming;
 use std::cell::RefMut;
 use std::path::PathBuf;
@@ -437,7 +437,7 @@ fn filter_of(filter: InvocationFilter, dead: bool) -> ledger::Filter {
     }
 }
 
-type Versions = Vec<(FunctionName, Option<fnd_core::ids::Version>)>;
+type Versions = Vec<(FunctionName, Option<fnd_wire::ids::Version>)>;
 
 fn versions(functions: &crate::functions::Functions) -> Versions {
     let version = |function: &crate::functions::Function| function.newest.as_ref().map(|newest| newest.version);

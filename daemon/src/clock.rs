@@ -3,8 +3,8 @@
 //! Deadlines and delays are on `CLOCK_MONOTONIC`, not `CLOCK_BOOTTIME`: tokio's timers are on it too, so that what wakes the
 //! driver and what it compares with are one clock, and a function on a suspended machine has not used up its timeout.
 
-use fnd_core::ids::InvocationId;
 use fnd_core::supervisor::Now;
+use fnd_wire::ids::InvocationId;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Both clocks, the monotonic one counted from boot: what the fnd before this one began has its place on it, too.

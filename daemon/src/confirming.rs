@@ -3,7 +3,7 @@
 //! network may take its time.
 
 use crate::driver::State;
-use fnd_core::frame::{Installed, Refused};
+use fnd_wire::frame::{Installed, Refused};
 
 /// What the spawner said of a function's files.
 #[derive(Debug)]

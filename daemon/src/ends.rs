@@ -2,7 +2,7 @@
 //!
 //! A place is kept for as long as somebody waits in it: an invocation may take days, and its askers leave after a second.
 
-use fnd_core::ids::InvocationId;
+use fnd_wire::ids::InvocationId;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -5,7 +5,7 @@ use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::supervisor::{AttemptOrder, SpawnOrder};
 use fnd_core::trace::Span;
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -100,7 +100,7 @@ pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
     Some(Cow::Owned(request))
 }
 
-/// An attempt's documents: descriptors in the order of [`fnd_core::frame::Spawn`].
+/// An attempt's documents: descriptors in the order of [`fnd_wire::frame::Spawn`].
 pub struct Passed {
     /// The variables.
     pub environment: Vec<(String, Bytes)>,
@@ -157,9 +157,9 @@ fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use fnd_core::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
+    use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
     use std::io::Read;
     use std::sync::Arc;
 

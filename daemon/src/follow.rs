@@ -4,7 +4,7 @@ use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
 use crate::logs;
 use crate::workers::output::{Follow, Followed, Output};
 use fnd_core::api::LogLine;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::path::PathBuf;
 use tokio::sync::{mpsc, oneshot};
 

@@ -2,10 +2,10 @@
 
 use crate::catalog::Candidate;
 use fnd_core::diagnostic::{Diagnostic, Severity};
-use fnd_core::frame::{Installed, Problem, Refused};
-use fnd_core::ids::{FunctionId, FunctionName, Version};
 use fnd_core::judge::Verdict;
 use fnd_core::manifest::Manifest;
+use fnd_wire::frame::{Installed, Problem, Refused};
+use fnd_wire::ids::{FunctionId, FunctionName, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 

@@ -3,7 +3,7 @@
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
 use fnd_core::diagnostic::{Colour, Severity};
-use fnd_core::frame::{
+use fnd_wire::frame::{
     Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
 };
 use std::os::fd::OwnedFd;

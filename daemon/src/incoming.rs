@@ -12,11 +12,11 @@ use crate::telemetry::events;
 use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::{Diagnostic, Severity};
-use fnd_core::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
-use fnd_core::ids::FunctionName;
 use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_core::supervisor::{self, Event};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
+use fnd_wire::ids::FunctionName;
 use serde::de::DeserializeOwned;
 use std::os::fd::OwnedFd;
 
@@ -394,7 +394,7 @@ fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> superv
         id: serving.id,
         version: serving.version,
         load_key: serving.load_key,
-        load_id: fnd_core::ids::InvocationId(0),
+        load_id: fnd_wire::ids::InvocationId(0),
         rules: rules(&serving.manifest, host),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::Candidate;
 use crate::reinstall::Reinstall;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 

@@ -4,10 +4,10 @@
 //! descriptor 0: messages of core's wire form, in [`packets`], answered in order. It lives until the other side closes, keeps
 //! nothing but the settings it was given, and is worth nothing to whoever breaks into it.
 
-use fnd_core::frame::{PACKET_MAX, Partial, packets};
 use fnd_core::judge::Judge;
-use fnd_core::plan::{ANSWER_MAX, JudgeRequest};
-use fnd_core::wire::Wire as _;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{PACKET_MAX, Partial, packets};
+use fnd_wire::plan::{ANSWER_MAX, JudgeRequest};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
@@ -29,7 +29,7 @@ pub enum JudgeError {
     TooLarge(usize),
     /// A message is none.
     #[error("a message is not one of ours")]
-    Message(#[source] fnd_core::wire::WireError),
+    Message(#[source] fnd_wire::form::WireError),
 }
 
 /// Answers on descriptor 0 until it is closed.
@@ -77,9 +77,9 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), Judge
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::ids::FunctionName;
-    use fnd_core::plan::{JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
-    use fnd_core::wire::Bytes;
+    use fnd_wire::form::Bytes;
+    use fnd_wire::ids::FunctionName;
+    use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
     use std::collections::VecDeque;
 
     /// A socket: packets in, packets out.

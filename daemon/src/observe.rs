@@ -5,11 +5,11 @@
 use crate::driver::State;
 use crate::metrics::{self, Metrics};
 use crate::stream::{Happening, Ring, What};
-use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Reason, State as Stands};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder, Event, Notice, Restored};
 use fnd_core::trace::{Span, Trace};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -7,12 +7,12 @@ use crate::requests;
 use crate::takeover;
 use crate::telemetry::events;
 use crate::workers::output::Meta;
-use fnd_core::frame::{Release, Request, Spawn, is_shortage};
-use fnd_core::ids::{Attempt, FunctionName, WorkerId};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder, Submit};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
+use fnd_wire::ids::{Attempt, FunctionName, WorkerId};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 
 use crate::driver::{Asked, State};
 use crate::ledger::Command;
-use fnd_core::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
-use fnd_core::ids::{FunctionName, Version};
+use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
+use fnd_wire::ids::{FunctionName, Version};
 
 impl State {
     /// A version serves from now on.

@@ -2,7 +2,7 @@
 //! others may write to. Nothing tells when that is over, so they are tried again, with growing pauses. No clock.
 
 use crate::catalog::Candidate;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -13,14 +13,14 @@ use crate::workers::exchange::{self, Passing, Sent, Trouble};
 use crate::workers::key::WorkerKey;
 use bytes::Bytes;
 use fnd_core::data::Data;
-use fnd_core::frame::Exited;
-use fnd_core::ids::{InvocationId, WorkerId};
 use fnd_core::instant;
 use fnd_core::manifest::Listen;
 use fnd_core::outcome::Reason;
 use fnd_core::record::{RunResult, is_json};
 use fnd_core::supervisor::{AttemptOrder, CallOrder, Event, Rules};
-use fnd_core::units::print_size;
+use fnd_wire::frame::Exited;
+use fnd_wire::ids::{InvocationId, WorkerId};
+use fnd_wire::units::print_size;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use std::cell::{Cell, RefCell};
@@ -155,14 +155,14 @@ fn address(
 }
 
 /// Returns the variables that tell a worker how it is reached.
-pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fnd_core::wire::Bytes)> {
+pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fnd_wire::form::Bytes)> {
     let address = endpoint.address.as_ref().map(|address| match address {
         Address::Port(port) => ("PORT", port.to_string()),
         Address::Socket { path, .. } => ("FND_SOCKET_PATH", path.display().to_string()),
     });
     let key = endpoint.key.as_ref();
     let key = key.map(|key| (WorkerKey::VARIABLE, key.as_str().to_owned()));
-    let variable = |(name, value): (&str, String)| (name.to_owned(), fnd_core::wire::Bytes(value.into_bytes()));
+    let variable = |(name, value): (&str, String)| (name.to_owned(), fnd_wire::form::Bytes(value.into_bytes()));
     address.into_iter().chain(key).map(variable)
 }
 

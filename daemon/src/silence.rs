@@ -3,8 +3,8 @@
 
 use crate::driver::{Daemon, State};
 use crate::problems::Problem;
-use fnd_core::frame::{PROTOCOL_SHORTAGES, Request};
 use fnd_core::supervisor::Event;
+use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
 use std::rc::Rc;
 use std::time::Duration;
 

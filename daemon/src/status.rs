@@ -6,7 +6,7 @@
 //! system (a development run directory) a replacement costs 1 ms.
 
 use fnd_core::api::FunctionStatus;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};

@@ -7,10 +7,10 @@ use crate::driver::{Attached, State};
 use crate::requests::Server;
 use crate::workers::endpoint::Endpoint;
 use crate::workers::output::{Meta, Piped};
-use fnd_core::frame::{self, Held, Request, Spawned, note_max};
-use fnd_core::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberNote, Note};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{self, Held, Request, Spawned, note_max};
+use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -29,6 +29,7 @@ enum Left<'a> {
     /// flight. Without that nobody knows what stands in its connection, and it is killed.
     Member {
         function: u32,
+        #[serde(with = "fnd_core::text::id")]
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberNote<'a>>>,

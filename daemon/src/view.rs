@@ -7,11 +7,11 @@ use crate::workers::usage;
 use fnd_core::api::{
     DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NewerVersion, NodePlaces, NodeStatus, milliseconds,
 };
-use fnd_core::frame::Containment;
-use fnd_core::ids::FunctionName;
 use fnd_core::instant;
 use fnd_core::outcome::Class;
 use fnd_core::record::RunResult;
+use fnd_wire::frame::Containment;
+use fnd_wire::ids::FunctionName;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
 use crate::stream::{Ring, Told, news, read};
 use fnd_core::api::FunctionChange;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;

@@ -5,9 +5,9 @@
     reason = "a panic is how a test says no"
 )]
 
-use fnd_core::frame::{PACKET_MAX, Partial, packets};
-use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings};
-use fnd_core::wire::Wire as _;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{PACKET_MAX, Partial, packets};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};

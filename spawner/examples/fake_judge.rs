@@ -1,12 +1,12 @@
 //! A judge for the spawner's tests: answers in the wire form, with plans made of `KEY=VALUE` lines in the sidecar.
 #![expect(clippy::unwrap_used, reason = "a test program: it may die, and dying is one of the things tested")]
 
-use fnd_core::plan::{
+use fnd_spawner::protocol::Channel;
+use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::plan::{
     ALWAYS, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, Limits, Plan, Policy, RunMode, SettingsVerdict,
     Text, User,
 };
-use fnd_core::wire::{Bytes, Wire as _};
-use fnd_spawner::protocol::Channel;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
 fn main() {

@@ -5,8 +5,8 @@
 
 use crate::policy::problem;
 use crate::source::{Sources, unreadable};
-use fnd_core::frame::{Install, Problem};
-use fnd_core::naming;
+use fnd_wire::frame::{Install, Problem};
+use fnd_wire::naming;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;

@@ -168,7 +168,7 @@ fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
 
 /// Returns the number of an error that means that the machine has run out of something; else 0.
 pub fn shortage(error: &io::Error) -> u32 {
-    error.raw_os_error().filter(|_| fnd_core::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
+    error.raw_os_error().filter(|_| fnd_wire::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
 }
 
 /// Copies this process, into a cgroup where one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, ends

@@ -10,8 +10,8 @@
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::log::Failed as _;
 use crate::protocol::Channel;
-use fnd_core::frame::{Containment, ExitStatus};
-use fnd_core::wire::Wire as _;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{Containment, ExitStatus};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait,

@@ -1,8 +1,8 @@
 //! What a function's process is told: command line and environment (contract, section 3). The plan says it; what the judge
 //! can't know is filled in here.
 
-use fnd_core::plan::{Plan, Text};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::plan::{Plan, Text};
 
 /// What templates of a plan stand for: `{code}` and the like, and each one's value.
 pub type Values = [(&'static str, String)];

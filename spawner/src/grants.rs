@@ -1,8 +1,8 @@
 //! Which functions may have another user than their own, or more groups: what their files asked for when the spawner looked
 //! at them last. An installed version that asks for more than that was taken back by whoever owns the files.
 
-use fnd_core::ids::FunctionName;
-use fnd_core::plan::{Plan, User};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{Plan, User};
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;

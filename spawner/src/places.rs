@@ -6,8 +6,8 @@
 use crate::policy::insecure_above;
 use crate::protocol::copy_file;
 use crate::sandbox::identity::Identity;
-use fnd_core::frame::SWEPT_MAX;
-use fnd_core::ids::{InvocationId, Version};
+use fnd_wire::frame::SWEPT_MAX;
+use fnd_wire::ids::{InvocationId, Version};
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};

@@ -2,10 +2,10 @@
 //! nothing here.
 
 use crate::sandbox::identity::Identity;
-use fnd_core::frame::Problem;
-use fnd_core::ids::FunctionName;
-use fnd_core::plan::{Plan, Policy, User};
-use fnd_core::trust;
+use fnd_wire::frame::Problem;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{Plan, Policy, User};
+use fnd_wire::trust;
 use nix::unistd::{Group, Uid, User as Account};
 use rustix::process::Gid;
 use std::fs::{self, Metadata};

@@ -1,6 +1,6 @@
 //! Frames and descriptors over `SOCK_SEQPACKET` sockets: with fnd, the judge and launchers.
 
-use fnd_core::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, packets};
+use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, packets};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,

@@ -1,7 +1,7 @@
 //! Waiting for children: the only place that does.
 
 use crate::clone::Child;
-use fnd_core::frame::ExitStatus;
+use fnd_wire::frame::ExitStatus;
 use std::os::fd::AsRawFd as _;
 
 /// How a child ended, with what the kernel counted for it and the children it waited for.

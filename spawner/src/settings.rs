@@ -2,8 +2,8 @@
 
 use crate::policy::Myself;
 use crate::source::{self, Kind};
-use fnd_core::frame::Problem;
-use fnd_core::plan::{JudgeSettings, JudgedFile};
+use fnd_wire::frame::Problem;
+use fnd_wire::plan::{JudgeSettings, JudgedFile};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

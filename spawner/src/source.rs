@@ -3,9 +3,9 @@
 
 use crate::policy::{Myself, insecure_above, problem};
 use crate::sandbox::identity;
-use fnd_core::frame::Problem;
-use fnd_core::plan::JudgedFile;
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::Problem;
+use fnd_wire::plan::JudgedFile;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

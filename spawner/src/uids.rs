@@ -5,7 +5,7 @@
 //! What the table lost is taken from the homes: who owns one, has that number.
 
 use crate::log::Failed as _;
-use fnd_core::ids::{FunctionId, FunctionName};
+use fnd_wire::ids::{FunctionId, FunctionName};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};

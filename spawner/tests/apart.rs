@@ -63,7 +63,7 @@ fn what_all_functions_use_together_has_a_limit() {
     assert_eq!(limit(), "1073741824\n");
     // A reload changes it.
     fs::write(harness.path("etc/fnd.toml"), "memory=536870912").unwrap();
-    let number = harness.send(&fnd_core::frame::Request::Reload, Vec::new());
+    let number = harness.send(&fnd_wire::frame::Request::Reload, Vec::new());
     harness.answer(number);
     assert_eq!(limit(), "536870912\n");
 }

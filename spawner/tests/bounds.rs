@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Harness, privileged, until};
-use fnd_core::frame::{ExitStatus, Install, Reply, Request, decode};
-use fnd_core::ids::FunctionName;
+use fnd_wire::frame::{ExitStatus, Install, Reply, Request, decode};
+use fnd_wire::ids::FunctionName;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;

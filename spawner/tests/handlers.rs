@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, root};
-use fnd_core::frame::{Containment, ExitStatus, Hello, Reply, Request};
+use fnd_wire::frame::{Containment, ExitStatus, Hello, Reply, Request};
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
@@ -37,7 +37,7 @@ fn speaks_over_descriptor_3(harness: &mut Harness) {
     assert_eq!(talk(&channel, "one\n"), "got one\n");
     // The next fnd gets the same channel.
     drop(channel);
-    let fits = |held: &fnd_core::frame::Held| held.spawned.worker.0 == worker;
+    let fits = |held: &fnd_wire::frame::Held| held.spawned.worker.0 == worker;
     harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
     let with = |_, reply: &Reply| matches!(reply, Reply::HeldWithChannel(held) if fits(held));
     let (Reply::HeldWithChannel(held), mut ends) = harness.wait(with) else { unreachable!() };

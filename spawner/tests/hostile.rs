@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Harness, Options, Outcome, is_root, privileged, root, until};
-use fnd_core::frame::{Install, Installed, Reply, Request, Spawn, Sweep};
-use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Install, Installed, Reply, Request, Spawn, Sweep};
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
@@ -423,7 +423,7 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     go_on();
     let ours = common::connect(&harness.path("spawner.sock"));
     harness.socket = Some(fnd_spawner::protocol::Channel::new(ours));
-    let number = harness.send(&Request::Hello(fnd_core::frame::Hello { min: 1, max: 2 }), Vec::new());
+    let number = harness.send(&Request::Hello(fnd_wire::frame::Hello { min: 1, max: 2 }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
     drop(peers);
     harness.socket = None;

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Harness, Options, Outcome, is_root, root};
-use fnd_core::frame::{Prune, Reply, Request};
-use fnd_core::ids::FunctionName;
+use fnd_wire::frame::{Prune, Reply, Request};
+use fnd_wire::ids::FunctionName;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 

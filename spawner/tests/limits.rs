@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
-use fnd_core::frame::{Containment, ExitStatus, Hello, Reply, Request};
-use fnd_core::ids::{FunctionName, WorkerId};
+use fnd_wire::frame::{Containment, ExitStatus, Hello, Reply, Request};
+use fnd_wire::ids::{FunctionName, WorkerId};
 use std::path::{Path, PathBuf};
 
 /// A tree that leaves its session, forks twice and ignores SIGTERM.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Harness, privileged, until};
-use fnd_core::frame::{ExitStatus, Reply};
+use fnd_wire::frame::{ExitStatus, Reply};
 use std::fs;
 
 #[test]

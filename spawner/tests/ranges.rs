@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Harness, Options, Users, root};
-use fnd_core::frame::{Reply, Request, SettingsRead};
+use fnd_wire::frame::{Reply, Request, SettingsRead};
 
 fn with(range: (u32, u32)) -> Options {
     Options { range: Some(range), ..Options::default() }

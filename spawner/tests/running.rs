@@ -3,8 +3,8 @@
 
 mod common;
 use common::{Harness, privileged};
-use fnd_core::frame::{Containment, ExitStatus, Release, Reply, Request};
-use fnd_core::ids::InvocationId;
+use fnd_wire::frame::{Containment, ExitStatus, Release, Reply, Request};
+use fnd_wire::ids::InvocationId;
 use std::fs;
 
 #[test]
@@ -201,9 +201,9 @@ fn a_thousand_functions_are_installed_and_again() {
         let start = fnd_spawner::clock::now();
         let numbers: Vec<u32> = (0..1000)
             .map(|n| {
-                let install = fnd_core::frame::Install {
+                let install = fnd_wire::frame::Install {
                     directory: 0,
-                    function: fnd_core::ids::FunctionName::new(&format!("f{n}")).unwrap(),
+                    function: fnd_wire::ids::FunctionName::new(&format!("f{n}")).unwrap(),
                     source: format!("f{n}.sh"),
                     sidecar: None,
                     directory_form: false,
@@ -225,8 +225,8 @@ fn a_number_far_ahead_is_refused_and_leaves_the_others() {
     }
     let mut harness = Harness::start();
     let installed = harness.install("n.sh", "exit 4", "");
-    let spawn = fnd_core::frame::Spawn {
-        worker: fnd_core::ids::WorkerId((1 << 56) - 1),
+    let spawn = fnd_wire::frame::Spawn {
+        worker: fnd_wire::ids::WorkerId((1 << 56) - 1),
         function: installed.id,
         version: installed.version,
         invocation: InvocationId(1),
@@ -234,7 +234,7 @@ fn a_number_far_ahead_is_refused_and_leaves_the_others() {
         input: false,
         previous: false,
         lasts_ms: 0,
-        note: fnd_core::wire::Bytes::default(),
+        note: fnd_wire::form::Bytes::default(),
     };
     let number = harness.send(&Request::Spawn(spawn), Vec::new());
     let (reply, _) = harness.answer(number);
@@ -245,9 +245,9 @@ fn a_number_far_ahead_is_refused_and_leaves_the_others() {
 #[test]
 fn a_path_that_is_too_long_is_refused_before_it_waits() {
     let mut harness = Harness::start();
-    let install = |source: String| fnd_core::frame::Install {
+    let install = |source: String| fnd_wire::frame::Install {
         directory: 0,
-        function: fnd_core::ids::FunctionName::new("long").unwrap(),
+        function: fnd_wire::ids::FunctionName::new("long").unwrap(),
         source,
         sidecar: None,
         directory_form: false,

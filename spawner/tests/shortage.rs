@@ -3,10 +3,10 @@
 
 mod common;
 use common::{Harness, Options, connect, privileged, text, until};
-use fnd_core::frame::{ExitStatus, Hello, Note, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn};
-use fnd_core::ids::{InvocationId, WorkerId};
-use fnd_core::wire::Bytes;
 use fnd_spawner::protocol::Channel;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{ExitStatus, Hello, Note, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn};
+use fnd_wire::ids::{InvocationId, WorkerId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
 

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Harness, Options, privileged, until};
-use fnd_core::frame::{Installed, Reply, Request};
-use fnd_core::ids::WorkerId;
+use fnd_wire::frame::{Installed, Reply, Request};
+use fnd_wire::ids::WorkerId;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
-use fnd_core::frame::{ExitStatus, Hello, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request};
-use fnd_core::ids::WorkerId;
 use fnd_spawner::protocol::Channel;
+use fnd_wire::frame::{ExitStatus, Hello, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request};
+use fnd_wire::ids::WorkerId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};

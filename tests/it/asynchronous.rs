@@ -1,11 +1,11 @@
 //! What was accepted with 202: dead letters, runs again, keys that last, priority, retention by the settings, backup.
 
 use fnd_core::api::{DeadLetterList, InvocationView};
-use fnd_core::ids::InvocationId;
 use fnd_tests::ask::word;
 use fnd_tests::fnd::Setup;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
+use fnd_wire::ids::InvocationId;
 use std::os::unix::fs::PermissionsExt as _;
 
 const FAILS: &str = "# /// fnd\n# on_load = false\n# ///\ncat >&2\n[ -e \"$STATE_DIRECTORY/mended\" ]\n";

@@ -1,11 +1,11 @@
 //! A functions directory that is away, unreadable or not mounted yet: nothing of what it held is lost.
 
-use fnd_core::ids::InvocationId;
 use fnd_tests::ask::word;
 use fnd_tests::mount::Mount;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::{PATIENCE, pause};
 use fnd_tests::{Fnd, Setup, now, require, wait_until};
+use fnd_wire::ids::InvocationId;
 use std::fs;
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ fn asynchronous_and_its_result() {
         .ctl(&["invoke", "hello", "-d", "later", "--async", "-o", "json"])
         .expect_code(0);
     let id = run.json()["id"].as_str().unwrap().to_owned();
-    fnd.wait_end(fnd_core::ids::InvocationId::parse(&id).unwrap());
+    fnd.wait_end(fnd_wire::ids::InvocationId::parse(&id).unwrap());
     assert_eq!(fnd.ctl(&["result", &id]).expect_code(0).json()["got"], "later");
     let history = fnd.ctl(&["history", "hello", "-o", "json"]).expect_code(0).json();
     assert_eq!(history["invocations"][0]["id"], id.as_str());

@@ -1,10 +1,10 @@
 //! Invocations: payload and result over the API, queues, concurrency, cancel, enable and disable.
 
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::{Reason, State};
 use fnd_tests::ask::word;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
+use fnd_wire::ids::InvocationId;
 use std::fs;
 use std::path::PathBuf;
 

@@ -2,10 +2,10 @@
 //! doubled or stuck.
 
 use fnd_core::api::Queued;
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! A caller's trace goes on in each attempt, in the form it came in.
 
-use fnd_core::ids::Attempt;
 use fnd_core::trace::Span;
 use fnd_tests::Fnd;
+use fnd_wire::ids::Attempt;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -11,12 +11,12 @@ const SCRIPT: &str = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# 
     echo \"$TRACEPARENT ${TRACESTATE-none} ${B3-none}\" >&2\n[ \"$FND_ATTEMPT\" = 2 ] || exit 75\n";
 
 /// Returns what each attempt of a call of the script printed.
-fn printed(fnd: &Fnd, headers: &[(&str, &str)]) -> (fnd_core::ids::InvocationId, Vec<String>) {
+fn printed(fnd: &Fnd, headers: &[(&str, &str)]) -> (fnd_wire::ids::InvocationId, Vec<String>) {
     let answer = fnd
         .client()
         .call("POST", "/v1/functions/told/invocations", headers, b"");
     let id = answer.header("fnd-invocation").unwrap();
-    let id = fnd_core::ids::InvocationId::parse(id).unwrap();
+    let id = fnd_wire::ids::InvocationId::parse(id).unwrap();
     fnd.wait_end(id);
     let lines = fnd.logs(id).into_iter().filter(|line| line.stream == "stderr");
     (id, lines.map(|line| line.text).collect())
@@ -71,7 +71,7 @@ fn a_handler_is_told_its_own_span_wherever_its_caller_named_one() {
     let b3 = format!("{TRACE}-{SPAN}-1");
     let headers = [("traceparent", parent.as_str()), ("tracestate", "rojo=1"), ("b3", &b3)];
     let answer = fnd.client().call("POST", "/v1/functions/told/invoke", &headers, b"");
-    let id = fnd_core::ids::InvocationId::parse(answer.header("fnd-invocation").unwrap()).unwrap();
+    let id = fnd_wire::ids::InvocationId::parse(answer.header("fnd-invocation").unwrap()).unwrap();
     let span = Span::of(None, id, Attempt(1)).id;
     let own = format!("00-{TRACE}-{span}-01");
     let expected = [

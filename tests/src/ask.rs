@@ -4,7 +4,7 @@ use crate::client::Answer;
 use crate::fnd::Fnd;
 use crate::wait::{PATIENCE, wait_until};
 use fnd_core::api::{AttemptView, FunctionStatus, InvocationList, InvocationView, LogLine, NodeStatus, Queued};
-use fnd_core::ids::InvocationId;
+use fnd_wire::ids::InvocationId;
 use std::fs;
 
 impl Fnd {

@@ -5,11 +5,11 @@ use crate::diagnostic::Diagnostic;
 use crate::manifest::detect;
 use crate::manifest::forms::{Claims, is_program};
 use crate::manifest::resolve::Report;
-use crate::plan::JudgedFile;
 use crate::runtime::Runtime;
 use crate::runtime::shebang::Shebang;
 use crate::schema::read::{list, nearest};
 use crate::schema::tree::Table;
+use fnd_wire::plan::JudgedFile;
 
 /// What was chosen.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
 use crate::manifest::resolve::Report;
 use crate::manifest::{Manifest, Mode};
-use crate::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 use crate::runtime::Phase;
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::Node;
+use fnd_wire::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 
 /// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
 /// for one of these must not fail.

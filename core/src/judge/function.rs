@@ -7,12 +7,12 @@ use crate::manifest::detect::{self, Handler};
 use crate::manifest::keys::SCHEMA;
 use crate::manifest::resolve::{Report, Subject, manifest};
 use crate::manifest::{Listen, Manifest, Mode, env_file, inline};
-use crate::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use crate::runtime::Phase;
 use crate::schema::read::{list, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{Table, find};
 use crate::settings::resolve::unknown_size;
+use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, User};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

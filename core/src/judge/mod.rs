@@ -10,21 +10,22 @@ mod function;
 mod tests;
 
 use crate::diagnostic::Diagnostic;
-use crate::ids::FunctionName;
 use crate::manifest::Manifest;
-use crate::plan::{FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsVerdict};
 use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration};
-use crate::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{FunctionVerdict, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy, SettingsVerdict};
 use serde::{Deserialize, Serialize};
 
 pub use function::Judged;
 
-/// What is said of a function; [`crate::plan::FunctionVerdict::document`] holds it as JSON.
+/// What is said of a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The function.
+    #[serde(with = "crate::text::id")]
     pub function: FunctionName,
     /// Its manifest, resolved; absent where it is refused.
     pub manifest: Option<Manifest>,
@@ -40,7 +41,7 @@ pub struct Verdict {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What is said of the configuration; [`crate::plan::SettingsVerdict::document`] holds it as JSON.
+/// What is said of the configuration; [`fnd_wire::plan::SettingsVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsDocument {
     /// The configuration; absent where it is refused.

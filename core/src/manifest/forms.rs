@@ -2,9 +2,9 @@
 //!
 //! It reads no directory: whoever does asks about each entry, and pairs manifests with code by name.
 
-use crate::ids::{NameError, is_part};
-pub use crate::naming::is_ignored;
 use crate::runtime::RuntimeSummary;
+use fnd_wire::ids::{NameError, is_part};
+pub use fnd_wire::naming::is_ignored;
 
 /// What runtimes claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@
 
 use super::forms::{self, Claims, FileForm};
 use crate::diagnostic::Diagnostic;
-use crate::ids::{FunctionName, NameError};
+use fnd_wire::ids::{FunctionName, NameError};
 use std::collections::{BTreeMap, HashSet};
 
 /// A name in a directory.

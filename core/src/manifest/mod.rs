@@ -13,7 +13,6 @@ mod pool;
 pub mod resolve;
 mod server;
 
-use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,7 +116,7 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
     /// It has to be ready within.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub start_timeout: Duration,
 }
 
@@ -132,7 +131,7 @@ pub struct HttpServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
     /// It has to be ready within.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub start_timeout: Duration,
 }
 
@@ -156,12 +155,12 @@ pub struct History {
     /// The newest.
     pub keep: u32,
     /// By age.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
     /// The newest of those that failed, beside those; absent: none.
     pub keep_failed: Option<u32>,
     /// By bytes; absent: only with those of all functions.
-    #[serde(default, with = "units::text::size_or_none")]
+    #[serde(default, with = "crate::text::size_or_none")]
     pub keep_bytes: Option<u64>,
 }
 
@@ -169,10 +168,10 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logs {
     /// By age.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
     /// By bytes.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub keep_bytes: u64,
 }
 
@@ -190,25 +189,25 @@ impl Default for Logs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Of one attempt, to SIGTERM; absent: none.
-    #[serde(with = "units::text::duration_or_none")]
+    #[serde(with = "crate::text::duration_or_none")]
     pub timeout: Option<Duration>,
     /// Of the whole invocation: queue, attempts, retries and polls; absent: none.
-    #[serde(with = "units::text::duration_or_none")]
+    #[serde(with = "crate::text::duration_or_none")]
     pub deadline: Option<Duration>,
     /// From SIGTERM to SIGKILL.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub grace: Duration,
     /// Bytes of memory, all workers together.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub memory: u64,
     /// Bytes of swap.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub swap: u64,
     /// Bytes from which memory is reclaimed and the function slowed; absent: none.
-    #[serde(with = "units::text::size_or_none")]
+    #[serde(with = "crate::text::size_or_none")]
     pub memory_high: Option<u64>,
     /// CPU quota in thousandths of a core; absent: none, weight only.
-    #[serde(rename = "cpu", with = "units::text::cpu_or_none")]
+    #[serde(rename = "cpu", with = "crate::text::cpu_or_none")]
     pub cpu_milli: Option<u32>,
     /// 1 to 10000.
     pub cpu_weight: u32,
@@ -217,24 +216,24 @@ pub struct Limits {
     /// Open files of one process.
     pub open_files: u64,
     /// Bytes of the largest file it may write; absent: none.
-    #[serde(with = "units::text::size_or_none")]
+    #[serde(with = "crate::text::size_or_none")]
     pub file_size: Option<u64>,
     /// 1 to 10000.
     pub io_weight: u32,
     /// Bytes read per second; absent: none.
-    #[serde(rename = "io_read", with = "units::text::byte_rate_or_none")]
+    #[serde(rename = "io_read", with = "crate::text::byte_rate_or_none")]
     pub io_read_bytes_per_second: Option<u64>,
     /// Bytes written per second; absent: none.
-    #[serde(rename = "io_write", with = "units::text::byte_rate_or_none")]
+    #[serde(rename = "io_write", with = "crate::text::byte_rate_or_none")]
     pub io_write_bytes_per_second: Option<u64>,
     /// Bytes of each output stream kept per attempt.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub output: u64,
     /// Bytes of the largest result.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub result: u64,
     /// Bytes of the largest payload.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub body: u64,
     /// Keys of `[limits]` the function's own manifest sets, sorted: one of these that cannot be enforced refuses the
     /// function, a default or a size never does.
@@ -247,14 +246,14 @@ pub struct Retry {
     /// Attempts after the first, polls not counted.
     pub retries: u32,
     /// Delay before the first retry.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub interval: Duration,
     /// How the delay grows.
     pub backoff: Backoff,
     /// By how much it grows each time, 1.0 to 100.0.
     pub factor: f64,
     /// Largest delay, at least `interval`.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub max_interval: Duration,
     /// Which part of the delay is random.
     pub jitter: Jitter,
@@ -310,10 +309,10 @@ pub enum RetryOn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Poll {
     /// Delay before it is executed again.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub repeat: Duration,
     /// From the start of the first attempt; then it has failed.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub until: Duration,
 }
 
@@ -327,12 +326,12 @@ pub struct Pool {
     /// Invocations at once in one worker.
     pub concurrency: u32,
     /// How long an idle worker stays, down to `min`; absent: for good.
-    #[serde(with = "units::text::duration_or_none")]
+    #[serde(with = "crate::text::duration_or_none")]
     pub idle: Option<Duration>,
     /// Invocations after which a worker is replaced; 0: no limit.
     pub max_invocations: u32,
     /// Age at which a worker is replaced; absent: none.
-    #[serde(with = "units::text::duration_or_none")]
+    #[serde(with = "crate::text::duration_or_none")]
     pub max_age: Option<Duration>,
     /// What invocations share.
     pub isolation: Isolation,
@@ -384,7 +383,7 @@ pub struct Rate {
     /// How many, at least 1.
     pub count: u32,
     /// In which time: a second, a minute, an hour or a day.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub per: Duration,
 }
 

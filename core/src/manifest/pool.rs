@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::pick::{Pick, key_at};
 use crate::schema::read::constant;
 use crate::schema::tree::{Node, Table, find};
-use crate::units::print_size;
+use fnd_wire::units::print_size;
 
 /// Keys that concern workers that stay: those of handlers and of programs that serve HTTP.
 const OF_WORKERS: [&str; 7] = [

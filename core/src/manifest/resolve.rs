@@ -7,13 +7,13 @@ use super::{
     Backoff, History, Jitter, Limits, Logs, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox,
 };
 use crate::diagnostic::Diagnostic;
-use crate::plan::HANDLER_VARIABLES;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
 use crate::schema::source::Source;
 use crate::schema::tree::{self, At, Node, Table, Value};
 use crate::settings::resolve::{Configuration, unknown_size};
-use crate::units;
+use fnd_wire::plan::HANDLER_VARIABLES;
+use fnd_wire::units;
 use std::collections::BTreeMap;
 
 /// Problems of a function, and the sources they point into.

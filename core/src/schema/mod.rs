@@ -147,7 +147,7 @@ impl Form {
                     && !text.is_empty()
                     && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
             }
-            Self::Function => crate::ids::FunctionName::new(text).is_ok(),
+            Self::Function => fnd_wire::ids::FunctionName::new(text).is_ok(),
             Self::Absolute => match text.strip_prefix('/') {
                 Some("") => true,
                 Some(rest) => rest.strip_suffix('/').unwrap_or(rest).split('/').all(component),

@@ -1,6 +1,6 @@
 //! What a checked file says: typed values, each with the place where it was written.
 
-use crate::units;
+use fnd_wire::units;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;

@@ -6,7 +6,6 @@
 pub mod keys;
 pub mod resolve;
 
-use crate::units;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,15 +46,15 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// Bytes of the machine's memory functions do not get; without meaning where `memory` is set.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub reserve_memory: u64,
     /// Processes of all functions at once.
     pub max_workers: u32,
     /// Bytes of memory for bodies and answers of all callers together.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub buffers: u64,
     /// Bytes of memory of all functions; absent: the machine's but the reserve.
-    #[serde(with = "units::text::size_or_none")]
+    #[serde(with = "crate::text::size_or_none")]
     pub memory: Option<u64>,
     /// Thousandths of a core for all functions; absent: all of the machine.
     pub cpu_milli: Option<u32>,
@@ -106,10 +105,10 @@ pub struct Metrics {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     /// By age.
-    #[serde(with = "units::text::duration")]
+    #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
     /// By bytes of all of it.
-    #[serde(with = "units::text::size")]
+    #[serde(with = "crate::text::size")]
     pub keep_bytes: u64,
 }
 
@@ -147,7 +146,7 @@ pub struct Logs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Permission bits of status files; serialized as octal text, `"0640"`.
-    #[serde(with = "units::text::mode")]
+    #[serde(with = "crate::text::mode")]
     pub mode: u32,
 }
 

@@ -8,7 +8,7 @@ use crate::schema::pick::{Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{self, Table, Value};
-use crate::trust;
+use fnd_wire::trust;
 use std::collections::BTreeMap;
 
 /// The configuration, with what only the judge needs.

@@ -2,9 +2,9 @@
 
 use super::event::ReplyTo;
 use super::rules::Rules;
-use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Skip, Trigger};
 use crate::record::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::pool::Want;
 use super::rules::{NodeBudget, Rules};
 use super::words;
 use crate::outcome::Reason;
-use crate::units::print_cpu;
+use fnd_wire::units::print_cpu;
 use std::collections::VecDeque;
 use std::time::Duration;
 

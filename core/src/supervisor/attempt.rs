@@ -9,9 +9,9 @@ use super::submit::on_wall;
 use super::timers::Timer;
 use super::verdict::Verdict;
 use super::worker::{Phase, Run, Worker};
-use crate::ids::{Attempt, InvocationId, WorkerId};
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, RunResult, Usage};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,9 +10,9 @@ use super::pool::age_over;
 use super::verdict::Verdict;
 use super::words;
 use super::worker::{Phase, Worker};
-use crate::ids::{InvocationId, WorkerId};
 use crate::outcome::Reason;
 use crate::record::{RunResult, Usage};
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 
 /// What a worker answered to a call.
@@ -218,7 +218,7 @@ impl Supervisor {
             .map(|pool| pool.load_max)
             .unwrap_or_default();
         if let Some(member) = &mut worker.member {
-            let limit = crate::units::print_duration(limit);
+            let limit = fnd_wire::units::print_duration(limit);
             let why = member
                 .waits_for
                 .take()

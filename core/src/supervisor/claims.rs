@@ -18,7 +18,7 @@ use super::event::Now;
 use super::function::{Function, FunctionKey, Place, Serving};
 use super::invocation::{Invocation, Stage};
 use super::timers::Timer;
-use crate::ids::InvocationId;
+use fnd_wire::ids::InvocationId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

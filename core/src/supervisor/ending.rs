@@ -6,8 +6,8 @@ use super::event::{Now, ReplyTo};
 use super::invocation::{End, Stage};
 use super::timers::Timer;
 use super::verdict::{Ending, deadline_words};
-use crate::ids::InvocationId;
 use crate::outcome::{Exhausted, Reason, Skip};
+use fnd_wire::ids::InvocationId;
 
 impl Supervisor {
     /// A person wants an invocation to end.

@@ -15,7 +15,7 @@ use super::claims::Claims;
 use super::event::LastAttempt;
 use super::pool::Candidate;
 use super::rules::Rules;
-use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};

@@ -10,8 +10,8 @@ use super::rules::Rules;
 use super::takeover::{Origin, Times, times};
 use super::timers::Timer;
 use super::worker::{Phase, Run, Worker};
-use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::Trigger;
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,12 +21,15 @@ use std::time::Duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberNote<'a> {
     /// The function.
+    #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// Its number at the spawner.
     pub id: u32,
     /// The version that runs.
+    #[serde(with = "crate::text::id")]
     pub version: Version,
     /// What "once per content" goes by.
+    #[serde(with = "crate::text::id")]
     pub load_key: Version,
     /// Calls it can have in flight; absent: its code is not loaded.
     pub concurrency: Option<u32>,
@@ -48,6 +51,7 @@ pub struct CallNote {
     /// Its number.
     pub call: u64,
     /// The invocation.
+    #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
     /// Which try.
     pub attempt: u32,

@@ -8,9 +8,9 @@
 
 use super::event::{Now, ReplyTo};
 use super::function::{FunctionKey, Place};
-use crate::ids::{FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;

@@ -44,8 +44,8 @@ pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Serv
 pub use takeover::{Adopted, Note, Times};
 pub use view::{FunctionView, Trial};
 
-use crate::ids::{InvocationId, WorkerId};
 use admission::Node;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use function::Functions;
 use invocation::Invocation;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
 use super::rules::Pool;
 use super::timers::Timer;
 use super::worker::{Phase, Worker};
-use crate::ids::WorkerId;
+use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 
 /// What a handler's worker has beside what every worker has.

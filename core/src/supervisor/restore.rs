@@ -7,9 +7,9 @@ use super::function::{FunctionKey, Serving};
 use super::invocation::{Deadline, End, Invocation, Stage, Started};
 use super::submit::{on_mono, on_wall};
 use super::timers::Timer;
-use crate::ids::{Attempt, InvocationId};
 use crate::outcome::{Reason, State};
 use crate::record::{AttemptRecord, Unfinished, Usage};
+use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

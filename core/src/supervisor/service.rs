@@ -15,8 +15,8 @@ use super::timers::Timer;
 use super::verdict::Ending;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
 use super::worker::Phase;
-use crate::ids::{Version, WorkerId};
 use crate::outcome::{Class, Reason};
+use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
 /// A process that has run as long is well: what comes after it begins with the first delay again.

@@ -10,8 +10,8 @@ use super::invocation::{End, Stage};
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase as WorkerPhase, Worker};
-use crate::ids::{InvocationId, WorkerId};
 use crate::outcome::Reason;
+use fnd_wire::ids::{InvocationId, WorkerId};
 
 /// Where the supervisor is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

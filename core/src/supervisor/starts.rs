@@ -18,9 +18,9 @@ use super::invocation::{End, Stage};
 use super::timers::Timer;
 use super::verdict::Verdict;
 use super::worker::{Phase, Run, Worker};
-use crate::ids::{InvocationId, WorkerId};
 use crate::outcome::{Reason, Skip};
 use crate::record::Usage;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 

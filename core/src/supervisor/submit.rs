@@ -9,9 +9,9 @@ use super::invocation::{Deadline, End, Invocation, Stage};
 use super::rules::{Overlap, Queue};
 use super::timers::Timer;
 use super::verdict::Ending;
-use crate::ids::{InvocationId, Version};
 use crate::outcome::{Reason, Skip, Trigger};
 use crate::record::{Accepted, Payload};
+use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 

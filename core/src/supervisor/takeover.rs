@@ -20,10 +20,10 @@ use super::submit::on_mono;
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase, Run, Worker};
-use crate::frame::TermCause;
-use crate::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::Trigger;
 use crate::record::Payload;
+use fnd_wire::frame::TermCause;
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,14 +36,18 @@ const TERM_SLACK: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Note<'a> {
     /// The function.
+    #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
     /// Its number at the spawner.
     pub id: u32,
     /// The version that runs.
+    #[serde(with = "crate::text::id")]
     pub version: Version,
     /// What "once per content" goes by.
+    #[serde(with = "crate::text::id")]
     pub load_key: Version,
     /// The invocation.
+    #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
     /// Which try.
     pub attempt: u32,

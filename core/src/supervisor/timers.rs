@@ -5,7 +5,7 @@
 //! armed a timer knows its instant anyway.
 
 use super::function::FunctionKey;
-use crate::ids::{InvocationId, WorkerId};
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use super::event::Exited;
 use super::rules::Rules;
 use super::words;
 use super::worker::{Phase, Run, Worker};
-use crate::frame::ExitStatus;
 use crate::outcome::Reason;
-use crate::units::print_duration;
+use fnd_wire::frame::ExitStatus;
+use fnd_wire::units::print_duration;
 use std::time::Duration;
 
 /// Why fnd ends an attempt.

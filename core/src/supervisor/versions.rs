@@ -9,8 +9,8 @@ use super::invocation::Stage;
 use super::pool::Candidate;
 use super::submit::Request;
 use super::timers::Timer;
-use crate::ids::{FunctionName, InvocationId, Version};
 use crate::outcome::{Skip, Trigger};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use super::event::LastAttempt;
 use super::function::{Function, FunctionKey};
 use super::worker::Phase;
 use super::{FunctionState, Supervisor};
-use crate::ids::{FunctionId, FunctionName, InvocationId, Version};
 use crate::record::InvocationRecord;
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
 use std::borrow::Cow;
 
 /// A function as it stands.

@@ -17,7 +17,7 @@ use super::function::{FunctionKey, Serving};
 use super::pool::Member;
 use super::timers::Timer;
 use super::verdict::Ending;
-use crate::ids::{Attempt, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::Context;
 use super::text::span;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Changed;
-use fnd_core::units::print_duration;
+use fnd_wire::units::print_duration;
 use std::time::Duration;
 
 /// Options.

@@ -50,13 +50,13 @@ pub(crate) struct Context {
 
 /// Returns the path of a function, checked before anything is sent.
 fn function_path(name: &str) -> Result<String, Failure> {
-    let name = fnd_core::ids::FunctionName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+    let name = fnd_wire::ids::FunctionName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(format!("/v1/functions/{}", crate::client::encode(name.as_str())))
 }
 
 /// Returns the path of an invocation, checked before anything is sent.
 fn invocation_path(id: &str) -> Result<String, Failure> {
-    match fnd_core::ids::InvocationId::parse(id) {
+    match fnd_wire::ids::InvocationId::parse(id) {
         Some(id) => Ok(format!("/v1/invocations/{id}")),
         None => Err(Failure::usage(format!(
             "`{id}` is not an id of a run: expected a UUID as `fndctl history` shows"

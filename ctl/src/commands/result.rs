@@ -4,7 +4,7 @@ use super::text::span;
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
 use fnd_core::api::InvocationView;
-use fnd_core::units::print_duration;
+use fnd_wire::units::print_duration;
 use std::time::Duration;
 
 /// Options.

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use fnd_core::outcome::Reason;
-use fnd_core::units::parse_duration;
+use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ pub use overflow::Kept;
 
 use bytes::Bytes;
 use fnd_core::data::{Data, Held};
-use fnd_core::units::print_size;
+use fnd_wire::units::print_size;
 use overflow::Overflow;
 use std::borrow::Cow;
 use std::io;

@@ -10,7 +10,7 @@
 
 use super::scan::Candidate;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //! The spawner spares what a launcher still holds, and its answer does not say so: what was asked for is asked for again at
 //! the next occasions, and only then forgotten.
 
-use fnd_core::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{HashMap, HashSet};
 
 /// Most versions that are named to the spawner as those that stay: what fits into a frame.

@@ -6,9 +6,9 @@
 use super::presence::{Doubts, Identity, Looked};
 use super::scan::Candidate;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::ids::FunctionName;
 use fnd_core::manifest::forms::{self, Claims, FileForm};
 use fnd_core::manifest::listing::{Entry, EntryKind, Found as Listed, Place, listing};
+use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};

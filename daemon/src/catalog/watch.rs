@@ -9,7 +9,7 @@ use super::watching::{Hint, Watching, hint};
 use super::written::Written;
 use crate::clock::Clock;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

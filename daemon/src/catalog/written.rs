@@ -67,7 +67,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::ids::FunctionName;
+    use fnd_wire::ids::FunctionName;
 
     fn candidate(source: &str, sidecar: Option<&str>, directory_form: bool) -> Candidate {
         Candidate {

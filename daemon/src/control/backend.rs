@@ -14,12 +14,12 @@ use fnd_core::api::{
 };
 use fnd_core::api::{SizeView, ValidateReport, ValidateRequest};
 use fnd_core::happening::StreamEvent;
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{Payload, RunResult};
 use fnd_core::runtime::RuntimeSummary;
 use fnd_core::supervisor::{Answer, Rejection, ReplyTo};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use futures_util::future::LocalBoxFuture;
 use hyper::Response;
 use hyper::body::Incoming;

@@ -3,8 +3,8 @@
 use super::retention::Retention;
 use super::standing::Standing;
 use fnd_core::data::Data;
-use fnd_core::ids::{FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use super::query::{Filter, QueryError, Reader};
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
 use fnd_core::api::{DeadLetter, InvocationView};
-use fnd_core::ids::InvocationId;
+use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;
 use std::path::Path;

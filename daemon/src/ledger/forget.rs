@@ -4,7 +4,7 @@
 
 use super::room::Spare;
 use super::rows::{FAILED, UNFINISHED};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::time::Duration;

@@ -23,8 +23,8 @@ pub(crate) mod fuzzing;
 mod left;
 mod slot;
 
-use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
 use slot::{Header, Over, Slot};
 use std::collections::BTreeMap;

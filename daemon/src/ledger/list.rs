@@ -6,9 +6,9 @@
 
 use super::query::{Filter, PAGE_MAX, Page};
 use super::rows::{self, FAILED, RECORD, UNFINISHED, int};
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_core::record::InvocationRecord;
+use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 

@@ -41,9 +41,9 @@ pub use room::Free;
 pub use schema::VERSION;
 pub use writer::Writer;
 
-use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::settings::OnDamage;
 use fnd_core::supervisor::Restored;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use in_flight::{Earlier, InFlight};
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;

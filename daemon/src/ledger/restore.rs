@@ -1,9 +1,9 @@
 //! What a starting daemon must know.
 
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
-use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
 use fnd_core::supervisor::Restored;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How much history is kept: age, count and bytes. `sweeper` keeps to it.
 
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
 use std::time::Duration;
 

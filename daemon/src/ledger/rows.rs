@@ -1,10 +1,10 @@
 //! Rows and the records they are: one column list and one reader for each, so that they cannot drift apart.
 
 use fnd_core::data::Data;
-use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult, Usage};
 use fnd_core::trace::Trace;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
 use serde::de::DeserializeOwned;

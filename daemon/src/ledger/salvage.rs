@@ -11,7 +11,7 @@ mod read;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, restore, schema};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use read::{Copier, Read, Table};
 use rusqlite::{Connection, Row};
 use std::collections::BTreeSet;

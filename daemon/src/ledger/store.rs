@@ -2,9 +2,9 @@
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Class, State, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
 use std::collections::HashMap;

@@ -13,7 +13,7 @@ pub(crate) use read::view;
 pub use read::{Query, read};
 pub use retention::{Bell, Keep, KeepOf, Keeper};
 
-use fnd_core::ids::{Attempt, FunctionName, InvocationId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};

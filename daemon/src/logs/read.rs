@@ -3,8 +3,8 @@
 use super::record::{self, Record};
 use super::{Decoder, Line, Position, directory, segment_path, segments};
 use fnd_core::api::LogLine;
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::instant;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader};

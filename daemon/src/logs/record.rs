@@ -3,7 +3,7 @@
 //!
 //! Whatever a crash or a full disk leaves at the end is no valid record, and reading stops there.
 
-use fnd_core::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, InvocationId};
 use std::io::{self, BufReader, Read, Seek};
 
 /// Bytes before the lines, after length and checksum: invocation 16, attempt 4, first line's number 8, base time 8.

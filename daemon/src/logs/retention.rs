@@ -8,7 +8,7 @@
 use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
 use crate::ledger::{Free, room};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
 use std::io;

@@ -15,9 +15,9 @@ pub use encode::Form;
 pub(crate) use encode::scrape;
 pub(crate) use expose::Exposed;
 
-use fnd_core::ids::FunctionName;
 use fnd_core::outcome::{Reason, State};
 use fnd_core::record::{AttemptRecord, Usage};
+use fnd_wire::ids::FunctionName;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

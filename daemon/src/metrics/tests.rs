@@ -1,7 +1,7 @@
 //! What is counted, and that labels stay bounded.
 
 use super::*;
-use fnd_core::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, InvocationId};
 
 fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()

@@ -3,11 +3,11 @@
 use fnd_core::api::milliseconds;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::happening::{Kind, Seq, StreamEvent};
-use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::instant;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::supervisor::FunctionState;
 use fnd_core::trace::TraceId;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 
 /// Something that happened to a function, or to the node.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::ring::{Ring, Taken};
 use fnd_core::happening::{Kind, Seq, StreamEvent};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 

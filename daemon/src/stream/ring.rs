@@ -96,7 +96,7 @@ impl Ring {
 mod tests {
     use super::super::happening::What;
     use super::*;
-    use fnd_core::ids::FunctionName;
+    use fnd_wire::ids::FunctionName;
 
     fn removed(name: &str) -> Happening {
         Happening {

@@ -1,8 +1,8 @@
 //! What is left with the spawner about a worker, for the fuzzer.
 
 use super::Left;
-use fnd_core::ids::WorkerId;
 use fnd_core::supervisor::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
+use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 
 /// Takes over a worker about which this was left, and lets all its limits pass.

@@ -3,11 +3,11 @@
 use super::text::{escape, plain_duration};
 use crate::logs::{Line, Stream};
 use crate::workers::output::Meta;
-use fnd_core::ids::FunctionName;
 use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
+use fnd_wire::ids::FunctionName;
 use std::path::Path;
 use std::time::Duration;
 
@@ -225,8 +225,8 @@ pub fn output_line(meta: &Meta, line: &Line<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::ids::{Attempt, InvocationId};
     use fnd_core::record::Usage;
+    use fnd_wire::ids::{Attempt, InvocationId};
 
     fn attempt(reason: Reason, message: &str) -> AttemptRecord {
         AttemptRecord {

@@ -6,7 +6,7 @@
 //! What lies at the path is the function's to choose, so fnd follows no link there: it connects only to a socket that the
 //! worker's user owns and listens on. Else a function could have fnd talk to the control socket, as fnd.
 
-use fnd_core::ids::WorkerId;
+use fnd_wire::ids::WorkerId;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use serde::{Deserialize, Serialize};
 use std::io;

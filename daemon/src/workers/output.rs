@@ -26,9 +26,9 @@ pub use tie::{Ended, Tie};
 
 use crate::logs::{Bell, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
-use fnd_core::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use fnd_core::record::RunResult;
-use fnd_core::wire::wire_structs;
+use fnd_wire::form::wire_structs;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashSet;
 use std::io;

@@ -2,8 +2,8 @@
 //!
 //! It knows nothing of functions or attempts; the driver matches answers to requests by their number.
 
-use fnd_core::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, Reply, Request, decode, encode, packets};
-use fnd_core::wire::WireError;
+use fnd_wire::form::WireError;
+use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, Reply, Request, decode, encode, packets};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -250,7 +250,7 @@ fn send_packet(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_core::frame::Hello;
+    use fnd_wire::frame::Hello;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, recv, send, socketpair};
 
     fn connected() -> (Connection, OwnedFd) {

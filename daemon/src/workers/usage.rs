@@ -4,7 +4,7 @@
 //! v2 side writes to the host's root (facts in ARCHITECTURE.md), so on v2 the one file is read directly.
 
 use cgroups_rs::fs::memory::MemController;
-use fnd_core::frame::MemoryGroups;
+use fnd_wire::frame::MemoryGroups;
 use procfs::process::Process;
 use std::path::Path;
 

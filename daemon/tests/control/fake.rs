@@ -6,7 +6,6 @@ use fnd_core::api::{
 };
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
 use fnd_core::happening::{Kind, Seq, StreamEvent};
-use fnd_core::ids::{FunctionName, InvocationId, Version};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationRecord, Response, RunResult};
@@ -22,6 +21,7 @@ use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
 use fnd_daemon::metrics::Form;
 use fnd_daemon::stream::StreamQuery;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 //! must not be claimed.
 
 use super::Home;
-use fnd_core::plan::Limits;
+use fnd_wire::plan::Limits;
 use std::fs;
 use std::path::Path;
 

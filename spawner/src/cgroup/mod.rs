@@ -13,8 +13,8 @@ pub mod detect;
 pub mod leaf;
 pub mod limits;
 
-use fnd_core::frame::MemoryGroups;
-use fnd_core::plan::Limits;
+use fnd_wire::frame::MemoryGroups;
+use fnd_wire::plan::Limits;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;

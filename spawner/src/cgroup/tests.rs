@@ -1,7 +1,7 @@
 //! cgroup2 and hybrid trees made of ordinary files: what is written where.
 
 use super::*;
-use fnd_core::plan::Limits;
+use fnd_wire::plan::Limits;
 
 fn limits() -> Limits {
     Limits {

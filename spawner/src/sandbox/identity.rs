@@ -110,7 +110,7 @@ mod tests {
         }
         child.signal(rustix::process::Signal::KILL);
         let ended = crate::reap::wait(&child).unwrap();
-        assert_eq!(ended.status, fnd_core::frame::ExitStatus::Signal(9), "by root, as nobody else could");
+        assert_eq!(ended.status, fnd_wire::frame::ExitStatus::Signal(9), "by root, as nobody else could");
         let made = with_files_of((user, user), || std::fs::write(dir.path().join("f"), "")).unwrap();
         assert!(made.is_err(), "the directory is root's");
         std::fs::write(dir.path().join("f"), "").unwrap();

@@ -1,6 +1,6 @@
 //! Resource limits of a process (`setrlimit(2)`).
 
-use fnd_core::plan::Limits;
+use fnd_wire::plan::Limits;
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -26,14 +26,14 @@ use crate::sockets;
 use crate::source::Sources;
 use crate::uids::{self, Uids};
 use crate::workers::{Host, NoStart, Outbox, Workers};
-use fnd_core::frame::{
+use fnd_wire::form::{Bytes, Wire as _};
+use fnd_wire::frame::{
     Containment, Hello, Install, Installed, MemoryGroups, PROTOCOL_MAX, PROTOCOL_MIN, PROTOCOL_SHORTAGES,
     PROTOCOL_SOCKETS, Problem, Prune, Refused, Release, Reply, Request, SettingsRead, Spawn, SpawnFailed, Sweep,
     TermCause, Welcome, decode, encode,
 };
-use fnd_core::ids::{FunctionName, Version};
-use fnd_core::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
-use fnd_core::wire::{Bytes, Wire as _};
+use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings, LAST_SETTINGS, Plan, Policy, SettingsVerdict};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;

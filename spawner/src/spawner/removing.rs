@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::places::FunctionPlaces;
-use fnd_core::frame::Swept;
-use fnd_core::ids::InvocationId;
+use fnd_wire::frame::Swept;
+use fnd_wire::ids::InvocationId;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 

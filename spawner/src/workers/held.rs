@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_core::frame::{Held, Kept, NOTE_MAX, NOTES_MAX, Note, PROTOCOL_HANDLERS, TermCause};
+use fnd_wire::frame::{Held, Kept, NOTE_MAX, NOTES_MAX, Note, PROTOCOL_HANDLERS, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;

@@ -2,7 +2,7 @@
 //! are set aside, so that a start that was ordered cannot fail for want of them.
 
 use super::*;
-use fnd_core::frame::is_shortage;
+use fnd_wire::frame::is_shortage;
 use rustix::io::Errno;
 
 /// What the answer to an order brings: the process, and what an init reports on.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::sockets;
-use fnd_core::frame::{NOTE_MAX, NOTES_MAX};
-use fnd_core::plan::User;
+use fnd_wire::frame::{NOTE_MAX, NOTES_MAX};
+use fnd_wire::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// Most numbers of workers that may be left out at once.

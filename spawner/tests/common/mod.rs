@@ -12,14 +12,14 @@
 
 mod users;
 
-use fnd_core::frame::{
+use fnd_spawner::clock::now;
+use fnd_spawner::protocol::Channel;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{
     Exited, Hello, Install, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Problem, Reply, Request, SettingsRead, Spawn,
     Spawned, Welcome, decode, encode,
 };
-use fnd_core::ids::{FunctionName, InvocationId, WorkerId};
-use fnd_core::wire::Bytes;
-use fnd_spawner::clock::now;
-use fnd_spawner::protocol::Channel;
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Write as _};
@@ -180,12 +180,12 @@ impl Harness {
             welcome: Welcome {
                 protocol: 0,
                 version: String::new(),
-                containment: fnd_core::frame::Containment::Cgroup,
+                containment: fnd_wire::frame::Containment::Cgroup,
                 layout: String::new(),
                 missing: Vec::new(),
                 next_worker: WorkerId(1),
                 functions_dirs: Vec::new(),
-                memory: fnd_core::frame::MemoryGroups::None,
+                memory: fnd_wire::frame::MemoryGroups::None,
             },
             requests: 0,
             worker: 0,
@@ -293,7 +293,7 @@ impl Harness {
     }
 
     pub fn release(&mut self, installed: &Installed, invocation: InvocationId) -> Reply {
-        let release = fnd_core::frame::Release { function: installed.id, invocation };
+        let release = fnd_wire::frame::Release { function: installed.id, invocation };
         let number = self.send(&Request::Release(release), Vec::new());
         self.answer(number).0
     }

@@ -1,12 +1,12 @@
 //! Any bytes as code: its manifest block, its handler, its `#!` line; and as files beside it.
 #![no_main]
 
-use fnd_core::ids::FunctionName;
 use fnd_core::judge::Judge;
 use fnd_core::manifest::{detect, env_file, forms, inline};
-use fnd_core::plan::JudgeFunction;
 use fnd_core::runtime::shebang::Shebang;
 use fnd_fuzz::{file, judge, show};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::JudgeFunction;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

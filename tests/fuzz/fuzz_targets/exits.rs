@@ -1,14 +1,14 @@
 //! Any bytes as the file of exits that a stopped spawner leaves for the next one: they are taken back, or set aside.
 #![no_main]
 
-use fnd_core::frame::{Containment, Kept};
-use fnd_core::ids::WorkerId;
-use fnd_core::wire::Wire as _;
 use fnd_fuzz::directory;
 use fnd_spawner::passed::Passed;
 use fnd_spawner::places::Places;
 use fnd_spawner::policy::Myself;
 use fnd_spawner::workers::{Host, Workers};
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{Containment, Kept};
+use fnd_wire::ids::WorkerId;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

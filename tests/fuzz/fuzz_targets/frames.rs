@@ -1,9 +1,9 @@
 //! Any bytes as what crosses a boundary to or from the root program; what decodes is encoded to the same bytes.
 #![no_main]
 
-use fnd_core::frame::{Reply, Request, decode, encode};
-use fnd_core::plan::{JudgeReply, JudgeRequest};
-use fnd_core::wire::Wire as _;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{Reply, Request, decode, encode};
+use fnd_wire::plan::{JudgeReply, JudgeRequest};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,10 +1,10 @@
 //! Any bytes as what the judge is sent, in packets: it answers or ends, and its answers are ones.
 #![no_main]
 
-use fnd_core::frame::Partial;
-use fnd_core::plan::JudgeReply;
-use fnd_core::wire::Wire as _;
 use fnd_fuzz::parts;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::Partial;
+use fnd_wire::plan::JudgeReply;
 use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

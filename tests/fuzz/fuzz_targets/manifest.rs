@@ -1,11 +1,11 @@
 //! Any bytes as the manifest of a function: there is a plan or an error, and its plan crosses the wire.
 #![no_main]
 
-use fnd_core::ids::FunctionName;
 use fnd_core::judge::Judge;
-use fnd_core::plan::{JudgeFunction, Plan};
-use fnd_core::wire::Wire as _;
 use fnd_fuzz::{file, judge, show};
+use fnd_wire::form::Wire as _;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::{JudgeFunction, Plan};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

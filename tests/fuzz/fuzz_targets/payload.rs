@@ -1,12 +1,12 @@
 //! Any bytes as what a caller sends: no variable of the attempt breaks the environment it goes into.
 #![no_main]
 
-use fnd_core::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{AttemptOrder, Rules, SpawnOrder};
 use fnd_core::trace::Trace;
 use fnd_daemon::environment::variables;
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 

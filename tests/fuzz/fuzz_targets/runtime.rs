@@ -3,9 +3,9 @@
 
 use fnd_core::judge::Judge;
 use fnd_core::manifest::forms::Claims;
-use fnd_core::plan::JudgeSettings;
 use fnd_core::runtime::read::runtime;
 use fnd_fuzz::{file, show};
+use fnd_wire::plan::JudgeSettings;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

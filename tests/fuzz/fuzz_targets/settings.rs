@@ -2,8 +2,8 @@
 #![no_main]
 
 use fnd_core::judge::Judge;
-use fnd_core::plan::JudgeSettings;
 use fnd_fuzz::{file, runtimes, show};
+use fnd_wire::plan::JudgeSettings;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,8 +1,8 @@
 //! Any headers as a caller's trace: what is read of them can be stored, and is passed on as the specifications say.
 #![no_main]
 
-use fnd_core::ids::{Attempt, InvocationId};
 use fnd_core::trace::{Span, Trace};
+use fnd_wire::ids::{Attempt, InvocationId};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,9 +1,9 @@
 //! Any bytes as the table of users: what is opened gives each function one user of the range, and no two the same.
 #![no_main]
 
-use fnd_core::ids::{FunctionId, FunctionName};
 use fnd_fuzz::directory;
 use fnd_spawner::uids::Uids;
+use fnd_wire::ids::{FunctionId, FunctionName};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use tempfile::TempDir;

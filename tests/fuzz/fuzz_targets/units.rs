@@ -1,8 +1,8 @@
 //! Any text as a quantity, a name or an id; what is parsed is printed to a text of the same value.
 #![no_main]
 
-use fnd_core::ids::{FunctionName, InvocationId, Version};
-use fnd_core::units::{
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::units::{
     parse_byte_rate, parse_cpu, parse_duration, parse_mode, parse_rate, parse_size, print_byte_rate, print_cpu,
     print_duration, print_mode, print_rate, print_size,
 };

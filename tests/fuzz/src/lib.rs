@@ -2,8 +2,8 @@
 
 use fnd_core::diagnostic::{Colour, Diagnostic};
 use fnd_core::judge::Judge;
-use fnd_core::plan::{JudgeSettings, JudgedFile};
-use fnd_core::wire::Bytes;
+use fnd_wire::form::Bytes;
+use fnd_wire::plan::{JudgeSettings, JudgedFile};
 
 /// Returns an executable file that is not root's.
 pub fn file(path: &str, bytes: &[u8]) -> JudgedFile {

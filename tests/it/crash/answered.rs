@@ -1,9 +1,9 @@
 //! fnd and its spawner die together in the moment after a caller was answered, before that is in the history.
 
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::{Fnd, Setup, require};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 
 /// Has the history fail, lets a caller be answered, kills both and starts them again. Returns the view of the invocation.

@@ -4,9 +4,9 @@ use super::findings::{Findings, short};
 use super::functions::{FUNCTIONS, Function, Journal, function};
 use super::load::Told;
 use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::{State, Trigger};
 use fnd_tests::Fnd;
+use fnd_wire::ids::InvocationId;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 

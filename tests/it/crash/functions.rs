@@ -1,7 +1,7 @@
 //! The functions under load, and the journal they write themselves: a line when an attempt begins and one when it ends, each
 //! one write to the end of a file of its own: each function has another user.
 
-use fnd_core::ids::InvocationId;
+use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -3,8 +3,8 @@
 use super::functions::FUNCTIONS;
 use fastrand::Rng;
 use fnd_core::api::{DeadLetterList, Queued};
-use fnd_core::ids::InvocationId;
 use fnd_tests::{Answer, Client};
+use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,10 +2,10 @@
 //! real starts.
 
 use super::{check, queue, talking, talking_for};
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! A start on a disk that is full: fnd starts, refuses what it would have to keep, and keeps what it has accepted before.
 
 use super::{check, queue};
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::mount::Mount;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

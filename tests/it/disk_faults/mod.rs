@@ -10,11 +10,11 @@ mod start;
 mod table;
 
 use fnd_core::api::Queued;
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::tamper::{Fate, Tampering};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use table::{Async, ROWS, Row};

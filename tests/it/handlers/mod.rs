@@ -12,10 +12,10 @@ mod timeout;
 mod warm;
 
 use fnd_core::api::InvocationView;
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
+use fnd_wire::ids::InvocationId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::manifest::{Mode, RetryOn};
-use crate::plan::User;
+use fnd_wire::plan::User;
 use std::time::Duration;
 
 #[test]
@@ -287,8 +287,8 @@ fn arguments_and_environment_are_in_order() {
         .iter()
         .map(|(name, text)| (name.as_str(), text.as_str()))
         .collect();
-    let (always, own) = names.split_at(crate::plan::ALWAYS.len());
-    assert_eq!(always, crate::plan::ALWAYS);
+    let (always, own) = names.split_at(fnd_wire::plan::ALWAYS.len());
+    assert_eq!(always, fnd_wire::plan::ALWAYS);
     assert_eq!(
         own,
         [

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::manifest::{Isolation, Mode, Pool};
-use crate::plan::RunMode;
+use fnd_wire::plan::RunMode;
 use std::time::Duration;
 
 const PYTHON: &str = r#"

@@ -7,7 +7,7 @@ mod random;
 mod shipped;
 
 use super::*;
-use crate::plan::{JudgeFunction, Text};
+use fnd_wire::plan::{JudgeFunction, Text};
 
 /// Returns a file, not executable, root's.
 fn file(path: &str, bytes: &[u8]) -> JudgedFile {

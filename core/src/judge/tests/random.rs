@@ -3,7 +3,7 @@
 use super::*;
 use crate::manifest::{detect, env_file, forms, inline};
 use crate::runtime::shebang::Shebang;
-use crate::wire::Wire as _;
+use fnd_wire::form::Wire as _;
 use proptest::prelude::*;
 
 /// Text with more of what means something than chance would give.

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::tree::{At, Node, Table, Value};
 use super::{Form, Key, Kind};
 use crate::diagnostic::Diagnostic;
-use crate::units;
+use fnd_wire::units;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;

@@ -4,7 +4,7 @@ use super::words::{escaped, nearest};
 use super::{Reader, Value};
 use crate::diagnostic::Diagnostic;
 use crate::schema::{Form, Zero, one_of};
-use crate::units::{self, UnitError};
+use fnd_wire::units::{self, UnitError};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::de::DeValue;

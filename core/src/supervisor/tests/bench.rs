@@ -1,14 +1,14 @@
 //! A supervisor on the bench: events in, actions out as short words.
 
 use crate::backoff::{Backoff, Jitter};
-use crate::frame::ExitStatus;
-use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::outcome::{Class, Trigger};
 use crate::record::{Payload, RunResult, Usage};
 use crate::supervisor::{
     Action, Answer, Event, Exited, Installed, NodeBudget, Notice, Now, Overlap, Queue, Rejection, ReplyTo, Restored,
     Retry, Rules, Submit, Supervisor,
 };
+use fnd_wire::frame::ExitStatus;
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::time::Duration;
 
 pub(super) const MIB: u64 = 1 << 20;

@@ -1,10 +1,11 @@
 //! What is asynchronous begins when that is on disk, and not before.
 
 use super::bench::*;
+use crate::outcome::Reason;
 use crate::outcome::State;
 use crate::record::InvocationRecord;
 use crate::supervisor::{Action, Answered, Event, Exited, NodeBudget, Pool, Rules, Submit};
-use crate::{frame::ExitStatus, ids::WorkerId, outcome::Reason};
+use fnd_wire::{frame::ExitStatus, ids::WorkerId};
 use std::time::Duration;
 
 fn unclaimed(rules: Rules) -> Bench {

@@ -2,10 +2,10 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::ids::{Version, WorkerId};
 use crate::outcome::{Class, Reason, State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Adopted, AdoptedMember, Event, Poll, Pool, Restored, Retry, Rules};
+use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
 const DAY_MS: u64 = 86_400_000;

@@ -1,10 +1,10 @@
 //! How attempts end: verdicts, timeout, deadline, cancel.
 
 use super::bench::*;
-use crate::frame::ExitStatus::{self, Code, Signal};
-use crate::ids::WorkerId;
 use crate::outcome::Reason;
 use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, ReplyTo, Rules, Submit};
+use fnd_wire::frame::ExitStatus::{self, Code, Signal};
+use fnd_wire::ids::WorkerId;
 
 /// Runs one attempt to this end and returns reason and message.
 fn check(rules: Rules, exited: Exited, expected: &str) {

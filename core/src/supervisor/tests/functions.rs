@@ -1,8 +1,8 @@
 //! Functions come, change and go; the run of a content by itself; crash loops.
 
 use super::bench::*;
-use crate::ids::{Version, WorkerId};
 use crate::supervisor::{Action, Event, FunctionState, ReplyTo, Restored, Retry, Rules};
+use fnd_wire::ids::{Version, WorkerId};
 
 fn loading() -> Rules {
     Rules {

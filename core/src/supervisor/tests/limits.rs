@@ -1,8 +1,8 @@
 //! Draining and stopping, and what ten thousand functions cost.
 
 use super::bench::*;
-use crate::frame::ExitStatus::Signal;
 use crate::supervisor::{Event, Rules, Submit};
+use fnd_wire::frame::ExitStatus::Signal;
 use std::time::Duration;
 
 #[test]
@@ -91,10 +91,10 @@ fn cost_of_an_invocation_among_ten_thousand_functions() {
         let function = &names[usize::try_from(n * 7919 % FUNCTIONS).unwrap()];
         let submit = Event::Submit(Box::new(submit(function, n + 5_000)));
         let worker = u64::try_from(n + 1).unwrap();
-        let exited = Event::Exited(Box::new(exit(worker, crate::frame::ExitStatus::Code(0))));
+        let exited = Event::Exited(Box::new(exit(worker, fnd_wire::frame::ExitStatus::Code(0))));
         let begin = std::time::Instant::now();
         b.s.handle(b.now, submit, &mut out);
-        b.s.handle(b.now, Event::Spawned(crate::ids::WorkerId(worker)), &mut out);
+        b.s.handle(b.now, Event::Spawned(fnd_wire::ids::WorkerId(worker)), &mut out);
         b.s.handle(b.now, exited, &mut out);
         out.clear();
         spent += begin.elapsed();

@@ -1,11 +1,11 @@
 //! Workers of handlers: when they start, what they are called with, when they leave.
 
 use super::bench::*;
-use crate::frame::ExitStatus::{Code, Signal};
-use crate::ids::WorkerId;
 use crate::manifest::Listen;
 use crate::outcome::Reason;
 use crate::supervisor::{Answered, Event, Http, Pool, Rules};
+use fnd_wire::frame::ExitStatus::{Code, Signal};
+use fnd_wire::ids::WorkerId;
 
 /// A pool of two workers, each with one call at once.
 pub(super) fn pool() -> Pool {

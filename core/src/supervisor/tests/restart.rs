@@ -1,10 +1,10 @@
 //! What an earlier fnd left.
 
 use super::bench::*;
-use crate::ids::Version;
 use crate::outcome::{Class, Reason, State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Event, Restored, Retry, Rules};
+use fnd_wire::ids::Version;
 
 fn left(n: u128, state: State, attempts: u32) -> Unfinished {
     Unfinished {

@@ -1,10 +1,10 @@
 //! What follows an attempt: retries and polls.
 
 use super::bench::*;
-use crate::frame::ExitStatus::Code;
-use crate::ids::WorkerId;
 use crate::outcome::Class;
 use crate::supervisor::{Action, Event, Exited, Poll, Retry, Rules};
+use fnd_wire::frame::ExitStatus::Code;
+use fnd_wire::ids::WorkerId;
 
 fn retrying(retries: u32) -> Rules {
     let retry = Retry {

@@ -1,10 +1,10 @@
 //! Services: kept running, with a delay after each end, replaced and ended with their function.
 
 use super::bench::*;
-use crate::frame::ExitStatus;
-use crate::ids::WorkerId;
 use crate::outcome::Trigger;
 use crate::supervisor::{Event, Rules, Service, Submit};
+use fnd_wire::frame::ExitStatus;
+use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 
 fn service(ready: Option<&str>) -> Rules {

@@ -2,10 +2,10 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::frame::ExitStatus;
-use crate::ids::WorkerId;
 use crate::outcome::State;
 use crate::supervisor::{Action, Answer, Event, FunctionState, Rejection, Rules, Submit};
+use fnd_wire::frame::ExitStatus;
+use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 
 impl Bench {

@@ -1,11 +1,11 @@
 //! Workers that outlive the fnd that started them.
 
 use super::bench::*;
-use crate::frame::{ExitStatus, TermCause};
-use crate::ids::{Version, WorkerId};
 use crate::outcome::{State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Adopted, Event, Exited, Note, Restored, Retry, Rules, Submit};
+use fnd_wire::frame::{ExitStatus, TermCause};
+use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
 fn retrying() -> Rules {

@@ -4,8 +4,6 @@
 mod judge;
 
 use super::bench::{EPOCH_MS, MIB, exit, id, name, rules, secs, text};
-use crate::frame::{ExitStatus, TermCause};
-use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use crate::manifest::Listen;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
@@ -13,6 +11,8 @@ use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Event, Exited, Http, Installed, NodeBudget, Now, Overlap, Poll, Pool,
     Queue, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
 };
+use fnd_wire::frame::{ExitStatus, TermCause};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;

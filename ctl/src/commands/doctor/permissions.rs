@@ -3,7 +3,7 @@
 
 use super::finding::Finding;
 use crate::local::Places;
-use fnd_core::trust::secure;
+use fnd_wire::trust::secure;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

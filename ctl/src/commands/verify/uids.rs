@@ -78,7 +78,7 @@ fn read(text: &str, table: &mut Table) {
     let parse = |line: &str| {
         let mut words = line.split(' ');
         let number: u32 = words.next()?.parse().ok()?;
-        let name = fnd_core::ids::FunctionName::new(words.next()?).ok()?;
+        let name = fnd_wire::ids::FunctionName::new(words.next()?).ok()?;
         Some((number, name.as_str().replace('/', ".")))
     };
     let all: Vec<_> = lines.iter().map(|line| parse(line)).collect();

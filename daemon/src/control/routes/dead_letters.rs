@@ -6,9 +6,9 @@ use crate::control::answer::failed;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;
+use fnd_wire::ids::InvocationId;
 
 const READ: &str = "read the history";
 

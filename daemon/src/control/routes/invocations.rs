@@ -5,8 +5,8 @@ use crate::control::backend::InvocationFilter;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json};
-use fnd_core::ids::{FunctionName, InvocationId};
 use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {

@@ -10,7 +10,6 @@ use crate::control::headers::{given, joined};
 use crate::control::limits::KEY_MAX;
 use crate::control::request::{Call, INSTANT, Query, instant, wrong};
 use crate::control::response::{Answered, Refusal, refuse};
-use fnd_core::ids::FunctionName;
 use fnd_core::json;
 use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;
@@ -18,7 +17,8 @@ use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Payload, is_json};
 use fnd_core::supervisor::{Answer, Rejection};
 use fnd_core::trace::Trace;
-use fnd_core::units::{parse_duration, print_duration};
+use fnd_wire::ids::FunctionName;
+use fnd_wire::units::{parse_duration, print_duration};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::control::backend::LogQuery;
 use crate::control::limits::LINES;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Framing, Refusal, lines};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 
 /// Output of one invocation; following it ends with its end.
 pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {

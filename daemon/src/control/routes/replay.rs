@@ -5,9 +5,9 @@ use crate::control::backend::Repeated;
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal};
 use fnd_core::api::Problem;
-use fnd_core::ids::InvocationId;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;
+use fnd_wire::ids::InvocationId;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;

@@ -7,7 +7,7 @@ use crate::control::request::{Call, Query, wrong};
 use crate::control::response::{Answered, Framing, Refusal, lines};
 use crate::stream::{Since, StreamQuery};
 use fnd_core::happening::{Kind, Seq};
-use fnd_core::ids::FunctionName;
+use fnd_wire::ids::FunctionName;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["since", "function", "kind", "limit", "follow"])?;

@@ -8,7 +8,7 @@
 use super::left::{self, Left};
 use super::slot::{Begun, Header};
 use super::{FILE, InFlight, Slots, Taken};
-use fnd_core::ids::{Attempt, InvocationId};
+use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! A slot of the table: `crc32 u32, length u16`, then the wire form of what it says. Length 0 is empty.
 
-use fnd_core::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
-use fnd_core::wire::{Wire, wire_structs};
+use fnd_wire::form::{Wire, wire_structs};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 
 /// Size of a slot. What has begun needs 180 bytes with the longest name; the rest leaves an end at least a hundred for words.
 pub(super) const LENGTH: usize = 512;

@@ -11,10 +11,10 @@ mod present;
 mod unwritable;
 
 use super::*;
-use fnd_core::ids::{Attempt, FunctionName, Version, WorkerId};
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::protocol::HttpRequest;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Response, RunResult, Usage};
+use fnd_wire::ids::{Attempt, FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

@@ -373,7 +373,7 @@ mod by_age_and_for_room {
     use super::*;
     use crate::ledger::sweeper::Sweeper;
     use crate::ledger::tests::forgetting::{forget_all, set_both};
-    use fnd_core::ids::InvocationId;
+    use fnd_wire::ids::InvocationId;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     const HOUR: u64 = 3_600_000;

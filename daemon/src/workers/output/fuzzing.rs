@@ -2,8 +2,8 @@
 
 use super::capture::Capture;
 use super::spool::{Replayed, Spools};
-use fnd_core::ids::{Attempt, InvocationId};
-use fnd_core::wire::Wire as _;
+use fnd_wire::form::Wire as _;
+use fnd_wire::ids::{Attempt, InvocationId};
 use std::path::Path;
 
 /// Reads these bytes as a spool in a directory, twice, and keeps the output that is in them.

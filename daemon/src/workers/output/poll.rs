@@ -11,7 +11,7 @@ use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
 use crate::clock;
 use crate::logs::{Line, Store, Stream, view};
 use fnd_core::api::LogLine;
-use fnd_core::ids::{Attempt, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use super::tie::{Ends, Next, What};
 use super::{Captured, Meta};
 use crate::clock;
 use crate::logs::{Line, Stream};
-use fnd_core::ids::WorkerId;
+use fnd_wire::ids::WorkerId;
 use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

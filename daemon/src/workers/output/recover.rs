@@ -6,7 +6,7 @@ use super::poll::Thread;
 use super::spool::{Replayed, Spool, Spools};
 use crate::clock;
 use crate::logs::Store;
-use fnd_core::ids::{Attempt, FunctionName, InvocationId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 
 /// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure; absent until

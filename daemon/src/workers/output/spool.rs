@@ -11,8 +11,8 @@
 
 use super::Meta;
 use super::capture::{Capture, Snapshot};
-use fnd_core::ids::{Attempt, InvocationId};
-use fnd_core::wire::{Wire as _, wire_enum, wire_structs};
+use fnd_wire::form::{Wire as _, wire_enum, wire_structs};
+use fnd_wire::ids::{Attempt, InvocationId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};

@@ -10,8 +10,8 @@
 //! Marks are bounded by what a pipe holds: a call leaves some only if it has printed, or for what it logged.
 
 use super::{Captured, Command, Meta, Shared};
-use fnd_core::ids::{Attempt, InvocationId, WorkerId};
 use fnd_core::protocol::{Level, LogRecord};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -1,10 +1,10 @@
 //! What must hold at every action, and at the end.
 
 use super::{Entry, Process, RETRIES, Step, World};
-use crate::ids::{FunctionName, WorkerId};
 use crate::outcome::{Class, Reason, State};
 use crate::record::{InvocationRecord, Unfinished};
 use crate::supervisor::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
+use fnd_wire::ids::{FunctionName, WorkerId};
 use std::collections::BTreeMap;
 
 impl World {

@@ -3,7 +3,7 @@
 use super::super::Meta;
 use super::{Capture, Splitter};
 use crate::logs::Lines;
-use fnd_core::wire::{Bytes, wire_structs};
+use fnd_wire::form::{Bytes, wire_structs};
 
 wire_structs! {
     /// A whole [`Capture`], but for whose it is.

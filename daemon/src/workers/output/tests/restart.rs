@@ -3,7 +3,7 @@
 use super::super::capture::{Capture, Snapshot};
 use super::super::spool::{Replayed, Spool, Spools};
 use super::*;
-use fnd_core::wire::{Bytes, Wire as _};
+use fnd_wire::form::{Bytes, Wire as _};
 use proptest::prelude::*;
 use std::os::fd::AsFd as _;
 

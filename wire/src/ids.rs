@@ -203,33 +203,6 @@ impl fmt::Debug for InvocationId {
     }
 }
 
-/// Serialized as their text forms, everywhere.
-#[cfg(feature = "full")]
-mod as_text {
-    use super::{FunctionName, InvocationId, Version};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-    use std::borrow::Cow;
-
-    macro_rules! as_text {
-        ($type:ty, $parse:expr, $what:literal) => {
-            impl Serialize for $type {
-                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                    serializer.collect_str(self)
-                }
-            }
-            impl<'de> Deserialize<'de> for $type {
-                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                    let text = Cow::<str>::deserialize(deserializer)?;
-                    $parse(&text).ok_or_else(|| D::Error::custom(concat!("expected ", $what)))
-                }
-            }
-        };
-    }
-    as_text!(FunctionName, |t: &str| FunctionName::new(t).ok(), "a function name");
-    as_text!(InvocationId, InvocationId::parse, "an invocation id (UUID)");
-    as_text!(Version, Version::parse, "`sha256:` and 64 hexadecimal digits");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -284,5 +284,3 @@ fn split_digits(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "full")]
-pub mod text;

@@ -1,5 +1,5 @@
 //! Which function a path in a functions directory stands for, by its name alone: the rule that the spawner holds fnd to.
-//! What a runtime claims is not known here ([`forms`](crate::manifest::forms) knows it).
+//! What a runtime claims is not known here (`fnd_core::manifest::forms` knows it).
 
 use crate::ids::FunctionName;
 

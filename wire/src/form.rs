@@ -233,12 +233,12 @@ macro_rules! wire_structs {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $($(#[$field_meta])* pub $field: $type,)* }
-        impl $crate::wire::Wire for $name {
+        impl $crate::form::Wire for $name {
             fn put(&self, out: &mut Vec<u8>) {
-                $($crate::wire::Wire::put(&self.$field, out);)*
+                $($crate::form::Wire::put(&self.$field, out);)*
             }
-            fn get(from: &mut $crate::wire::Reader<'_>) -> Result<Self, $crate::wire::WireError> {
-                $(let $field = $crate::wire::Wire::get(from)?;)*
+            fn get(from: &mut $crate::form::Reader<'_>) -> Result<Self, $crate::form::WireError> {
+                $(let $field = $crate::form::Wire::get(from)?;)*
                 Ok(Self { $($field,)* })
             }
         }
@@ -253,19 +253,19 @@ macro_rules! wire_enum {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum $name { $($(#[$variant_meta])* $variant $(($type))?,)* }
-        impl $crate::wire::Wire for $name {
+        impl $crate::form::Wire for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
-                    $($crate::wire::wire_enum!(@pattern $variant $(, $type, held)?) => {
+                    $($crate::form::wire_enum!(@pattern $variant $(, $type, held)?) => {
                         out.push($tag);
-                        $(<$type as $crate::wire::Wire>::put(held, out);)?
+                        $(<$type as $crate::form::Wire>::put(held, out);)?
                     })*
                 }
             }
-            fn get(from: &mut $crate::wire::Reader<'_>) -> Result<Self, $crate::wire::WireError> {
-                match <u8 as $crate::wire::Wire>::get(from)? {
-                    $($tag => Ok(Self::$variant $((<$type as $crate::wire::Wire>::get(from)?))?),)*
-                    _ => Err($crate::wire::WireError::Value),
+            fn get(from: &mut $crate::form::Reader<'_>) -> Result<Self, $crate::form::WireError> {
+                match <u8 as $crate::form::Wire>::get(from)? {
+                    $($tag => Ok(Self::$variant $((<$type as $crate::form::Wire>::get(from)?))?),)*
+                    _ => Err($crate::form::WireError::Value),
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! Frames between fnd and fnd-spawner, over a `SOCK_SEQPACKET` Unix socket.
 //!
 //! A frame is a `u32` request number, echoed by the answer (0 in a [`Reply`] nobody asked for), then the tagged structure
-//! in [`wire`](crate::wire) form. It travels in as many [`packets`] as it needs. Descriptors travel beside the last one
+//! in [`wire`](crate::form) form. It travels in as many [`packets`] as it needs. Descriptors travel beside the last one
 //! (`SCM_RIGHTS`), in the order the structure states. Requests are idempotent by worker, so that one whose answer was lost
 //! can be sent again.
 
+use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use crate::wire::{Bytes, Wire, WireError, wire_enum, wire_structs};
 
 /// Largest packet in bytes: far below what a socket's buffer holds.
 pub const PACKET_MAX: usize = 32 * 1024;

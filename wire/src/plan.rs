@@ -3,8 +3,8 @@
 //! The judge (`fnd --judge`) has no files, no network and no privileges; it turns manifest bytes into these. The spawner
 //! trusts none of it beyond its form: users, groups, interpreters and limits are checked against root-owned facts.
 
+use crate::form::{Bytes, wire_enum, wire_structs};
 use crate::ids::FunctionName;
-use crate::wire::{Bytes, wire_enum, wire_structs};
 
 wire_enum! {
     /// How a function is run (contract, section 2).
