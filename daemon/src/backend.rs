@@ -48,7 +48,7 @@ pub struct Control {
     /// Configuration file and directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
     /// Keys that are being looked up.
-    pub keys: crate::again::Keys,
+    pub keys: crate::idempotency::Keys,
 }
 
 impl Control {
@@ -282,7 +282,7 @@ impl Backend for Control {
 
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
         let state = self.logs.with_file_name("state");
-        Box::pin(crate::snapshot::take(state))
+        Box::pin(crate::backup::take(state))
     }
 
     fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
@@ -336,7 +336,7 @@ impl Backend for Control {
     }
 
     fn watch(&self, filter: FunctionFilter) -> Changes {
-        crate::watchers::watch(&self.daemon, filter)
+        crate::watch_functions::watch(&self.daemon, filter)
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {

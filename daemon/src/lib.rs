@@ -1,12 +1,11 @@
 //! The daemon: edges around the supervisor. This file is its wiring, in order; nothing is decided here.
 
-mod again;
 mod allocator;
 pub mod backend;
+mod backup;
 pub mod buffers;
 pub mod catalog;
 pub mod check;
-pub mod child;
 pub mod cli;
 pub mod clock;
 pub mod confine;
@@ -21,8 +20,10 @@ pub mod follow;
 pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-pub mod greeting;
+pub mod handshake;
+mod idempotency;
 mod incoming;
+mod installed_versions;
 pub mod installer;
 mod interpreters;
 pub mod judge;
@@ -33,22 +34,21 @@ mod observe;
 mod perform;
 mod pool;
 pub mod problems;
-mod pruning;
 mod reinstall;
 mod requests;
-mod retaining;
+mod retention_policy;
 pub mod rules;
 pub mod settings;
 mod signals;
 mod silence;
-mod snapshot;
+pub mod spawner_process;
 pub mod status;
 pub mod stream;
 pub mod systemd;
 mod takeover;
 pub mod telemetry;
 mod view;
-mod watchers;
+mod watch_functions;
 pub mod workers;
 
 use catalog::Rescan;
@@ -58,7 +58,7 @@ use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Colour;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::frame::Request;
-use greeting::GreetingError;
+use handshake::HandshakeError;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
@@ -89,7 +89,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if matches!(error.downcast_ref(), Some(ledger::LockError::Held(_))) {
         75
-    } else if matches!(error.downcast_ref(), Some(GreetingError::Configuration(_))) {
+    } else if matches!(error.downcast_ref(), Some(HandshakeError::Configuration(_))) {
         78
     } else {
         1
@@ -111,16 +111,16 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let _lock = ledger::lock_state(&own)?;
     let clock = clock::Clock::start();
 
-    child::last_one_ended(cli, &places).await;
-    let child::Spawner { socket, child } = child::spawner(cli, &places)?;
+    spawner_process::last_one_ended(cli, &places).await;
+    let spawner_process::Spawner { socket, child } = spawner_process::spawner(cli, &places)?;
     let mut connection = workers::spawner::Connection::new(socket)?;
-    let greeting::Greeting {
+    let handshake::Handshake {
         welcome,
         sockets,
         current,
         held,
         exits,
-    } = greeting::greet(&mut connection, colour).await?;
+    } = handshake::with(&mut connection, colour).await?;
     let held = takeover::read(held);
     for (limit, why) in &welcome.missing {
         tracing::warn!("`{limit}` cannot be enforced here: {why}");
@@ -137,7 +137,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     };
     let opened = ledger::open(
         site,
-        retaining::at_first(&current.settings),
+        retention_policy::at_first(&current.settings),
         &noted,
         move |acknowledged| {
             let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
@@ -151,7 +151,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         let ahead_of = judge.health().forgetting.clock_ahead_of;
         ahead_of.unwrap_or_else(clock::unix_ms)
     };
-    let log_keeper = logs::Keeper::start(logs.clone(), retaining::logs(&current.settings), time)?;
+    let log_keeper = logs::Keeper::start(logs.clone(), retention_policy::logs(&current.settings), time)?;
     let output = workers::output::Output::start(
         logs.clone(),
         own.join("spool"),
@@ -256,7 +256,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         reader: opened.reader,
         logs,
         places: Arc::new(places.judged()),
-        keys: again::Keys::default(),
+        keys: idempotency::Keys::default(),
     };
     let ended = supervise(cli, &places, &daemon, messages, control).await;
     if ended.is_ok() {
@@ -271,7 +271,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     // Its socket is closed: it kills what it started and ends.
     let spawner = child.and_then(|mut child| child.wait().ok());
     ended.map_err(|error| match error.downcast() {
-        Ok(broken) => child::Lost::new(broken, spawner).into(),
+        Ok(broken) => spawner_process::Lost::new(broken, spawner).into(),
         Err(other) => other,
     })
 }

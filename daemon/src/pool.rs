@@ -8,7 +8,7 @@ use crate::driver::{Daemon, Message, State};
 use crate::environment;
 use crate::requests::Server;
 use crate::workers::conversation::{Conversation, End};
-use crate::workers::output::{Captured, Ended, Meta, Tie};
+use crate::workers::output::{CallOutput, Captured, Ended, Meta};
 use fnd_core::data::Data;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, Said};
@@ -36,7 +36,7 @@ pub(crate) struct Member {
     talk: Option<Talk>,
     /// Where it serves HTTP.
     pub(crate) server: Option<Rc<Server>>,
-    tie: Tie,
+    call_output: CallOutput,
     /// Calls in flight.
     calls: HashMap<u64, Key>,
 }
@@ -85,7 +85,7 @@ impl State {
             talk,
             server,
             calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
-            tie: self
+            call_output: self
                 .output
                 .attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
         })
@@ -114,7 +114,7 @@ impl State {
         };
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
-        member.tie.begin(Meta {
+        member.call_output.begin(Meta {
             function: order.function.clone(),
             invocation: attempt.invocation,
             attempt: attempt.attempt,
@@ -223,7 +223,7 @@ impl State {
     fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
         let attached = self.attached.get(&worker);
         if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
-            member.tie.log(member.calls.get(&call).copied(), record);
+            member.call_output.log(member.calls.get(&call).copied(), record);
         }
     }
 
@@ -381,7 +381,7 @@ fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) ->
     let done = move |captured| {
         let _ = messages.send(Message::Spoken(key, Box::new(captured))); // fnd is stopping
     };
-    member.tie.end(key, done) == Ended::Spoke
+    member.call_output.end(key, done) == Ended::Spoke
 }
 
 /// Talks with one worker until that is over.

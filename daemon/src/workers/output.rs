@@ -10,19 +10,19 @@
 //! What was read is [spooled](spool) until the attempt is [released](Output::release), and what a worker printed first and
 //! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it.
 
+mod call_output;
 mod capture;
+mod first_read_delay;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod hold;
-mod peek;
 mod poll;
 mod pool;
 mod recover;
 mod result;
 mod spool;
-mod tie;
+mod tee;
 
-pub use tie::{Ended, Tie};
+pub use call_output::{CallOutput, Ended};
 
 use crate::logs::{Bell, Line, Position, SEGMENT, Store};
 use fnd_core::api::LogLine;
@@ -118,7 +118,7 @@ pub struct Piped {
 enum Command {
     Start(Box<Piped>),
     Adopt(Vec<Piped>),
-    StartPool(Arc<tie::Ends>, Box<Meta>),
+    StartPool(Arc<call_output::Ends>, Box<Meta>),
     Look(WorkerId),
     Finish {
         worker: WorkerId,
@@ -180,14 +180,14 @@ impl Output {
     /// `exclusive`. What it prints outside of calls is kept as of no invocation (id and attempt 0), with the bounds of
     /// `piped.meta`. It is not spooled: a crash of fnd ends its calls. What is in the pipes already is of the calls `under_way`.
     #[must_use]
-    pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> Tie {
+    pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> CallOutput {
         let Piped {
             worker,
             stdout,
             stderr,
             meta,
         } = piped;
-        let ends = Arc::new(tie::Ends::new(worker, [stdout, stderr], exclusive, under_way));
+        let ends = Arc::new(call_output::Ends::new(worker, [stdout, stderr], exclusive, under_way));
         let nobody = Meta {
             invocation: InvocationId(0),
             attempt: Attempt(0),
@@ -195,7 +195,7 @@ impl Output {
         };
         self.shared
             .send(Command::StartPool(Arc::clone(&ends), Box::new(nobody)));
-        Tie {
+        CallOutput {
             shared: Arc::clone(&self.shared),
             ends,
         }

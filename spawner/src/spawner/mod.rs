@@ -13,8 +13,8 @@ use crate::clock::{self, now};
 use crate::grants::Grants;
 use crate::install::{self, Progress, Snapshot};
 use crate::judge::Judge;
+use crate::listener;
 use crate::log::Failed as _;
-use crate::meeting;
 use crate::passed::Passed;
 use crate::places::{self, Places};
 use crate::policy::{self, Myself, problem};
@@ -165,10 +165,10 @@ impl Spawner {
         spawner.remove_staged();
         spawner.workers.left_by_others(sockets::set_aside(&spawner.workers.host().places.http()));
         if let Some(Meeting::Inherited(number)) = spawner.args.meeting {
-            let socket = meeting::inherited(number);
+            let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
         } else if let Some(Meeting::Listen(path)) = &spawner.args.meeting {
-            let listener = meeting::listen_at(path).failed("open the socket")?;
+            let listener = listener::listen_at(path).failed("open the socket")?;
             spawner.poller.add(&listener, Token::Listener).failed("listen")?;
             spawner.listener = Some(listener);
         }

@@ -9,7 +9,7 @@ const TOO_MANY: &str = "too many files wait to be read";
 
 impl Spawner {
     pub(super) fn accept(&mut self) {
-        let Some(socket) = self.listener.as_ref().and_then(meeting::accept) else {
+        let Some(socket) = self.listener.as_ref().and_then(listener::accept) else {
             return;
         };
         // An fnd that ended may not have been noticed yet: all it still asked, some 300 frames at most in the buffer of a socket,

@@ -1,12 +1,12 @@
 //! The output thread: one epoll over all pipes, a bounded piece from each in turn.
 
 use super::capture::Capture;
-use super::hold::Held;
-use super::peek::Scratch;
+use super::first_read_delay::Delayed;
 use super::pool::{Done, Pool};
 use super::recover::Left;
 use super::result::{self, Written};
 use super::spool::{Spool, Spools};
+use super::tee::Tee;
 use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
 use crate::clock;
 use crate::logs::{Line, Store, Stream, view};
@@ -46,7 +46,7 @@ pub(super) struct Thread {
     pub(super) concluded: Vec<(Capture, Option<Done>)>,
     /// Finished, and not released yet: those with a spool.
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
-    held: Held,
+    delayed: Delayed,
     /// What an earlier fnd has left.
     pub(super) left: Left,
     /// When heads are written next, if one has lines.
@@ -61,7 +61,7 @@ pub(super) struct Io {
     buffer: Vec<u8>,
     pub(super) sinks: Sinks,
     pub(super) spools: Spools,
-    scratch: Scratch,
+    tee: Tee,
 }
 
 struct Running {
@@ -75,7 +75,7 @@ struct Running {
 
 struct Pipe {
     end: OwnedFd,
-    /// It is watched for its first bytes only, which are held.
+    /// It is watched for its first bytes only, which are delayed.
     first: bool,
 }
 
@@ -109,7 +109,7 @@ impl Thread {
             buffer: vec![0; PIECE],
             sinks,
             spools: Spools::new(spool),
-            scratch: Scratch::new()?,
+            tee: Tee::new()?,
         };
         Ok(Self {
             shared,
@@ -119,7 +119,7 @@ impl Thread {
             pools: HashMap::new(),
             concluded: Vec::new(),
             finished: HashMap::new(),
-            held: Held::default(),
+            delayed: Delayed::default(),
             left: Left::default(),
             write_at: None,
             failing: false,
@@ -138,7 +138,7 @@ impl Thread {
                     return;
                 }
             };
-            while let Some(mark) = self.held.due(clock::monotonic()) {
+            while let Some(mark) = self.delayed.due(clock::monotonic()) {
                 self.let_go(mark);
             }
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
@@ -179,7 +179,7 @@ impl Thread {
 
     fn timeout(&mut self) -> Option<Timespec> {
         let running = &self.running;
-        let held = self.held.next(|mark| running.contains_key(&WorkerId(mark / 2)));
+        let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
         let next = self.write_at.into_iter().chain(held).min()?;
         Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
     }
@@ -259,7 +259,7 @@ impl Thread {
     /// Holds a pipe that is ready for the first time, else reads from it.
     fn ready(&mut self, mark: u64) {
         match self.pipe(mark) {
-            Some(pipe) if pipe.first => self.held.hold(mark, clock::monotonic()),
+            Some(pipe) if pipe.first => self.delayed.delay(mark, clock::monotonic()),
             Some(_) => self.turn(mark),
             // A warm worker's, or closed in this turn.
             None => self.look(WorkerId(mark / 2)),
@@ -271,7 +271,7 @@ impl Thread {
         running.pipe(stream(mark)).as_mut()
     }
 
-    /// Reads from a pipe that was held, and from now on when it is ready.
+    /// Reads from a pipe that was delayed, and from now on when it is ready.
     fn let_go(&mut self, mark: u64) {
         let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
             return;
@@ -365,7 +365,7 @@ impl Thread {
         if let Err(error) = self.collect(Some(Timespec::default())) {
             tracing::error!("failed to look for output ({error})");
         }
-        for (_, mark) in self.held.take() {
+        for (_, mark) in self.delayed.take() {
             self.let_go(mark);
         }
         self.write_heads();
@@ -457,11 +457,11 @@ impl Running {
     fn last(&mut self, stream: Stream, io: &mut Io) {
         let meta = self.capture.meta.clone();
         let Some(pipe) = self.pipe(stream) else { return };
-        match io.scratch.copy(&pipe.end) {
+        match io.tee.copy(&pipe.end) {
             Ok(mut left) => {
                 let time_ms = clock::unix_ms();
                 while left > 0 {
-                    let count = match io.scratch.read(&mut io.buffer) {
+                    let count = match io.tee.read(&mut io.buffer) {
                         Ok(count) => count,
                         Err(error) => {
                             tracing::error!("failed to read the last output of `{}` ({error})", meta.function);

@@ -1,8 +1,8 @@
 //! The output thread's side of warm workers: bytes and marks in, captures of calls out.
 
+use super::call_output::{Ends, Next, What};
 use super::capture::Capture;
 use super::poll::{Io, Thread};
-use super::tie::{Ends, Next, What};
 use super::{Captured, Meta};
 use crate::clock;
 use crate::logs::{Line, Stream};

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 
 struct Warm {
     running: Running,
-    tie: Tie,
+    call_output: CallOutput,
     pipes: [File; 2],
 }
 
@@ -22,12 +22,12 @@ fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<Meta>) -> Warm 
     let ((out, out_write), (err, err_write)) = (pipe(), pipe());
     let mut out_write = File::from(out_write);
     out_write.write_all(printed).unwrap();
-    let tie = running
+    let call_output = running
         .output
         .attach_pool(piped(WorkerId(1), out, err, meta(99)), exclusive, under_way);
     Warm {
         running,
-        tie,
+        call_output,
         pipes: [out_write, err_write.into()],
     }
 }
@@ -36,7 +36,7 @@ impl Warm {
     fn end(&self, id: u128) -> (Ended, Receiver<Captured>) {
         let (done, told) = channel();
         let ended = self
-            .tie
+            .call_output
             .end(meta(id).key(), move |captured| done.send(captured).unwrap());
         (ended, told)
     }
@@ -93,7 +93,7 @@ fn wait_read(pipe: &impl std::os::fd::AsFd) {
 #[test]
 fn what_was_read_of_a_call_is_on_disk_when_it_has_stopped() {
     let mut warm = warm(true);
-    warm.tie.begin(meta(1));
+    warm.call_output.begin(meta(1));
     warm.pipes[0].write_all(b"whole\nhalf").unwrap();
     wait_read(&warm.pipes[0]);
     warm.running.output.stop();
@@ -106,7 +106,7 @@ fn what_was_read_of_a_call_is_on_disk_when_it_has_stopped() {
 fn a_line_that_is_being_printed_at_a_stop_stays_one() {
     let in_time = || {
         let mut warm = warm(true);
-        warm.tie.begin(meta(1));
+        warm.call_output.begin(meta(1));
         warm.pipes[0].write_all(b"one").unwrap();
         wait_read(&warm.pipes[0]);
         let begun = crate::clock::monotonic();
@@ -130,9 +130,9 @@ fn a_line_that_is_being_printed_at_a_stop_stays_one() {
 fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
     let mut warm = warm(true);
     warm.pipes[0].write_all(b"loading\n").unwrap();
-    warm.tie.begin(meta(1));
+    warm.call_output.begin(meta(1));
     assert_eq!(warm.end(1).0, Ended::Silent);
-    warm.tie.begin(meta(2));
+    warm.call_output.begin(meta(2));
     warm.pipes[0].write_all(b"in two\nno line end").unwrap();
     warm.pipes[1].write_all(b"error of two\n").unwrap();
     let (ended, told) = warm.end(2);
@@ -144,7 +144,7 @@ fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
         (captured.last_error_line.as_deref(), captured.result),
         (Some("error of two"), None)
     );
-    warm.tie.begin(meta(3));
+    warm.call_output.begin(meta(3));
     warm.pipes[0].write_all(b"interrupted\n").unwrap();
     let captured = warm.running.finish(1, None);
     assert_eq!(captured.stdout_bytes, 12);
@@ -164,14 +164,14 @@ fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
 #[test]
 fn records_are_kept_with_their_call_in_order_with_what_was_printed() {
     let mut warm = warm(true);
-    warm.tie.begin(meta(1));
+    warm.call_output.begin(meta(1));
     warm.pipes[0].write_all(b"before\n").unwrap();
-    warm.tie
+    warm.call_output
         .log(Some(meta(1).key()), &record(Level::Warning, "disk is low"));
     warm.pipes[0].write_all(b"after\n").unwrap();
-    warm.tie
+    warm.call_output
         .log(Some(meta(1).key()), &record(Level::Error, "Traceback\n  line 1"));
-    warm.tie.log(None, &record(Level::Info, "of the worker"));
+    warm.call_output.log(None, &record(Level::Info, "of the worker"));
     let (ended, told) = warm.end(1);
     assert_eq!(ended, Ended::Spoke);
     assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
@@ -191,10 +191,10 @@ fn records_are_kept_with_their_call_in_order_with_what_was_printed() {
 #[test]
 fn what_a_worker_of_several_calls_prints_is_nobodys_but_its_records_are() {
     let mut warm = warm(false);
-    warm.tie.begin(meta(1));
-    warm.tie.begin(meta(2));
+    warm.call_output.begin(meta(1));
+    warm.call_output.begin(meta(2));
     warm.pipes[0].write_all(b"whose\n").unwrap();
-    warm.tie.log(Some(meta(1).key()), &record(Level::Info, "mine"));
+    warm.call_output.log(Some(meta(1).key()), &record(Level::Info, "mine"));
     assert_eq!(warm.end(2).0, Ended::Silent);
     let (ended, told) = warm.end(1);
     assert_eq!(ended, Ended::Spoke);
@@ -207,7 +207,7 @@ fn what_a_worker_of_several_calls_prints_is_nobodys_but_its_records_are() {
 #[test]
 fn a_flood_is_bounded_and_counted() {
     let mut warm = warm(true);
-    warm.tie.begin(meta(1));
+    warm.call_output.begin(meta(1));
     let line = [b'x'; 1023].iter().chain(b"\n").copied().collect::<Vec<_>>();
     for _ in 0..8192 {
         warm.pipes[0].write_all(&line).unwrap();
@@ -232,7 +232,7 @@ proptest! {
                 0 if call == 0 => {
                     calls += 1;
                     (call, bytes) = (calls, 0);
-                    warm.tie.begin(meta(call));
+                    warm.call_output.begin(meta(call));
                 }
                 0 => {
                     let (ended, captured) = warm.end(call);
@@ -269,7 +269,7 @@ fn output_is_on_disk_before_its_call_is_told_to_have_ended() {
     let mut warm = warm(true);
     let (told, ended) = channel();
     for id in 1..=20 {
-        warm.tie.begin(meta(id));
+        warm.call_output.begin(meta(id));
         warm.pipes[0].write_all(format!("said by {id}\n").as_bytes()).unwrap();
         let (told, logs) = (told.clone(), warm.running.logs.path().to_owned());
         let kept = move |_| {
@@ -277,7 +277,7 @@ fn output_is_on_disk_before_its_call_is_told_to_have_ended() {
             let kept = texts(&logs).contains(&("stdout".to_owned(), text));
             told.send(kept).unwrap();
         };
-        assert_eq!(warm.tie.end(meta(id).key(), kept), Ended::Spoke);
+        assert_eq!(warm.call_output.end(meta(id).key(), kept), Ended::Spoke);
     }
     for _ in 1..=20 {
         assert!(ended.recv_timeout(LIMIT).unwrap(), "its lines are not on disk");

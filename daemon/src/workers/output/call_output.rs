@@ -1,4 +1,4 @@
-//! What ties a warm worker's output to the invocation in which it was printed.
+//! What connects a warm worker's output to the invocation in which it was printed.
 //!
 //! A worker prints for one invocation after the other into the same pipes, and flushes before it answers. So at the begin and
 //! at the end of a call the main thread counts what has been printed so far, read or not, and leaves a [`Mark`] there;
@@ -29,7 +29,7 @@ pub enum Ended {
 }
 
 /// The main thread's side of a warm worker's output.
-pub struct Tie {
+pub struct CallOutput {
     pub(super) shared: Arc<Shared>,
     pub(super) ends: Arc<Ends>,
 }
@@ -90,7 +90,7 @@ pub(super) enum Next {
     Nothing,
 }
 
-impl Tie {
+impl CallOutput {
     /// Begins a call: what is printed from now on is its output.
     pub fn begin(&self, meta: Meta) {
         let mut state = self.ends.lock();

@@ -9,13 +9,13 @@ use std::os::fd::OwnedFd;
 const SIZE: usize = 1 << 20;
 
 /// A pipe to copy to.
-pub(super) struct Scratch {
+pub(super) struct Tee {
     read: OwnedFd,
     write: OwnedFd,
     size: usize,
 }
 
-impl Scratch {
+impl Tee {
     pub(super) fn new() -> io::Result<Self> {
         let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // Where this user may have no large pipes it stays at the usual size, and so are those of functions.

@@ -1,4 +1,4 @@
-//! Where fnd is met: the listening socket and who may connect.
+//! The listening socket of the spawner: and who may connect.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use std::io;

@@ -1,4 +1,4 @@
-//! The first words with fnd-spawner: which protocol, what it can enforce, and the configuration it read.
+//! The handshake with fnd-spawner: which protocol, what it can enforce, and the configuration it read.
 
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Why fnd and its spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
-pub enum GreetingError {
+pub enum HandshakeError {
     /// The connection broke.
     #[error("failed to greet fnd-spawner")]
     Connection(#[from] ConnectionError),
@@ -24,7 +24,7 @@ pub enum GreetingError {
 }
 
 /// What the spawner said.
-pub struct Greeting {
+pub struct Handshake {
     /// What it is.
     pub welcome: Welcome,
     /// Where it makes directories for sockets of programs that serve HTTP; absent: it is older than that.
@@ -40,8 +40,8 @@ pub struct Greeting {
 /// Greets; returns what the spawner is, what it still holds, and the configuration in force.
 ///
 /// # Errors
-/// [`GreetingError`].
-pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeting, GreetingError> {
+/// [`HandshakeError`].
+pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handshake, HandshakeError> {
     connection.send(
         &Request::Hello(Hello {
             min: PROTOCOL_MIN,
@@ -71,8 +71,8 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
                 let current = settings(read, connection.peer_uid(), colour)?;
-                let welcome = welcome.ok_or_else(|| GreetingError::Refused("it sent no welcome".into()))?;
-                return Ok(Greeting {
+                let welcome = welcome.ok_or_else(|| HandshakeError::Refused("it sent no welcome".into()))?;
+                return Ok(Handshake {
                     welcome,
                     sockets,
                     current,
@@ -80,7 +80,7 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
                     exits,
                 });
             }
-            Reply::Failed(message) => return Err(GreetingError::Refused(message)),
+            Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
             Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
             Reply::Exited(exited) => exits.push(exited),
             // To something the fnd before this one had asked.
@@ -92,22 +92,22 @@ pub async fn greet(connection: &mut Connection, colour: Colour) -> Result<Greeti
             | Reply::SpawnedWithChannel(_)
             | Reply::SpawnFailed(_)
             | Reply::NodeCannotStart(_) => {
-                return Err(GreetingError::Refused("it answered what was not asked".into()));
+                return Err(HandshakeError::Refused("it answered what was not asked".into()));
             }
         }
     }
 }
 
-fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, GreetingError> {
+fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, HandshakeError> {
     // The judge may have found nothing wrong with what the spawner then refused.
     let applied = read.applied;
     let document = crate::incoming::settings_document(read)
-        .map_err(|error| GreetingError::Refused(format!("its configuration cannot be read: {error}")))?;
+        .map_err(|error| HandshakeError::Refused(format!("its configuration cannot be read: {error}")))?;
     let errors = document
         .diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
     let current = Current::new(document, spawner_uid).filter(|_| applied);
-    current.ok_or(GreetingError::Configuration(errors.join("\n")))
+    current.ok_or(HandshakeError::Configuration(errors.join("\n")))
 }

@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long. A script that prints and ends is gone within it; nobody who follows output notices it.
-const HOLD: Duration = Duration::from_millis(10);
+const DELAY: Duration = Duration::from_millis(10);
 
 /// Pipes that are ready and not read yet, by their marks among epoll events.
 #[derive(Default)]
-pub(super) struct Held(VecDeque<(Instant, u64)>);
+pub(super) struct Delayed(VecDeque<(Instant, u64)>);
 
-impl Held {
+impl Delayed {
     /// Holds a pipe.
-    pub(super) fn hold(&mut self, mark: u64, now: Instant) {
-        self.0.push_back((now + HOLD, mark));
+    pub(super) fn delay(&mut self, mark: u64, now: Instant) {
+        self.0.push_back((now + DELAY, mark));
     }
 
-    /// Returns a pipe that was held long enough.
+    /// Returns a pipe that was delayed long enough.
     pub(super) fn due(&mut self, now: Instant) -> Option<u64> {
         self.0.pop_front_if(|(until, _)| *until <= now).map(|(_, mark)| mark)
     }
