@@ -3,6 +3,7 @@
 //! A number is kept as it is written: a parser that makes a `f64` of it changes those above 2^53 and some fractions.
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 /// Deepest nesting of arrays and objects that fnd takes: parsers of the languages of functions give up not far above it, and
 /// some of them by crashing.
@@ -48,6 +49,22 @@ pub fn compact(json: &[u8]) -> Option<String> {
     let mut reader = Reader { text, at: 0 };
     reader.value(&mut compact)?;
     Some(compact)
+}
+
+/// Shows the members of all objects in a value to `visit`, which may change them. What is in a member is looked at unless `visit`
+/// says that it has dealt with it.
+pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value) -> bool) {
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                if !visit(key, member) {
+                    visit_members(member, visit);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| visit_members(item, visit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Reads text that is known to be JSON.

@@ -6,6 +6,7 @@ use super::Context;
 use super::backup::failed;
 use super::doctor::{self, program};
 use crate::exit::{Exit, Failure};
+use fnd_core::json::visit_members;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::File;
@@ -149,23 +150,18 @@ async fn all(lines: &mut crate::client::Pieces) -> Result<Vec<u8>, String> {
 }
 
 fn hide(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            for (key, member) in members {
-                let is_hidden = HIDDEN.contains(&key.as_str());
-                match member {
-                    // Which variables there are helps; what they hold is nobody's business.
-                    Value::Object(variables) if is_hidden && key == "env" => {
-                        variables.values_mut().for_each(|value| *value = "(hidden)".into());
-                    }
-                    other if is_hidden && !other.is_null() => *other = "(hidden)".into(),
-                    other => hide(other),
-                }
+    visit_members(value, &mut |key, member| {
+        let is_hidden = HIDDEN.contains(&key);
+        match member {
+            // Which variables there are helps; what they hold is nobody's business.
+            Value::Object(variables) if key == "env" => {
+                variables.values_mut().for_each(|value| *value = "(hidden)".into());
             }
+            other if is_hidden && !other.is_null() => *other = "(hidden)".into(),
+            _ => {}
         }
-        Value::Array(items) => items.iter_mut().for_each(hide),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+        is_hidden
+    });
 }
 
 /// Returns the lines of the journal that are fnd's own: those of functions' output and of ended runs have an invocation.

@@ -5,7 +5,9 @@ use crate::control::backend::FunctionFilter;
 use crate::control::request::{Call, Query, wrong};
 use crate::control::response::{Answered, Framing, Refusal, json, lines};
 use fnd_core::api::FunctionList;
+use fnd_core::json::visit_members;
 use fnd_core::settings::Role;
+use serde_json::Value;
 
 /// Lists functions; of several labels each must be there.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
@@ -44,26 +46,14 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
 }
 
 /// Takes the values of `[env]` out of a manifest or of the configuration, and leaves the names: people put passwords there.
-pub(super) fn hide_values(value: &mut serde_json::Value) {
-    match value {
-        serde_json::Value::Object(members) => {
-            for (key, member) in members {
-                match member {
-                    serde_json::Value::Object(variables) if key == "env" => {
-                        variables
-                            .values_mut()
-                            .for_each(|value| *value = serde_json::Value::Null);
-                    }
-                    other => hide_values(other),
-                }
-            }
+pub(super) fn hide_values(value: &mut Value) {
+    visit_members(value, &mut |key, member| match member {
+        Value::Object(variables) if key == "env" => {
+            variables.values_mut().for_each(|value| *value = Value::Null);
+            true
         }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(hide_values),
-        serde_json::Value::Null
-        | serde_json::Value::Bool(_)
-        | serde_json::Value::Number(_)
-        | serde_json::Value::String(_) => {}
-    }
+        _ => false,
+    });
 }
 
 #[cfg(test)]
