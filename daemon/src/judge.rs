@@ -12,6 +12,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
 
+#[cfg(any(test, fuzzing))]
+pub mod packets;
+
 /// Why the judge stopped before the other side closed.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
@@ -76,34 +79,12 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), Judge
 
 #[cfg(test)]
 mod tests {
+    use super::packets::Packets;
     use super::*;
     use fnd_wire::form::Bytes;
     use fnd_wire::ids::FunctionName;
     use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
     use std::collections::VecDeque;
-
-    /// A socket: packets in, packets out.
-    #[derive(Default)]
-    struct Packets(VecDeque<Vec<u8>>);
-
-    impl Read for Packets {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let packet = self.0.pop_front().unwrap_or_default();
-            buffer[..packet.len()].copy_from_slice(&packet);
-            Ok(packet.len())
-        }
-    }
-
-    impl Write for Packets {
-        fn write(&mut self, packet: &[u8]) -> io::Result<usize> {
-            self.0.push_back(packet.to_vec());
-            Ok(packet.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn file(path: &str, text: &str) -> JudgedFile {
         JudgedFile {
