@@ -202,11 +202,13 @@ impl State {
             tmp,
         };
         self.attached.insert(worker, attached);
-        self.step(Event::Spawned(worker));
         if deaf {
-            let message = "there is no connection to it: too many files are open".to_owned();
-            self.step(Event::Broken { worker, message });
+            // The kernel drops descriptors that do not fit. The worker has nothing to do yet, and its function is not to blame.
+            self.kill(worker);
+            let message = "there is no connection to a new worker: too many files are open in fnd".to_owned();
+            return self.step(Event::NodeCannotStart { worker, message });
         }
+        self.step(Event::Spawned(worker));
     }
 
     /// A worker's leaf is empty. Its end is complete once its output is.

@@ -242,7 +242,7 @@ impl State {
     }
 
     /// Kills a worker's tree: by its own descriptor where there is one, which needs no help of the spawner.
-    fn kill(&mut self, worker: WorkerId) {
+    pub(crate) fn kill(&mut self, worker: WorkerId) {
         let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
             self.request(&Request::Kill(worker), Vec::new());

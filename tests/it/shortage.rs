@@ -15,7 +15,11 @@ echo done
 ";
 
 fn descriptors(fnd: &Fnd, most: u64) {
-    let pid = Pid::from_raw(fnd.spawner_pid().cast_signed()).unwrap();
+    descriptors_of(fnd.spawner_pid(), most);
+}
+
+fn descriptors_of(pid: u32, most: u64) {
+    let pid = Pid::from_raw(pid.cast_signed()).unwrap();
     let limit = Rlimit {
         current: Some(most),
         maximum: Some(4096),
@@ -53,6 +57,43 @@ fn all_that_was_accepted_runs_after_a_shortage_of_descriptors() {
     assert!(fnd.status().problems.is_empty(), "{:?}", fnd.status().problems);
     let status = fnd.function("quick").unwrap();
     assert_eq!((status.runs, status.failures), (100, 0));
+    fnd.finish();
+}
+
+/// The kernel drops the descriptors of a new worker that fnd has no room for. The worker is killed, and that is not the function's
+/// fault.
+#[test]
+fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
+    require!(root, cgroup);
+    let handler =
+        "import os, time\ndef handler(event, context):\n    while not os.path.exists(\"GATE/go\"): time.sleep(0.05)\n";
+    let (fnd, gate) = start(&[("warm.py", handler)]);
+    let _ = fnd.wait_ready("warm");
+    // What fnd opens with its first call stays open.
+    fs::write(gate.join("go"), "").unwrap();
+    assert_eq!(fnd.invoke("warm", "{}").status, 200);
+    fs::remove_file(gate.join("go")).unwrap();
+    let first = fnd.queue("warm", "{}");
+    wait_until("the first worker to be busy", PATIENCE, || {
+        (fnd.function("warm").unwrap().running == 1).then_some(())
+    });
+    // Room for a caller, and not for the pipes and the socket of a worker.
+    let open = fs::read_dir(format!("/proc/{}/fd", fnd.pid())).unwrap().count() as u64;
+    descriptors_of(fnd.pid(), open + 2);
+    let id = fnd.queue("warm", "{}");
+    // The journal has it; a caller might have no room.
+    wait_until("it to be told", PATIENCE, || {
+        let said = "node cannot start: there is no connection to a new worker";
+        fnd.log().contains(said).then_some(())
+    });
+    descriptors_of(fnd.pid(), 4096);
+    fs::write(gate.join("go"), "").unwrap();
+    for id in [first, id] {
+        let view = fnd.wait_end(id);
+        assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
+    }
+    let status = fnd.function("warm").unwrap();
+    assert_eq!((status.runs, status.failures), (3, 0));
     fnd.finish();
 }
 
