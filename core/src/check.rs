@@ -6,7 +6,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::judge::{Judge, Verdict};
 use crate::manifest::forms::{Claims, is_program};
-use crate::manifest::listing::{Entry, EntryKind, Found, Listing, Place, listing};
+use crate::manifest::listing::{Entry, EntryKind, Listed, Listing, Place, listing};
 use crate::runtime::RuntimeSummary;
 use crate::settings::resolve::configuration;
 use fnd_wire::form::Bytes;
@@ -258,7 +258,7 @@ impl Check<'_> {
         let Some(listing) = self.listing(directory, None) else {
             return;
         };
-        let is_its = |found: &&Found| found.source == name || found.sidecar.as_deref() == Some(name);
+        let is_its = |found: &&Listed| found.source == name || found.sidecar.as_deref() == Some(name);
         if let Some(found) = listing.functions.iter().find(is_its) {
             return self.function(directory, found);
         }
@@ -275,7 +275,7 @@ impl Check<'_> {
         self.result.diagnostics.extend(problems);
     }
 
-    fn function(&mut self, directory: &str, found: &Found) {
+    fn function(&mut self, directory: &str, found: &Listed) {
         let path = format!("{directory}/{}", found.source);
         let mut files = Vec::new();
         let mut manifest = None;

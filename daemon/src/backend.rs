@@ -277,7 +277,7 @@ impl Backend for Control {
     }
 
     fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>> {
-        Box::pin(self.clone().bury(id))
+        Box::pin(self.clone().discard_dead_letter(id))
     }
 
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {

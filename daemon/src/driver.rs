@@ -13,8 +13,8 @@ use crate::interpreters::Interpreters;
 use crate::ledger::{self, Acknowledged};
 use crate::metrics::Exposed;
 use crate::observe::Observer;
-use crate::pool::{Member, Speaking};
-use crate::requests::{Looking, Upload};
+use crate::pool::{AwaitedOutput, Member};
+use crate::requests::{ReadinessProbe, Upload};
 use crate::settings::Current;
 use crate::silence::Silence;
 use crate::status::StatusFiles;
@@ -68,7 +68,7 @@ pub(crate) struct Attached {
     /// Where it serves a handler.
     pub(crate) member: Option<Member>,
     /// Looks whether it is ready.
-    pub(crate) looking: Option<Looking>,
+    pub(crate) readiness_probe: Option<ReadinessProbe>,
     /// What is released when a handler's worker has ended.
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
 }
@@ -144,7 +144,7 @@ pub(crate) struct State {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) observer: Observer,
     pub(crate) exposed: Exposed,
-    pub(crate) told_problems: crate::problems::Told,
+    pub(crate) told_problems: crate::problems::Reported,
     /// Whether the service manager waits to hear that a reload is over.
     pub(crate) reloading: bool,
     /// Who waits for the end of a drain; nothing once it is over.
@@ -161,9 +161,9 @@ pub(crate) struct State {
     /// Space for the actions of one event, used again for each.
     pub(crate) actions: Vec<Action>,
     /// When the main loop looks again by itself.
-    pub(crate) looks_at: Option<Duration>,
+    pub(crate) wakes_at: Option<Duration>,
     /// Calls that have ended and whose output is not counted yet.
-    pub(crate) speaking: Speaking,
+    pub(crate) awaited_output: AwaitedOutput,
     /// Whether the spawner answers.
     pub(crate) silence: Silence,
     /// For the conversations, which call back.
@@ -204,7 +204,7 @@ impl Daemon {
     /// Handles one event and everything that follows from it at once.
     pub fn step(&self, event: Event) {
         self.state.borrow_mut().step(event);
-        self.look_again();
+        self.wake_if_due();
     }
 
     /// Handles one event and does what somebody waits for; the rest once those had their turn.
@@ -218,15 +218,15 @@ impl Daemon {
         loop {
             self.put_off.notified().await;
             self.state.borrow_mut().catch_up();
-            self.look_again();
+            self.wake_if_due();
         }
     }
 
     /// Wakes the main loop where it would come too late: a turn of it costs as much as a call does otherwise.
-    pub(crate) fn look_again(&self) {
+    pub(crate) fn wake_if_due(&self) {
         let state = self.state.borrow();
         let next = state.next_deadline();
-        let sooner = next.is_some_and(|next| state.looks_at.is_none_or(|at| next < at));
+        let sooner = next.is_some_and(|next| state.wakes_at.is_none_or(|at| next < at));
         let waiting = state
             .connection
             .as_ref()
@@ -256,8 +256,8 @@ impl Daemon {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
                 state.tell_problems();
-                state.looks_at = state.next_deadline();
-                let deadline = state.looks_at.map(|mono| state.clock.instant(mono));
+                state.wakes_at = state.next_deadline();
+                let deadline = state.wakes_at.map(|mono| state.clock.instant(mono));
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 (deadline, connection.socket(), connection.room())
             };
@@ -381,7 +381,7 @@ impl Daemon {
                 }
             }
             Message::ProblemsChanged => state.problems_changed(),
-            Message::Spoken(key, captured) => state.spoken(key, &captured),
+            Message::Spoken(key, captured) => state.output_counted(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 // Who asked for a script reads its status file next: that is written before the answer.

@@ -5,7 +5,7 @@
 
 use crate::backend::{Control, failure};
 use crate::control::backend::{Answering, Failure, Leaving, Repeated};
-use crate::ledger::{Brought, Command};
+use crate::ledger::{Command, StoredInvocation};
 use fnd_core::outcome::Trigger;
 use fnd_core::supervisor::{Answer, Event, Rejection, Submit};
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -72,9 +72,9 @@ impl Control {
         let control = self.clone();
         // Ends with its answer; the caller may have gone, and an invocation with a key goes on without it.
         drop(tokio::task::spawn_local(async move {
-            let answer = match control.look_up(submit, key).await {
-                Found::Answer(answer) => Some(*answer),
-                Found::Asked(answering) => answering.await.ok(),
+            let answer = match control.find(submit, key).await {
+                Lookup::Answer(answer) => Some(*answer),
+                Lookup::Asked(answering) => answering.await.ok(),
             };
             if let Some(answer) = answer {
                 let _ = sender.send(answer); // the caller has gone
@@ -83,26 +83,26 @@ impl Control {
         receiver.into()
     }
 
-    async fn look_up(&self, submit: Submit, key: Arc<str>) -> Found {
+    async fn find(&self, submit: Submit, key: Arc<str>) -> Lookup {
         let named = (submit.function.clone(), key);
         let turn = self.keys.turn(&named);
         let waiting = turn.lock().await;
         let is_live = self.settled().supervisor.has_key(&named.0, &named.1);
         let found = if is_live {
-            Found::Asked(self.submit_now(submit))
+            Lookup::Asked(self.submit_now(submit))
         } else {
             match self.answer_of(&named, submit.wait).await {
-                Ok(Some(answer)) => Found::Answer(Box::new(answer)),
+                Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
                 // Runs that ended since may be in memory only.
                 Ok(None) if self.settled().ledger.health().failing.is_some() => {
                     let reason = "the disk takes no records, so it is not known whether this key ran before".to_owned();
-                    Found::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                    Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
                 }
-                Ok(None) => Found::Asked(self.submit_now(submit)),
+                Ok(None) => Lookup::Asked(self.submit_now(submit)),
                 Err(Failure(error)) => {
                     tracing::error!("failed to look up an idempotency key: {error}");
                     let reason = "the history cannot be read, and with it whether this key ran before".to_owned();
-                    Found::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
+                    Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
                 }
             }
         };
@@ -132,7 +132,9 @@ impl Control {
     }
 
     pub(crate) async fn repeat_one(self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
-        let Some(Brought { record, payload, dead }) = self.reader.brought(id).await.map_err(failure)? else {
+        let Some(StoredInvocation { record, payload, dead }) =
+            self.reader.stored_invocation(id).await.map_err(failure)?
+        else {
             return Ok(Repeated::Unknown);
         };
         if !record.state.is_final() {
@@ -158,21 +160,21 @@ impl Control {
         Ok(Repeated::Asked(function, answering))
     }
 
-    pub(crate) async fn bury(self, id: InvocationId) -> Result<bool, Failure> {
-        let is_dead = |brought: Option<Brought>| brought.is_some_and(|brought| brought.dead);
-        if !is_dead(self.reader.brought(id).await.map_err(failure)?) {
+    pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<bool, Failure> {
+        let is_dead = |brought: Option<StoredInvocation>| brought.is_some_and(|brought| brought.dead);
+        if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(false);
         }
-        self.daemon.state.borrow().store(Command::Bury(id));
+        self.daemon.state.borrow().store(Command::DiscardDeadLetter(id));
         // This waits for the command before it.
-        if is_dead(self.reader.brought(id).await.map_err(failure)?) {
+        if is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Err(Failure("it could not be written; `fndctl status` says why".into()));
         }
         Ok(true)
     }
 }
 
-enum Found {
+enum Lookup {
     Answer(Box<Answer>),
     Asked(Answering),
 }

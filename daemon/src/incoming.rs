@@ -85,7 +85,10 @@ impl State {
         for problem in &installed.warnings {
             tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
-        let serves = self.supervisor.standing(&name).and_then(|(version, _)| version);
+        let serves = self
+            .supervisor
+            .version_and_error(&name)
+            .and_then(|(version, _)| version);
         let Some(serving) = self.functions.installed(candidate, installed, verdict, serves) else {
             return;
         };
@@ -193,12 +196,12 @@ impl State {
             }
         }
         let deaf = rules.pool.is_some() && member.is_none();
-        let looking = self.look_whether_ready(worker, (user, &rules), endpoint);
+        let readiness_probe = self.probe_readiness(worker, (user, &rules), endpoint);
         let attached = Attached {
             kill,
             result,
             member,
-            looking,
+            readiness_probe,
             tmp,
         };
         self.attached.insert(worker, attached);
@@ -213,7 +216,7 @@ impl State {
 
     /// A worker's leaf is empty. Its end is complete once its output is.
     pub(crate) fn exited(&mut self, frame: Exited) {
-        self.hear_out(frame.worker);
+        self.drain_messages(frame.worker);
         if !self.read_out(&frame) {
             self.ended_with_all(frame);
         }
@@ -334,7 +337,10 @@ impl State {
 
     /// Asks for installations while there is room, and tells who waits when all is over.
     pub(crate) fn settle(&mut self) {
-        while let Some(candidate) = self.installer.next_wish(|function| self.versions.is_pruning(function)) {
+        while let Some(candidate) = self
+            .installer
+            .next_request(|function| self.versions.is_pruning(function))
+        {
             let request = Request::Install(Install {
                 directory: candidate.directory,
                 function: candidate.function.clone(),

@@ -79,7 +79,7 @@ impl Installer {
     }
 
     /// Returns the next to ask for that is not `held` back, while the window has room. [`Installer::asked`] must follow.
-    pub fn next_wish(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
+    pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
         if self.asked.len() >= WINDOW {
             return None;
         }

@@ -142,7 +142,7 @@ impl Interpreters {
     }
 
     /// Takes what the kernel told; says whether it is about one of them.
-    fn told(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
+    fn concerns_an_interpreter(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
         let mut ours = false;
@@ -206,7 +206,7 @@ impl Daemon {
         loop {
             let told = async {
                 match &watch {
-                    Some(watch) => self.told_of_interpreters(watch).await,
+                    Some(watch) => self.watch_interpreters(watch).await,
                     None => std::future::pending().await,
                 }
             };
@@ -214,16 +214,16 @@ impl Daemon {
                 // A package manager does not say when it has replaced its last file.
                 tokio::time::sleep(SETTLE).await;
             }
-            self.state.borrow_mut().look_at_interpreters();
+            self.state.borrow_mut().check_interpreters();
             self.changed.notify_one();
         }
     }
 
-    async fn told_of_interpreters(&self, watch: &AsyncFd<OwnedFd>) {
+    async fn watch_interpreters(&self, watch: &AsyncFd<OwnedFd>) {
         loop {
             let told = match watch.readable().await {
                 Ok(mut ready) => {
-                    let told = self.state.borrow().interpreters.told(watch);
+                    let told = self.state.borrow().interpreters.concerns_an_interpreter(watch);
                     ready.clear_ready();
                     told
                 }
@@ -243,7 +243,7 @@ impl Daemon {
 
 impl State {
     /// Has functions prepared again whose interpreter is another one now.
-    fn look_at_interpreters(&mut self) {
+    fn check_interpreters(&mut self) {
         let changed = self.interpreters.look();
         if changed.is_empty() {
             return;
@@ -334,15 +334,18 @@ mod tests {
         ];
         for (number, (step, there)) in steps.into_iter().enumerate() {
             step();
-            assert!(interpreters.told(&watch).unwrap(), "step {number} is told");
+            assert!(
+                interpreters.concerns_an_interpreter(&watch).unwrap(),
+                "step {number} is told"
+            );
             let changed = interpreters.look();
             assert_eq!(changed.len(), 1, "step {number}");
             assert_eq!(changed[0].real.is_some(), there, "step {number}");
             assert!(interpreters.look().is_empty(), "step {number}");
-            let _ = interpreters.told(&watch).unwrap();
+            let _ = interpreters.concerns_an_interpreter(&watch).unwrap();
         }
         // What else happens beside it is nobody's news.
         fs::write(at("two/bin/other"), "").unwrap();
-        assert!(!interpreters.told(&watch).unwrap());
+        assert!(!interpreters.concerns_an_interpreter(&watch).unwrap());
     }
 }

@@ -183,7 +183,7 @@ impl State {
             }
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => self.noticed(notice),
-            Action::Status(function) => self.standing(function),
+            Action::Status(function) => self.tell_version(function),
             // The end of an attempt is told when its output is counted, the rest is nobody's news.
             Action::Record(..)
             | Action::Update(_)
@@ -233,8 +233,8 @@ impl State {
     }
 
     /// Tells which version serves and what is wrong with newer content, where that is news.
-    fn standing(&mut self, function: &FunctionName) {
-        let Some((version, error)) = self.supervisor.standing(function) else {
+    fn tell_version(&mut self, function: &FunctionName) {
+        let Some((version, error)) = self.supervisor.version_and_error(function) else {
             if self.observer.told.remove(function).is_some() {
                 self.observer.metrics.borrow_mut().forget(function);
                 self.happened(function, What::Removed);

@@ -61,7 +61,7 @@ impl State {
     /// spawner as well, which can die together with fnd.
     fn keep_end(&self, action: &Action) {
         if let Action::Record(attempt, record) = action {
-            let printed = self.speaking.contains_key(&(attempt.invocation, attempt.attempt));
+            let printed = self.awaited_output.contains_key(&(attempt.invocation, attempt.attempt));
             self.ledger.ends(attempt, record, printed);
         }
     }

@@ -11,7 +11,7 @@ use crate::workers::conversation::{Conversation, End};
 use crate::workers::output::{CallOutput, Captured, Ended, Meta};
 use fnd_core::data::Data;
 use fnd_core::outcome::Reason;
-use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, Said};
+use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
 use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use fnd_wire::frame::{Release, Request};
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Member {
 }
 
 /// Records of calls whose output is not counted yet.
-pub(crate) type Speaking = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
+pub(crate) type AwaitedOutput = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
 
 impl State {
     /// Takes on a worker that was started: its conversation, where it speaks, and its output. `under_way` are the calls that an
@@ -171,25 +171,25 @@ impl State {
     }
 
     /// A worker said something.
-    fn said(&mut self, worker: WorkerId, said: Said) {
+    fn said(&mut self, worker: WorkerId, said: WorkerMessage) {
         match said {
-            Said::Ready(ready) => {
+            WorkerMessage::Ready(ready) => {
                 let concurrency = ready.concurrency;
                 self.step(match self.serves_at(worker, ready.port) {
                     Ok(()) => Event::WorkerReady { worker, concurrency },
                     Err(message) => Event::Broken { worker, message },
                 });
             }
-            Said::Result { call, head, data } => {
+            WorkerMessage::Result { call, head, data } => {
                 let result = RunResult::of(head, data);
                 self.answered(worker, call, (Reason::Ok, String::new()), result);
             }
-            Said::Error { call: 0, failure } => {
+            WorkerMessage::Error { call: 0, failure } => {
                 self.keep_stack(worker, 0, &failure);
                 let message = failure.message;
                 self.step(Event::LoadFailed { worker, message });
             }
-            Said::Error { call, failure } => {
+            WorkerMessage::Error { call, failure } => {
                 self.keep_stack(worker, call, &failure);
                 let left = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
                 let result = left.map(|data| RunResult {
@@ -199,12 +199,12 @@ impl State {
                 });
                 self.answered(worker, call, (failure.kind.reason(), failure.message), result);
             }
-            Said::Log { call, record } => self.log(worker, call, &record),
+            WorkerMessage::Log { call, record } => self.log(worker, call, &record),
         }
     }
 
     /// Takes what a worker said before it ended: the news of its end may come before that is read. It gets no more calls.
-    pub(crate) fn hear_out(&mut self, worker: WorkerId) {
+    pub(crate) fn drain_messages(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
             return;
@@ -213,7 +213,7 @@ impl State {
         self.step(Event::Closed(worker));
         let Some(conversation) = conversation else { return };
         let mut last = Vec::new();
-        conversation.hear_out(|said| last.push(said));
+        conversation.drain_messages(|said| last.push(said));
         for said in last {
             self.said(worker, said);
         }
@@ -246,7 +246,7 @@ impl State {
             && let Some(key) = member.calls.remove(&call)
             && end_output(&self.messages, member, key)
         {
-            self.speaking.insert(key, None);
+            self.awaited_output.insert(key, None);
         }
         self.answer_first(Event::Answered(Box::new(Answered {
             worker,
@@ -264,7 +264,7 @@ impl State {
         }
         for key in member.calls.values().copied() {
             if end_output(&self.messages, member, key) {
-                self.speaking.insert(key, None);
+                self.awaited_output.insert(key, None);
             }
         }
     }
@@ -277,7 +277,7 @@ impl State {
         record: Box<InvocationRecord>,
     ) -> Option<(Box<AttemptRecord>, Box<InvocationRecord>)> {
         let key = (attempt.invocation, attempt.attempt);
-        if let Some(kept) = self.speaking.get_mut(&key)
+        if let Some(kept) = self.awaited_output.get_mut(&key)
             && kept.is_none()
         {
             *kept = Some(Box::new((*attempt, *record)));
@@ -287,8 +287,8 @@ impl State {
     }
 
     /// A call's output is counted.
-    pub(crate) fn spoken(&mut self, key: Key, captured: &Captured) {
-        if let Some(Some(kept)) = self.speaking.remove(&key) {
+    pub(crate) fn output_counted(&mut self, key: Key, captured: &Captured) {
+        if let Some(Some(kept)) = self.awaited_output.remove(&key) {
             let (mut attempt, record) = *kept;
             let usage = &mut attempt.usage;
             usage.stdout_bytes = captured.stdout_bytes;
@@ -301,13 +301,13 @@ impl State {
 
     /// Stores what waits for its output: something newer of the invocation follows, or (none given) fnd ends.
     pub(crate) fn speak_up(&mut self, invocation: Option<InvocationId>) {
-        if self.speaking.is_empty() {
+        if self.awaited_output.is_empty() {
             return;
         }
         let due = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
-        let keys: Vec<Key> = self.speaking.keys().copied().filter(due).collect();
+        let keys: Vec<Key> = self.awaited_output.keys().copied().filter(due).collect();
         for key in keys {
-            if let Some(Some(kept)) = self.speaking.remove(&key) {
+            if let Some(Some(kept)) = self.awaited_output.remove(&key) {
                 let (attempt, record) = *kept;
                 self.record(Box::new(attempt), Box::new(record));
             }
@@ -328,8 +328,8 @@ impl Daemon {
     ///
     /// Requests to workers that serve HTTP have that time to end; those that have not are told to the next fnd as lost.
     pub(crate) async fn leave_members(&self) {
-        type Left = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
-        let members: Vec<Left> = {
+        type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
+        let members: Vec<Leaving> = {
             let state = self.state.borrow();
             let members = state
                 .attached

@@ -62,14 +62,14 @@ impl Problem {
 
 /// The problems people were told of last.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     /// Text by code and what it is about.
     last: BTreeMap<(&'static str, String), String>,
     /// Whether they may have changed since.
     due: bool,
 }
 
-impl Told {
+impl Reported {
     /// Compares with all problems there are now. Returns those that began and those that are over.
     fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
         let mut last = std::mem::take(&mut self.last);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {
-        let mut told = Told::default();
+        let mut told = Reported::default();
         let lost = |count: u32| Problem::new("history-lost", format!("{count} records were lost"));
         let away = |path: &str| Problem::about("functions-directory", path, format!("`{path}` cannot be read"));
         assert_eq!(told.update(vec![]), (vec![], vec![]));
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_same_problem_given_twice_is_one() {
-        let mut told = Told::default();
+        let mut told = Reported::default();
         let twice = vec![Problem::new("metrics", "x"), Problem::new("metrics", "x")];
         assert_eq!(told.update(twice.clone()).0.len(), 1);
         assert_eq!(told.update(twice), (vec![], vec![]));

@@ -9,7 +9,7 @@ use crate::driver::{Daemon, State};
 use crate::environment;
 use crate::workers::address::Address;
 use crate::workers::endpoint::Endpoint;
-use crate::workers::exchange::{self, Passing, Sent, Trouble};
+use crate::workers::exchange::{self, ExchangeError, Passing, Sent};
 use crate::workers::key::WorkerKey;
 use bytes::Bytes;
 use fnd_core::data::Data;
@@ -64,9 +64,9 @@ pub(crate) struct Server {
 
 /// A task that looks whether a worker is ready.
 #[derive(Debug)]
-pub(crate) struct Looking(JoinHandle<()>);
+pub(crate) struct ReadinessProbe(JoinHandle<()>);
 
-impl Drop for Looking {
+impl Drop for ReadinessProbe {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -172,17 +172,17 @@ impl State {
     }
 
     /// Looks whether a worker is ready, until it is or is gone. One that says so itself is listened to.
-    pub(crate) fn look_whether_ready(
+    pub(crate) fn probe_readiness(
         &self,
         worker: WorkerId,
         (user, rules): (Option<u32>, &Rules),
         endpoint: Endpoint,
-    ) -> Option<Looking> {
+    ) -> Option<ReadinessProbe> {
         let http = rules.http.as_ref().map(|http| http.ready.clone());
         let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
         endpoint.address.as_ref()?; // one that says itself where it serves says so when it is ready
         let look = look(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
-        Some(Looking(tokio::task::spawn_local(look)))
+        Some(ReadinessProbe(tokio::task::spawn_local(look)))
     }
 
     /// Takes down where a worker says that it serves.
@@ -330,21 +330,21 @@ impl Task {
     /// Makes the call and tells how it ended.
     async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
         let sent = match (request, upload) {
-            (Err(why), _) => Err(Trouble::Worker(why)),
+            (Err(why), _) => Err(ExchangeError::Worker(why)),
             (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
-            (Ok(_), Some(None)) => Err(Trouble::Caller),
+            (Ok(_), Some(None)) => Err(ExchangeError::Caller),
             (Ok(request), Some(Some(upload))) => self.pass(&open.0, signed(&open.0, request), upload).await,
         };
         let (how, result) = match sent {
             Ok(outcome) => outcome,
             // Its end says better why.
-            Err(Trouble::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
-            Err(Trouble::Worker(why)) => ((Reason::BadAnswer, why), None),
-            Err(Trouble::TooLarge) => {
+            Err(ExchangeError::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
+            Err(ExchangeError::Worker(why)) => ((Reason::BadAnswer, why), None),
+            Err(ExchangeError::TooLarge) => {
                 let why = "the body of the request is larger than limits.body".to_owned();
                 ((Reason::Cancelled, why), None)
             }
-            Err(Trouble::Caller) => ((Reason::Cancelled, "the caller went away".to_owned()), None),
+            Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller went away".to_owned()), None),
         };
         if let Some(daemon) = self.daemon.upgrade() {
             daemon.state.borrow_mut().answered(self.worker, self.call, how, result);
@@ -354,7 +354,7 @@ impl Task {
     }
 
     /// Sends a request whose body is there, and keeps the whole answer.
-    async fn keep(&self, server: &Server, request: Request<Bytes>) -> Result<Outcome, Trouble> {
+    async fn keep(&self, server: &Server, request: Request<Bytes>) -> Result<Outcome, ExchangeError> {
         let request = request.map(|body| Sent::Whole(Some(body).filter(|body| !body.is_empty())));
         let (parts, body) = exchange::send(&reached(server)?, request).await?.into_parts();
         let Some(body) = exchange::collect(body, self.result_max).await? else {
@@ -374,26 +374,26 @@ impl Task {
     }
 
     /// Sends a request whose body comes from a caller, who gets the answer as it comes.
-    async fn pass(&self, server: &Server, request: Request<Bytes>, upload: Upload) -> Result<Outcome, Trouble> {
+    async fn pass(&self, server: &Server, request: Request<Bytes>, upload: Upload) -> Result<Outcome, ExchangeError> {
         let Upload { body, limit, answer } = upload;
         let request = request.map(|_| Sent::Passed {
             from: body,
             left: limit,
-            trouble: Rc::default(),
+            error: Rc::default(),
         });
         let sent = exchange::send(&reached(server)?, request).await;
-        if sent.as_ref().is_err_and(|trouble| *trouble == Trouble::TooLarge) {
+        if sent.as_ref().is_err_and(|error| *error == ExchangeError::TooLarge) {
             let _ = answer.send(Headed::TooLarge(self.invocation)); // the caller has gone
-            return Err(Trouble::TooLarge);
+            return Err(ExchangeError::TooLarge);
         }
         let (parts, body) = sent?.into_parts();
         let how = judged(parts.status);
         let (body, end) = Passing::new(body);
         let headed = Headed::Answer(self.invocation, Response::from_parts(parts, body));
-        answer.send(headed).map_err(|_| Trouble::Caller)?;
+        answer.send(headed).map_err(|_| ExchangeError::Caller)?;
         match end.await {
-            Ok(end) => end.map(|()| (how, None)).map_err(Trouble::Worker),
-            Err(_) => Err(Trouble::Caller),
+            Ok(end) => end.map(|()| (how, None)).map_err(ExchangeError::Worker),
+            Err(_) => Err(ExchangeError::Caller),
         }
     }
 }
@@ -407,8 +407,8 @@ fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
 }
 
 /// Returns where a worker is reached; one that is ready has said so.
-fn reached(server: &Server) -> Result<Address, Trouble> {
-    let unknown = || Trouble::Worker("it never said where it serves".to_owned());
+fn reached(server: &Server) -> Result<Address, ExchangeError> {
+    let unknown = || ExchangeError::Worker("it never said where it serves".to_owned());
     server.endpoint().address.ok_or_else(unknown)
 }
 

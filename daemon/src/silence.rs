@@ -19,14 +19,14 @@ pub(crate) struct Silence {
     /// Since when something is asked and nothing was heard.
     since: Option<Duration>,
     /// When somebody looks next; absent: nobody does.
-    looks_at: Option<Duration>,
+    wakes_at: Option<Duration>,
     pinged: bool,
     silent: bool,
 }
 
 /// What follows from a look.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+enum Step {
     /// Nothing is asked.
     Nothing,
     /// It is looked again then.
@@ -41,10 +41,10 @@ impl Silence {
     /// Something is asked. Says whether somebody has to look from now on.
     fn asked(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
-        if self.looks_at.is_some() || self.silent {
+        if self.wakes_at.is_some() || self.silent {
             return false;
         }
-        self.looks_at = Some(now + PING_AFTER);
+        self.wakes_at = Some(now + PING_AFTER);
         true
     }
 
@@ -55,21 +55,21 @@ impl Silence {
         std::mem::take(&mut self.silent)
     }
 
-    fn look(&mut self, now: Duration) -> Look {
-        let due = self.looks_at.take().unwrap_or(now);
-        let Some(since) = self.since else { return Look::Nothing };
+    fn look(&mut self, now: Duration) -> Step {
+        let due = self.wakes_at.take().unwrap_or(now);
+        let Some(since) = self.since else { return Step::Nothing };
         // It is fnd that did not run: what came meanwhile is not read yet.
         let since = if now > due + PING_AFTER { now } else { since };
         self.since = Some(since);
         if self.pinged && now >= since + SILENT_AFTER {
             self.silent = true;
-            return Look::Silent;
+            return Step::Silent;
         }
         let ping = !self.pinged && now >= since + PING_AFTER;
         self.pinged |= ping;
         let next = since + if self.pinged { SILENT_AFTER } else { PING_AFTER };
-        self.looks_at = Some(next);
-        if ping { Look::Ping(next) } else { Look::Again(next) }
+        self.wakes_at = Some(next);
+        if ping { Step::Ping(next) } else { Step::Again(next) }
     }
 }
 
@@ -123,20 +123,20 @@ impl State {
     }
 
     /// Looks whether the spawner answers; returns when to look again.
-    fn look_for_silence(&mut self) -> Option<Duration> {
+    fn check_silence(&mut self) -> Option<Duration> {
         match self.silence.look(self.clock.now().mono) {
-            Look::Nothing => None,
-            Look::Again(at) => Some(at),
-            Look::Ping(at) => {
+            Step::Nothing => None,
+            Step::Again(at) => Some(at),
+            Step::Ping(at) => {
                 self.ping_spawner();
                 Some(at)
             }
             // Of an older one that has much to do nobody can say more.
-            Look::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
+            Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
                 self.silence = Silence::default();
                 None
             }
-            Look::Silent => {
+            Step::Silent => {
                 self.step(Event::SpawnerAnswers(false));
                 None
             }
@@ -149,12 +149,12 @@ impl Daemon {
     pub(crate) async fn watch_spawner(self: Rc<Self>) {
         loop {
             self.asked.notified().await;
-            let mut next = self.state.borrow().silence.looks_at;
+            let mut next = self.state.borrow().silence.wakes_at;
             while let Some(at) = next {
                 let at = self.state.borrow().clock.instant(at);
                 tokio::time::sleep_until(at.into()).await;
-                next = self.state.borrow_mut().look_for_silence();
-                self.look_again();
+                next = self.state.borrow_mut().check_silence();
+                self.wake_if_due();
             }
         }
     }
@@ -174,7 +174,7 @@ mod tests {
         assert!(silence.asked(at(0)));
         assert!(!silence.asked(at(10)), "somebody looks already");
         silence.heard(at(20), false);
-        assert_eq!(silence.look(at(1000)), Look::Nothing);
+        assert_eq!(silence.look(at(1000)), Step::Nothing);
         assert!(silence.asked(at(2000)));
     }
 
@@ -185,7 +185,7 @@ mod tests {
         for n in 1..20 {
             // Something slow is not answered, the ping is.
             assert!(
-                matches!(silence.look(at(n * 1000)), Look::Ping(_) | Look::Again(_)),
+                matches!(silence.look(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
                 "{n}"
             );
             silence.heard(at(n * 1000 + 1), true);
@@ -196,9 +196,9 @@ mod tests {
     fn one_that_answers_nothing_is_pinged_and_silent_after_five_seconds() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.look(at(1000)), Look::Ping(at(5000)));
+        assert_eq!(silence.look(at(1000)), Step::Ping(at(5000)));
         assert!(!silence.asked(at(1500)));
-        assert_eq!(silence.look(at(5000)), Look::Silent);
+        assert_eq!(silence.look(at(5000)), Step::Silent);
         assert!(!silence.asked(at(6000)), "that is known");
         assert!(silence.heard(at(9000), false));
         assert!(silence.asked(at(9100)));
@@ -208,8 +208,8 @@ mod tests {
     fn a_pause_of_fnd_itself_is_no_silence() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.look(at(1000)), Look::Ping(at(5000)));
-        assert_eq!(silence.look(at(60_000)), Look::Again(at(65_000)));
-        assert_eq!(silence.look(at(65_000)), Look::Silent);
+        assert_eq!(silence.look(at(1000)), Step::Ping(at(5000)));
+        assert_eq!(silence.look(at(60_000)), Step::Again(at(65_000)));
+        assert_eq!(silence.look(at(65_000)), Step::Silent);
     }
 }

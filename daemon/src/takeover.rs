@@ -18,7 +18,7 @@ use std::time::Duration;
 /// What lies with the spawner, as JSON: an older or newer fnd reads what it knows of it.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Left<'a> {
+enum AdoptionRecord<'a> {
     /// About an attempt.
     Attempt {
         note: Box<Note<'a>>,
@@ -42,7 +42,7 @@ enum Left<'a> {
 /// Returns what to leave about a worker; nothing where that is too much: it could then not be taken over, and would be killed.
 pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
     let left = match tmp {
-        Some((FunctionId(function), tmp)) => Some(Left::Member {
+        Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
             function,
             tmp,
             handed_over: None,
@@ -50,7 +50,7 @@ pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, Inv
         }),
         None => state.supervisor.note(worker).map(|note| {
             let output_max = note.rules.output_max;
-            Left::Attempt {
+            AdoptionRecord::Attempt {
                 note: Box::new(note),
                 output_max,
             }
@@ -60,7 +60,7 @@ pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, Inv
         .unwrap_or_default()
 }
 
-fn bytes(left: &Left<'_>, protocol: u16) -> Option<Vec<u8>> {
+fn bytes(left: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
     let bytes = serde_json::to_vec(left).ok()?;
     if bytes.len() > note_max(protocol) {
         // Only an fnd-spawner of an earlier version takes so little.
@@ -100,15 +100,15 @@ pub(crate) struct Worker {
     ends: Ends,
     /// A handler's socket.
     channel: Option<OwnedFd>,
-    left: Option<Left<'static>>,
+    left: Option<AdoptionRecord<'static>>,
 }
 
 impl Worker {
     /// Returns its attempts.
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.left {
-            Some(Left::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
-            Some(Left::Member { handed_over, .. }) => {
+            Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
+            Some(AdoptionRecord::Member { handed_over, .. }) => {
                 let calls = handed_over.iter().flat_map(|note| &note.calls);
                 calls.map(|call| (call.invocation, call.attempt)).collect()
             }
@@ -147,7 +147,7 @@ impl State {
         }
         let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for worker in held {
-            if matches!(worker.left, Some(Left::Member { .. })) {
+            if matches!(worker.left, Some(AdoptionRecord::Member { .. })) {
                 members.extend(self.attach_member(worker));
             } else {
                 adopted.extend(self.attach_one(worker, &mut piped));
@@ -168,7 +168,7 @@ impl State {
             channel,
             left,
         } = worker;
-        let Some(Left::Member {
+        let Some(AdoptionRecord::Member {
             function,
             tmp,
             handed_over,
@@ -180,7 +180,7 @@ impl State {
         let worker = held.spawned.worker;
         if handed_over.is_some() {
             // True until the first word between us. The next fnd after a crash of this one must not take it for true.
-            let left = Left::Member {
+            let left = AdoptionRecord::Member {
                 function,
                 tmp,
                 handed_over: None,
@@ -192,7 +192,7 @@ impl State {
             kill: ends.kill,
             result: None,
             member: None,
-            looking: None,
+            readiness_probe: None,
             tmp: Some((FunctionId(function), tmp)),
         };
         if let (Some(note), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
@@ -211,7 +211,7 @@ impl State {
             };
             if note.concurrency.is_none() {
                 // The functions are not looked at yet: as whom it runs is not known.
-                attached.looking = self.look_whether_ready(worker, (None, &note.rules), endpoint.clone());
+                attached.readiness_probe = self.probe_readiness(worker, (None, &note.rules), endpoint.clone());
             }
             let server = note.rules.http.as_ref().map(|_| Server::new(None, endpoint));
             let under_way = note.calls.iter();
@@ -244,7 +244,7 @@ impl State {
         };
         let attached = self.attached.get(&worker);
         let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
-        let left = Left::Member {
+        let left = AdoptionRecord::Member {
             function,
             tmp,
             handed_over: Some(Box::new(note)),
@@ -271,7 +271,7 @@ impl State {
             result,
             kill,
         } = ends;
-        let Some(Left::Attempt { note, output_max }) = left else {
+        let Some(AdoptionRecord::Attempt { note, output_max }) = left else {
             self.request(&Request::Kill(worker), Vec::new());
             return None;
         };
@@ -294,7 +294,7 @@ impl State {
             kill,
             result,
             member: None,
-            looking: None,
+            readiness_probe: None,
             tmp: None,
         };
         self.attached.insert(worker, attached);
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_nothing() {
         for bytes in [&b""[..], b"{", b"{\"note\":{}}"] {
-            assert!(serde_json::from_slice::<Left<'static>>(bytes).is_err());
+            assert!(serde_json::from_slice::<AdoptionRecord<'static>>(bytes).is_err());
         }
     }
 }

@@ -21,7 +21,10 @@ impl State {
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
         let function = self.functions.get(name)?;
         // Only while a newer one is tried there is another to ask for.
-        let before = function.before.as_ref().and_then(|_| self.supervisor.standing(name)?.0);
+        let before = function
+            .before
+            .as_ref()
+            .and_then(|_| self.supervisor.version_and_error(name)?.0);
         function.serving(before)
     }
 

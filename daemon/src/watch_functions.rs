@@ -6,7 +6,7 @@
 
 use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
-use crate::stream::{Ring, Told, news, read};
+use crate::stream::{Next, Ring, news, read};
 use fnd_core::api::FunctionChange;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeSet;
@@ -53,12 +53,12 @@ impl Watcher {
     fn read_on(&mut self, daemon: &Daemon) {
         loop {
             match read(&self.ring, self.at) {
-                Told::Nothing => return,
-                Told::Missed(_, last) => {
+                Next::Nothing => return,
+                Next::Missed(_, last) => {
                     self.at = last;
                     self.changed.extend(all(daemon));
                 }
-                Told::Some(taken) => {
+                Next::Some(taken) => {
                     for (number, happening) in taken.happenings {
                         self.at = number;
                         // A problem of the node changes no function.

@@ -15,7 +15,7 @@ const CHANGED_MAX: i64 = 10;
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
 /// Files and their state.
-pub type Looked = Vec<(PathBuf, Stamp)>;
+pub type Stamps = Vec<(PathBuf, Stamp)>;
 
 /// Returns what tells one state of a file from another.
 pub fn stamp(meta: &Metadata) -> Stamp {
@@ -31,7 +31,7 @@ pub struct Grants(BTreeMap<FunctionName, Grant>);
 struct Grant {
     user: User,
     groups: Vec<String>,
-    files: Looked,
+    files: Stamps,
 }
 
 fn asks(plan: &Plan) -> bool {
@@ -40,7 +40,7 @@ fn asks(plan: &Plan) -> bool {
 
 impl Grants {
     /// A function's files were read, and the judge made this of them; none where it refused them, which takes back nothing.
-    pub fn judged(&mut self, function: &FunctionName, plan: Option<&Plan>, files: Looked) {
+    pub fn judged(&mut self, function: &FunctionName, plan: Option<&Plan>, files: Stamps) {
         match plan {
             None => drop(self.0.get_mut(function).map(|grant| grant.files = files)),
             Some(plan) if asks(plan) => {

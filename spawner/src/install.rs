@@ -8,7 +8,7 @@
 //! staging directory and read from there. A file above 1 MiB is copied, and a staged function is stored, by a helper.
 
 use crate::clock::now;
-use crate::grants::{self, Looked};
+use crate::grants::{self, Stamps};
 use crate::places::{self, Places};
 use crate::policy::{Interpreter, problem};
 use crate::source::{DEPTH_MAX, Kind, Opened, PATH_MAX, SHALLOWER, Sources};
@@ -100,7 +100,7 @@ pub struct Snapshot {
     /// Path of the source, for people.
     pub shown: String,
     /// The state of manifest and code file.
-    pub looked: Looked,
+    pub looked: Stamps,
     manifest: Option<JudgedFile>,
     /// The large file to be copied.
     large: Option<(String, Opened)>,
@@ -124,7 +124,7 @@ impl Snapshot {
     /// What is wrong with its manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-        let mut looked = Looked::new();
+        let mut looked = Stamps::new();
         let manifest = match sources.claim(install)?.or(own) {
             None => None,
             Some(path) => {
@@ -205,7 +205,7 @@ impl Snapshot {
     /// Why it did not.
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
-        let copied = told::<(u64, [u8; 32])>(&self.report());
+        let copied = read_report::<(u64, [u8; 32])>(&self.report());
         let (length, digest) = copied.map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
         let content = Content::Staged(self.staged(&relative));
@@ -416,7 +416,7 @@ pub fn tell<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
 ///
 /// # Errors
 /// Why it failed, for people.
-pub fn told<T: Wire>(report: &Path) -> Result<T, String> {
+pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
     let bytes = fs::read(report).map_err(|_| "the helper ended before it was done".to_owned())?;
     let _ = fs::remove_file(report);
     let told = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;

@@ -70,7 +70,7 @@ pub fn identity(
         return Ok((None, own));
     }
     let (uid, gid, name) = match &plan.user {
-        // Looked at again: the range, or the table of numbers, may have changed since it was installed.
+        // Stamps at again: the range, or the table of numbers, may have changed since it was installed.
         User::Own if !(policy.uid_range.0..=policy.uid_range.1).contains(&uid) => {
             return Err(format!("its uid {uid} is outside `[users] range`"));
         }

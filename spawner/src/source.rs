@@ -159,7 +159,7 @@ pub fn open(
         let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
         Ok((file, meta))
     };
-    // Looked at by O_PATH first, since opening a device or FIFO can have effects. If it was exchanged since, the check below
+    // Stamps at by O_PATH first, since opening a device or FIFO can have effects. If it was exchanged since, the check below
     // sees it.
     let (_, meta) = look(OFlags::PATH)?;
     if wanted == Kind::File && !meta.is_file() {

@@ -1,6 +1,6 @@
 //! A shim without fnd: spoken to over a socketpair, as little as the protocol allows. The floor of warm calls.
 
-use fnd_core::protocol::{Decoder, InvokeHead, Said, invoke};
+use fnd_core::protocol::{Decoder, InvokeHead, WorkerMessage, invoke};
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -36,7 +36,7 @@ impl Worker {
             calls: 0,
         };
         let said = worker.said();
-        assert!(matches!(said, Said::Ready(_)), "{said:?}");
+        assert!(matches!(said, WorkerMessage::Ready(_)), "{said:?}");
         worker
     }
 
@@ -60,12 +60,12 @@ impl Worker {
         self.socket.write_all(&message).expect("the worker reads");
         let said = self.said();
         assert!(
-            matches!(said, Said::Result { call, .. } if call == self.calls),
+            matches!(said, WorkerMessage::Result { call, .. } if call == self.calls),
             "{said:?}"
         );
     }
 
-    fn said(&mut self) -> Said {
+    fn said(&mut self) -> WorkerMessage {
         loop {
             if let Some(said) = self.decoder.next().expect("it speaks the protocol") {
                 return said;

@@ -2,7 +2,7 @@
 
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
-use fnd_core::protocol::{FailureKind, Said};
+use fnd_core::protocol::{FailureKind, WorkerMessage};
 
 /// A frame of a type no worker knows, which it may skip.
 fn optional_frame() -> Vec<u8> {
@@ -48,7 +48,7 @@ fn at_the_end_of_the_socket_a_worker_exits() {
 fn code_that_does_not_load_is_an_error_of_no_call() {
     for runtime in runtimes::all() {
         let mut worker = Worker::start(&runtime, &runtime.function("broken").unwrap(), "");
-        let Some(Said::Error { call: 0, failure }) = worker.said() else {
+        let Some(WorkerMessage::Error { call: 0, failure }) = worker.said() else {
             panic!("{} does not say why", runtime.id);
         };
         assert_eq!(failure.kind, FailureKind::Error, "{}", runtime.id);
@@ -61,7 +61,7 @@ fn code_that_does_not_load_is_an_error_of_no_call() {
 fn a_handler_that_is_not_there_is_named() {
     for runtime in runtimes::all().iter().filter(|runtime| runtime.id != "exec") {
         let mut worker = Worker::start(runtime, &runtime.function("echo").unwrap(), "elsewhere");
-        let Some(Said::Error { call: 0, failure }) = worker.said() else {
+        let Some(WorkerMessage::Error { call: 0, failure }) = worker.said() else {
             panic!("{} does not say why", runtime.id);
         };
         // Perl's is a page of code for a person to read: it says `handler`.

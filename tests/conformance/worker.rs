@@ -2,7 +2,7 @@
 
 use crate::runtimes::Runtime;
 use fnd_core::protocol::{
-    Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, Said, invoke, stop,
+    Decoder, FailureKind, HttpRequest, InvokeHead, LogRecord, Ready, ResultHead, WorkerMessage, invoke, stop,
 };
 use fnd_tests::wait::{PATIENCE, wait_until};
 use serde_json::Value;
@@ -114,7 +114,7 @@ impl Worker {
     pub(crate) fn serve_with(runtime: &Runtime, entry: &Path, handler: &str) -> (Self, Ready) {
         let mut worker = Self::start(runtime, entry, handler);
         match worker.said() {
-            Some(Said::Ready(ready)) => (worker, ready),
+            Some(WorkerMessage::Ready(ready)) => (worker, ready),
             other => panic!(
                 "{}: expected Ready, got {other:?}\n{}",
                 runtime.id,
@@ -173,7 +173,7 @@ impl Worker {
     }
 
     /// Returns what the worker says next; nothing at the end of the socket.
-    pub(crate) fn said(&mut self) -> Option<Said> {
+    pub(crate) fn said(&mut self) -> Option<WorkerMessage> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             if let Some(said) = self.decoder.next().unwrap() {
@@ -219,8 +219,8 @@ impl Worker {
     pub(crate) fn answer(&mut self) -> (u64, Answer) {
         loop {
             match self.said() {
-                Some(Said::Result { call, head, data }) => return (call, Answer::Result(head, data)),
-                Some(Said::Error { call, failure }) => {
+                Some(WorkerMessage::Result { call, head, data }) => return (call, Answer::Result(head, data)),
+                Some(WorkerMessage::Error { call, failure }) => {
                     let answer = Answer::Error {
                         kind: failure.kind,
                         message: failure.message,
@@ -229,7 +229,7 @@ impl Worker {
                     };
                     return (call, answer);
                 }
-                Some(Said::Log { record, .. }) => self.logs.push(record),
+                Some(WorkerMessage::Log { record, .. }) => self.logs.push(record),
                 other => panic!(
                     "{}: expected an answer, got {other:?}\n{}",
                     self.runtime,

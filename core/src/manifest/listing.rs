@@ -36,7 +36,7 @@ pub enum EntryKind {
 
 /// A function that is there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct Listed {
     /// Its name.
     pub name: FunctionName,
     /// The name in the directory: code, or the directory of the directory form.
@@ -51,7 +51,7 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Functions, by name.
-    pub functions: Vec<Found>,
+    pub functions: Vec<Listed>,
     /// Groups, by name; listed by themselves.
     pub groups: Vec<String>,
     /// Files no rule claims: no functions, and no errors.
@@ -180,7 +180,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
             ([(_, directory)], None) | ([(_, directory @ false)], Some(_)) => {
                 let directory = *directory;
                 let source = found.swap_remove(0).0;
-                result.functions.push(Found {
+                result.functions.push(Listed {
                     name,
                     source,
                     sidecar,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn found(listing: &Listing) -> Vec<String> {
-        let one = |found: &Found| {
+        let one = |found: &Listed| {
             format!(
                 "{}={}{}",
                 found.name,

@@ -45,7 +45,7 @@ enum Kind {
 
 /// What a worker says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum WorkerMessage {
     /// The code is loaded.
     Ready(Ready),
     /// The answer to a call.

@@ -1,6 +1,6 @@
 //! What a worker says: frames put together to messages.
 
-use super::{FRAME_MAX, HEAD_MAX, HEADER, Kind, MORE, OPTIONAL, ResultHead, Said};
+use super::{FRAME_MAX, HEAD_MAX, HEADER, Kind, MORE, OPTIONAL, ResultHead, WorkerMessage};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Decoder {
         clippy::should_implement_trait,
         reason = "fallible, and nothing is the end only for now"
     )]
-    pub fn next(&mut self) -> Result<Option<Said>, ProtocolError> {
+    pub fn next(&mut self) -> Result<Option<WorkerMessage>, ProtocolError> {
         loop {
             let Some(header) = self.header()? else { return Ok(None) };
             let from = self.used + HEADER;
@@ -186,14 +186,14 @@ fn kind(number: u8) -> Option<Kind> {
     .find(|kind| *kind as u8 == number)
 }
 
-fn said(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<Said, ProtocolError> {
+fn said(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<WorkerMessage, ProtocolError> {
     match kind {
         Kind::Ready if call == 0 => {
             let ready: super::Ready = json(message)?;
             if ready.concurrency == 0 || ready.protocol == 0 {
                 return Err(ProtocolError::Message("a Ready with 0 in it".to_owned()));
             }
-            Ok(Said::Ready(ready))
+            Ok(WorkerMessage::Ready(ready))
         }
         Kind::Result if call > 0 => {
             let (head, data) = result(message)?;
@@ -203,13 +203,13 @@ fn said(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<Said, 
                     limit: result_max,
                 });
             }
-            Ok(Said::Result { call, head, data })
+            Ok(WorkerMessage::Result { call, head, data })
         }
-        Kind::Error => Ok(Said::Error {
+        Kind::Error => Ok(WorkerMessage::Error {
             call,
             failure: json(message)?,
         }),
-        Kind::Log => Ok(Said::Log {
+        Kind::Log => Ok(WorkerMessage::Log {
             call,
             record: json(message)?,
         }),

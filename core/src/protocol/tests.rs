@@ -16,7 +16,7 @@ fn result(head: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Everything a decoder makes of some bytes.
-fn read(bytes: &[u8]) -> (Vec<Said>, Option<ProtocolError>) {
+fn read(bytes: &[u8]) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
     let mut decoder = Decoder::new(100, 4);
     decoder.push(bytes);
     let mut all = Vec::new();
@@ -37,13 +37,13 @@ fn a_worker_says_that_it_is_ready() {
         concurrency: 8,
         port: None,
     };
-    assert_eq!((said, error), (vec![Said::Ready(ready)], None));
+    assert_eq!((said, error), (vec![WorkerMessage::Ready(ready)], None));
 }
 
 #[test]
 fn an_answer_has_a_head_and_a_body_of_any_bytes() {
     let bytes = frame(4, 0, 7, &result(r#"{"data":3,"status":201}"#, b"\0\xff\n"));
-    let Said::Result { call, head, data } = &read(&bytes).0[0] else {
+    let WorkerMessage::Result { call, head, data } = &read(&bytes).0[0] else {
         panic!("{:?}", read(&bytes));
     };
     assert_eq!(
@@ -51,7 +51,10 @@ fn an_answer_has_a_head_and_a_body_of_any_bytes() {
         (7, Some(201), Some(&b"\0\xff\n"[..]))
     );
     let nothing = frame(4, 0, 7, &result("{}", b""));
-    assert!(matches!(&read(&nothing).0[..], [Said::Result { data: None, .. }]));
+    assert!(matches!(
+        &read(&nothing).0[..],
+        [WorkerMessage::Result { data: None, .. }]
+    ));
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn messages_of_several_calls_come_in_pieces_between_each_other() {
     let bodies: Vec<_> = said
         .iter()
         .map(|said| match said {
-            Said::Result { call, data, .. } => (*call, data.clone().unwrap()),
+            WorkerMessage::Result { call, data, .. } => (*call, data.clone().unwrap()),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -133,7 +136,10 @@ fn an_unknown_type_that_is_optional_is_skipped() {
         frame(99, 2, 5, b"whatever"),
         frame(6, 0, 5, br#"{"time_ms":1,"level":"info","message":"m"}"#),
     ];
-    assert!(matches!(&read(&bytes.concat()).0[..], [Said::Log { call: 5, .. }]));
+    assert!(matches!(
+        &read(&bytes.concat()).0[..],
+        [WorkerMessage::Log { call: 5, .. }]
+    ));
 }
 
 #[test]

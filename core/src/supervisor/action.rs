@@ -57,7 +57,7 @@ pub enum Action {
     },
     /// Tell people; goes to the journal.
     Notice(Notice),
-    /// After a drain: nothing runs any more, and every acceptance has been answered; after a hand-over only the latter. Said
+    /// After a drain: nothing runs any more, and every acceptance has been answered; after a hand-over only the latter. WorkerMessage
     /// once.
     Drained,
 }

@@ -138,7 +138,7 @@ impl Supervisor {
 
     /// Lets a function stand in line, if it has something to start; and among those whose free workers are to be called.
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
-        let may_claim = self.pace.may_claim();
+        let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
         if !function.in_call_line && !function.free.is_empty() && function.first(may_claim).is_some() {
             function.in_call_line = true;
@@ -158,7 +158,7 @@ impl Supervisor {
             self.wants(now, key).map(Start::Member)
         } else {
             let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
-            (function.can_start(self.pace.may_claim()) && !waits).then_some(Start::Attempt)
+            (function.can_start(self.claim_rate.may_claim()) && !waits).then_some(Start::Attempt)
         }
     }
 

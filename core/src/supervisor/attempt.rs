@@ -226,7 +226,7 @@ impl Supervisor {
             return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
         }
         if worker.serving.rules.service.is_none() {
-            self.spawn_trouble(now, worker.function, &worker.serving);
+            self.count_start_failure(now, worker.function, &worker.serving);
         }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
@@ -454,7 +454,7 @@ impl Supervisor {
     /// Ends an invocation for good: its one final record, with the attempt that ended with it where one did.
     pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: End, out: &mut Vec<Action>) {
         let attempt = end.attempt.take();
-        let Some(invocation) = self.strike_off(id) else {
+        let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
         let function = &mut self.functions[invocation.function];
@@ -499,7 +499,7 @@ impl Supervisor {
     }
 
     /// Removes an invocation from all books.
-    pub(super) fn strike_off(&mut self, id: InvocationId) -> Option<Invocation> {
+    pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
         let invocation = self.invocations.remove(&id)?;
         let function = &mut self.functions[invocation.function];
         function.live.remove(&id);

@@ -59,7 +59,7 @@ impl Supervisor {
     /// nobody waiting who does not need it.
     fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
-        if !self.pace.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
+        if !self.claim_rate.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
             return;
         }
         let Some(serving) = function.serving() else { return };
@@ -331,7 +331,7 @@ impl Supervisor {
             // It was not needed any more.
             return;
         }
-        self.spawn_trouble(now, key, &worker.serving);
+        self.count_start_failure(now, key, &worker.serving);
         let function = &mut self.functions[key];
         let Some(invocation) = function.take_first() else {
             self.announce(key, out);

@@ -47,7 +47,7 @@ pub(super) struct Claims {
 
 /// How the ledger takes claims.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ClaimRate {
     /// How long the last one took.
     round_trip: Duration,
     /// Failures in a row.
@@ -56,7 +56,7 @@ pub(super) struct Pace {
     paused: Option<Duration>,
 }
 
-impl Pace {
+impl ClaimRate {
     /// Says whether something may be claimed now.
     pub(super) fn may_claim(&self) -> bool {
         self.paused.is_none()
@@ -103,7 +103,7 @@ impl Function {
 impl Supervisor {
     /// Starts the first of a script's invocations or has it claimed; its place in the budget is taken.
     pub(super) fn start_or_claim(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
-        match self.functions[key].first(self.pace.may_claim()) {
+        match self.functions[key].first(self.claim_rate.may_claim()) {
             Some(First::Unclaimed) => self.claim(now, key, true, out),
             Some(First::Ready) | None => self.start(now, key, serving, out),
         }
@@ -126,7 +126,7 @@ impl Supervisor {
     /// Claims what begins soon, so that it need not wait for the disk then.
     pub(super) fn claim_ahead(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
-        if function.claims.waiting.is_empty() || !self.pace.may_claim() || function.is_held() {
+        if function.claims.waiting.is_empty() || !self.claim_rate.may_claim() || function.is_held() {
             return;
         }
         let serving = function.serving().filter(|serving| serving.rules.service.is_none());
@@ -134,7 +134,7 @@ impl Supervisor {
             return;
         };
         let places = u128::from(serving.rules.places());
-        let begin = self.pace.round_trip.as_micros() * ROUND_TRIPS * places / u128::from(lasts_us.max(1));
+        let begin = self.claim_rate.round_trip.as_micros() * ROUND_TRIPS * places / u128::from(lasts_us.max(1));
         let ahead = usize::try_from(begin).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
         loop {
             let claims = &self.functions[key].claims;
@@ -147,7 +147,7 @@ impl Supervisor {
 
     /// Attempts may begin. Of one that has ended or was given back meanwhile this is no news.
     pub(super) fn claimed(&mut self, now: Now, ids: &[InvocationId], out: &mut Vec<Action>) {
-        self.pace.failures = 0;
+        self.claim_rate.failures = 0;
         for id in ids {
             let Some((key, holds)) = self.leave_claiming(now, *id, Stage::Claimed) else {
                 continue;
@@ -165,20 +165,20 @@ impl Supervisor {
             self.leave_claiming(now, *id, Stage::Ready);
         }
         // Otherwise it was asked for before the pause began.
-        if !self.pace.may_claim() {
+        if !self.claim_rate.may_claim() {
             return;
         }
-        let times = 1_u32.checked_shl(self.pace.failures).unwrap_or(u32::MAX);
-        self.pace.failures = self.pace.failures.saturating_add(1);
+        let times = 1_u32.checked_shl(self.claim_rate.failures).unwrap_or(u32::MAX);
+        self.claim_rate.failures = self.claim_rate.failures.saturating_add(1);
         let until = now.mono.saturating_add(PAUSE.saturating_mul(times).min(PAUSE_MAX));
-        self.pace.paused = Some(until);
+        self.claim_rate.paused = Some(until);
         self.timers.arm(until, Timer::Claims);
         self.line_up_all(now);
     }
 
     /// The pause after a failure is over.
     pub(super) fn claim_again(&mut self, now: Now) {
-        self.pace.paused = None;
+        self.claim_rate.paused = None;
         self.line_up_all(now);
     }
 
@@ -242,7 +242,7 @@ impl Supervisor {
         let (key, place) = (invocation.function, invocation.place());
         let function = &mut self.functions[key];
         if matches!(to, Stage::Claimed) {
-            self.pace.round_trip = now.mono.saturating_sub(since);
+            self.claim_rate.round_trip = now.mono.saturating_sub(since);
             function.claims.claimed += 1;
             function.ready.insert(place, id);
         } else {

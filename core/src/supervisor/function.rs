@@ -105,14 +105,14 @@ pub(super) struct Function {
     pub(super) in_line: bool,
     /// When the rate limit has no debt left.
     pub(super) rate_paid: Duration,
-    pub(super) trouble: Option<Box<Trouble>>,
+    pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state people were told of last.
     pub(super) told: FunctionState,
 }
 
 /// Workers that could not be started.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct StartFailures {
     /// When, at most the last five.
     pub(super) failures: Vec<Duration>,
     /// How many in a row since it loops.
@@ -153,7 +153,7 @@ impl Function {
             charged: Charge::default(),
             in_line: false,
             rate_paid: Duration::ZERO,
-            trouble: None,
+            start_failures: None,
             told: FunctionState::Building,
         }
     }
@@ -178,7 +178,10 @@ impl Function {
 
     /// Returns the public state: one total function of what there is.
     pub(super) fn state(&self) -> FunctionState {
-        let looping = self.trouble.as_ref().is_some_and(|trouble| trouble.looping > 0);
+        let looping = self
+            .start_failures
+            .as_ref()
+            .is_some_and(|failures| failures.looping > 0);
         match &self.presence {
             Presence::Absent if self.busy > 0 => FunctionState::Running,
             Presence::Absent => FunctionState::Building,
@@ -203,7 +206,7 @@ impl Function {
         self.error = None;
         self.last = None;
         self.durations = Durations::default();
-        self.trouble = None;
+        self.start_failures = None;
         self.rate_paid = Duration::ZERO;
     }
 }

@@ -135,7 +135,7 @@ impl Supervisor {
     }
 
     /// Goes on with a handler's worker as if this fnd had started it.
-    pub(super) fn employ_member(&mut self, now: Now, adopted: AdoptedMember) {
+    pub(super) fn adopt_member(&mut self, now: Now, adopted: AdoptedMember) {
         let AdoptedMember {
             worker: id,
             note,

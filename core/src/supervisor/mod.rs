@@ -102,7 +102,7 @@ pub struct Supervisor {
     /// Invocations being made durable.
     storing: usize,
     /// How claims go.
-    pace: claims::Pace,
+    claim_rate: claims::ClaimRate,
     /// How starts go.
     starts: starts::Starts,
     /// Whether the first scan of the functions directories is over.
@@ -133,7 +133,7 @@ impl Supervisor {
             phase: Phase::Serving,
             spawner: true,
             storing: 0,
-            pace: claims::Pace::default(),
+            claim_rate: claims::ClaimRate::default(),
             starts: starts::Starts::default(),
             looked: false,
             scanned: false,

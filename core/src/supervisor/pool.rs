@@ -114,7 +114,9 @@ impl Function {
 
     /// Says whether something is held back because its workers die before they are ready.
     pub(super) fn is_held(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|trouble| trouble.hold.is_some())
+        self.start_failures
+            .as_ref()
+            .is_some_and(|failures| failures.hold.is_some())
     }
 
     /// Says whether fresh workers are kept ready now: after a call for as long as an idle worker is kept.

@@ -20,7 +20,7 @@ impl Supervisor {
     /// Takes over what the ledger knows.
     pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
         let adopted = self.worth_adopting(&mut restored, out);
-        let members = self.worth_employing(&mut restored, out);
+        let members = self.members_worth_adopting(&mut restored, out);
         let calls = members.iter().flat_map(|member| &member.note.calls);
         let calls = calls.map(|call| call.invocation);
         let going_on: BTreeSet<_> = adopted
@@ -51,10 +51,10 @@ impl Supervisor {
             self.take_over(now, unfinished, going_on.contains(&id), out);
         }
         for adopted in adopted {
-            self.employ(now, adopted);
+            self.adopt(now, adopted);
         }
         for member in members {
-            self.employ_member(now, member);
+            self.adopt_member(now, member);
         }
     }
 
@@ -124,7 +124,7 @@ impl Supervisor {
             has_tmp: record.attempts > 0 || goes_on,
         };
         let is_ready = matches!(invocation.stage, Stage::Ready);
-        self.enrol(invocation);
+        self.insert_invocation(invocation);
         if is_ready {
             self.make_ready(now, id);
         }

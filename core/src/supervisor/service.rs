@@ -10,7 +10,7 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{FunctionKey, Serving, Trouble, to_usize};
+use super::function::{FunctionKey, Serving, StartFailures, to_usize};
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
@@ -158,27 +158,29 @@ impl Supervisor {
     }
 
     fn wait_before_next(&mut self, now: Now, key: FunctionKey, (serving, was_well): (&Serving, bool)) {
-        let trouble = self.functions[key].trouble.get_or_insert_with(Box::<Trouble>::default);
+        let failures = self.functions[key]
+            .start_failures
+            .get_or_insert_with(Box::<StartFailures>::default);
         if was_well {
-            **trouble = Trouble {
-                hold: trouble.hold.take(),
-                ..Trouble::default()
+            **failures = StartFailures {
+                hold: failures.hold.take(),
+                ..StartFailures::default()
             };
         }
-        trouble
+        failures
             .failures
             .retain(|at| now.mono.saturating_sub(*at) <= LOOP_WINDOW);
-        trouble.failures.push(now.mono);
-        if trouble.failures.len() > LOOP_FAILURES {
-            trouble.failures.remove(0);
+        failures.failures.push(now.mono);
+        if failures.failures.len() > LOOP_FAILURES {
+            failures.failures.remove(0);
         }
-        trouble.quick = trouble.quick.saturating_add(1);
-        if trouble.looping > 0 || trouble.failures.len() >= LOOP_FAILURES {
-            trouble.looping = trouble.looping.saturating_add(1);
+        failures.quick = failures.quick.saturating_add(1);
+        if failures.looping > 0 || failures.failures.len() >= LOOP_FAILURES {
+            failures.looping = failures.looping.saturating_add(1);
         }
-        let delay = serving.rules.retry.backoff.delay(trouble.quick, self.random.f64());
+        let delay = serving.rules.retry.backoff.delay(failures.quick, self.random.f64());
         let hold = now.mono.saturating_add(delay);
-        if let Some(before) = trouble.hold.replace(hold) {
+        if let Some(before) = failures.hold.replace(hold) {
             self.timers.disarm(before, Timer::Hold(key));
         }
         self.timers.arm(hold, Timer::Hold(key));

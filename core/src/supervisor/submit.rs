@@ -273,7 +273,7 @@ impl Supervisor {
             previous: None,
             has_tmp: false,
         };
-        self.enrol(invocation);
+        self.insert_invocation(invocation);
         if request.durable {
             self.storing += 1;
             self.functions[key].storing += 1;
@@ -283,7 +283,7 @@ impl Supervisor {
     }
 
     /// Takes an invocation into the books and arms its timers.
-    pub(super) fn enrol(&mut self, invocation: Invocation) {
+    pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
         let function = &mut self.functions[invocation.function];
         function.live.insert(invocation.id);
         if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
@@ -358,7 +358,7 @@ impl Supervisor {
         if self.leave_storing(id).is_none() {
             return;
         }
-        let Some(invocation) = self.strike_off(id) else {
+        let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
         if let Some(content) = invocation.load_key {

@@ -181,7 +181,7 @@ impl Supervisor {
     }
 
     /// Returns the workers of handlers that can go on: of none of their calls the end is known.
-    pub(super) fn worth_employing(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
+    pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
         let ended = &restored.ended;
         let is_over = |call: &CallNote| ended.contains(&(call.invocation, call.attempt));
         let mut members = std::mem::take(&mut restored.members);
@@ -192,9 +192,9 @@ impl Supervisor {
 
     /// Takes an invocation into the books of which there is nothing but a note: its caller, who waited on a connection, is
     /// gone, and what it brought is, too.
-    fn enrol_noted(&mut self, now: Now, key: FunctionKey, note: &Origin) {
+    fn insert_adopted(&mut self, now: Now, key: FunctionKey, note: &Origin) {
         let number = self.next_number();
-        self.enrol(Invocation {
+        self.insert_invocation(Invocation {
             id: note.invocation,
             function: key,
             trigger: note.trigger,
@@ -225,7 +225,7 @@ impl Supervisor {
     /// Lets an invocation stand where its newest attempt, in a worker that was taken over, says.
     pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), note: &Origin) {
         if !self.invocations.contains_key(&note.invocation) {
-            self.enrol_noted(now, key, note);
+            self.insert_adopted(now, key, note);
         }
         if let Some(invocation) = self.invocations.get_mut(&note.invocation)
             && invocation.attempts <= note.attempt
@@ -251,7 +251,7 @@ impl Supervisor {
     }
 
     /// Goes on with a worker as if this fnd had started it.
-    pub(super) fn employ(&mut self, now: Now, adopted: Adopted) {
+    pub(super) fn adopt(&mut self, now: Now, adopted: Adopted) {
         let Adopted {
             worker: id,
             note,
@@ -291,7 +291,7 @@ impl Supervisor {
             Some((ago, cause)) => {
                 let at = now.mono.saturating_sub(ago);
                 let kill_at = at.saturating_add(serving.rules.grace);
-                let ending = told_to_end(cause, at, (timeout_at, deadline));
+                let ending = ending_of_term(cause, at, (timeout_at, deadline));
                 (Phase::Terminating { kill_at }, Some(ending))
             }
         };
@@ -341,7 +341,7 @@ impl Supervisor {
             let timeout_at = run.timeout.map(|timeout| run.started.mono.saturating_add(timeout));
             let invocation = self.invocations.get(&run.invocation);
             let deadline = invocation.and_then(|invocation| Some(invocation.deadline?.at));
-            let ending = told_to_end(TermCause::TimeUp, at, (timeout_at, deadline));
+            let ending = ending_of_term(TermCause::TimeUp, at, (timeout_at, deadline));
             run.ending.get_or_insert(ending);
         }
     }
@@ -378,7 +378,7 @@ pub(super) fn times(worker: &Worker, run: &Run, invocation: &Invocation) -> Time
 }
 
 /// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have said.
-fn told_to_end(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
+fn ending_of_term(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
     let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
     match cause {
         TermCause::Stopped => Ending::Stopped,

@@ -4,7 +4,7 @@ use super::FunctionState;
 use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
 use super::event::{Installed, Now, ReplyTo};
-use super::function::{FunctionKey, Presence, Serving, Trouble};
+use super::function::{FunctionKey, Presence, Serving, StartFailures};
 use super::invocation::Stage;
 use super::pool::Candidate;
 use super::submit::Request;
@@ -64,7 +64,7 @@ impl Supervisor {
         function.presence = Presence::Serving(Arc::clone(&serving));
         if !known || had_error {
             // Its interpreter is there again, for example.
-            self.forget_trouble(key);
+            self.forget_start_failures(key);
         }
         if !known {
             self.retire_all(now, key, Some(&serving), out);
@@ -115,7 +115,7 @@ impl Supervisor {
         };
         // Otherwise said twice.
         if !matches!(self.functions[key].presence, Presence::Absent) {
-            self.forget_trouble(key);
+            self.forget_start_failures(key);
             self.functions[key].presence = Presence::Absent;
             self.give_up_candidate(now, key, out);
             self.retire_all(now, key, None, out);
@@ -303,7 +303,7 @@ impl Supervisor {
     }
 
     /// Counts a worker that could not be started and paces the next where there were too many.
-    pub(super) fn spawn_trouble(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
+    pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
         let function = &mut self.functions[key];
         // Not of a version that has been replaced meanwhile.
         if function
@@ -312,20 +312,22 @@ impl Supervisor {
         {
             return;
         }
-        let trouble = function.trouble.get_or_insert_with(Box::<Trouble>::default);
+        let failures = function
+            .start_failures
+            .get_or_insert_with(Box::<StartFailures>::default);
         let recent = |at: &Duration| now.mono.saturating_sub(*at) <= LOOP_WINDOW;
-        trouble.failures.retain(recent);
-        trouble.failures.push(now.mono);
-        if trouble.failures.len() > LOOP_FAILURES {
-            trouble.failures.remove(0);
+        failures.failures.retain(recent);
+        failures.failures.push(now.mono);
+        if failures.failures.len() > LOOP_FAILURES {
+            failures.failures.remove(0);
         }
-        if trouble.looping == 0 && trouble.failures.len() < LOOP_FAILURES {
+        if failures.looping == 0 && failures.failures.len() < LOOP_FAILURES {
             return;
         }
-        trouble.looping = trouble.looping.saturating_add(1);
-        let delay = serving.rules.retry.backoff.delay(trouble.looping, self.random.f64());
+        failures.looping = failures.looping.saturating_add(1);
+        let delay = serving.rules.retry.backoff.delay(failures.looping, self.random.f64());
         let hold = now.mono.saturating_add(delay.max(LOOP_PAUSE_MIN));
-        if let Some(before) = trouble.hold.replace(hold) {
+        if let Some(before) = failures.hold.replace(hold) {
             self.timers.disarm(before, Timer::Hold(key));
         }
         self.timers.arm(hold, Timer::Hold(key));
@@ -333,8 +335,8 @@ impl Supervisor {
 
     /// A crash-looping function may try again.
     pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        if let Some(trouble) = &mut self.functions[key].trouble {
-            trouble.hold = None;
+        if let Some(failures) = &mut self.functions[key].start_failures {
+            failures.hold = None;
         }
         self.keep_running(key, out);
         self.line_up(now, key);
@@ -342,15 +344,19 @@ impl Supervisor {
 
     /// A worker was started: whatever was wrong is over.
     pub(super) fn spawn_worked(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        if self.functions[key].trouble.is_some() {
-            self.forget_trouble(key);
+        if self.functions[key].start_failures.is_some() {
+            self.forget_start_failures(key);
             self.announce(key, out);
             self.line_up(now, key);
         }
     }
 
-    fn forget_trouble(&mut self, key: FunctionKey) {
-        if let Some(hold) = self.functions[key].trouble.take().and_then(|trouble| trouble.hold) {
+    fn forget_start_failures(&mut self, key: FunctionKey) {
+        if let Some(hold) = self.functions[key]
+            .start_failures
+            .take()
+            .and_then(|failures| failures.hold)
+        {
             self.timers.disarm(hold, Timer::Hold(key));
         }
     }

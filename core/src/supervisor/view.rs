@@ -90,7 +90,7 @@ impl Supervisor {
 
     /// Returns the version that serves and why newer content does not; absent where the function is not shown.
     #[must_use]
-    pub fn standing(&self, name: &FunctionName) -> Option<(Option<Version>, Option<&str>)> {
+    pub fn version_and_error(&self, name: &FunctionName) -> Option<(Option<Version>, Option<&str>)> {
         let function = &self.functions[self.functions.find(name)?];
         let version = function.serving().map(|serving| serving.version);
         function.is_shown().then_some((version, function.error.as_deref()))

@@ -4,13 +4,13 @@
 //! misses some): each leads to a scan, and the scan's comparison decides.
 //!
 //! `walk` reads one directory, `presence` says whether it counts, `scan` compares; `held` remembers over a restart which directories
-//! held functions. `watching` and `mounts` give the hints, `written` which files are complete, `pace` says when to look, `watch` is the thread. `versions` is about what
+//! held functions. `watching` and `mounts` give the hints, `written` which files are complete, `rescan_timer` says when to look, `watch` is the thread. `versions` is about what
 //! is installed.
 
 mod held;
 mod mounts;
-mod pace;
 mod presence;
+mod rescan_timer;
 mod scan;
 mod versions;
 mod walk;

@@ -30,7 +30,7 @@ pub(super) type Held = BTreeMap<String, Identity>;
 
 /// What a look at a directory found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum Observed {
     /// It was read.
     Read {
         /// Which one it is.
@@ -84,13 +84,19 @@ impl Presence {
 
     /// Takes in a look. Returns why the directory does not count, unless it does. `knows` says whether functions of it are
     /// known, `accept` that an empty directory is meant to be empty.
-    pub(super) fn looked(&mut self, looked: &Looked, knows: bool, accept: bool, mono: Duration) -> Option<Diagnostic> {
-        let why = match looked {
-            Looked::Read { identity, empty: false } => {
+    pub(super) fn observed(
+        &mut self,
+        observed: &Observed,
+        knows: bool,
+        accept: bool,
+        mono: Duration,
+    ) -> Option<Diagnostic> {
+        let why = match observed {
+            Observed::Read { identity, empty: false } => {
                 self.held = Some(*identity);
                 None
             }
-            Looked::Read { identity, empty: true } => match self.held {
+            Observed::Read { identity, empty: true } => match self.held {
                 Some(held) if held != *identity && !accept => Some(
                     Diagnostic::error(AWAY, "it is empty, and it is not the directory that held functions before")
                         .with_help(
@@ -102,10 +108,10 @@ impl Presence {
                     None
                 }
             },
-            Looked::Missing => Some(Diagnostic::error(AWAY, "the functions directory is not there").with_help(
+            Observed::Missing => Some(Diagnostic::error(AWAY, "the functions directory is not there").with_help(
                 "mount it or make it; if it is meant to be empty, make it and run `fndctl reload --accept-empty`",
             )),
-            Looked::Unreadable(why) => Some(
+            Observed::Unreadable(why) => Some(
                 Diagnostic::error(AWAY, format!("failed to read the functions directory: {why}"))
                     .with_help("let the user fnd runs as read and enter it, and check its file system"),
             ),
@@ -116,7 +122,7 @@ impl Presence {
             (None, false) => {}
         }
         self.away = why.is_some();
-        self.empty = !self.away && matches!(looked, Looked::Read { empty: true, .. });
+        self.empty = !self.away && matches!(observed, Observed::Read { empty: true, .. });
         why.map(|mut why| {
             why.notes
                 .push("what was known of it stays until it is there again".into());
@@ -175,13 +181,13 @@ mod tests {
     const OTHER: Identity = Identity { device: 1, inode: 11 };
     const MOUNT: Identity = Identity { device: 2, inode: 10 };
 
-    fn read(identity: Identity, empty: bool) -> Looked {
-        Looked::Read { identity, empty }
+    fn read(identity: Identity, empty: bool) -> Observed {
+        Observed::Read { identity, empty }
     }
 
     /// Looks, with functions known; says whether the directory counts.
-    fn counts(presence: &mut Presence, looked: &Looked) -> bool {
-        presence.looked(looked, true, false, Duration::ZERO).is_none()
+    fn counts(presence: &mut Presence, observed: &Observed) -> bool {
+        presence.observed(observed, true, false, Duration::ZERO).is_none()
     }
 
     #[test]
@@ -206,8 +212,8 @@ mod tests {
     #[test]
     fn missing_or_unreadable_is_away() {
         let mut presence = Presence::new(None);
-        for looked in [Looked::Missing, Looked::Unreadable("EIO".into())] {
-            assert!(!counts(&mut presence, &looked));
+        for observed in [Observed::Missing, Observed::Unreadable("EIO".into())] {
+            assert!(!counts(&mut presence, &observed));
             assert!(
                 counts(&mut presence, &read(OTHER, true)),
                 "nothing was known to be in it"
@@ -219,11 +225,11 @@ mod tests {
     fn an_empty_one_can_be_accepted_and_a_missing_one_cannot() {
         let mut presence = Presence::new(Some(HERE));
         let at = Duration::from_secs(7);
-        assert!(presence.looked(&read(OTHER, true), true, false, at).is_some());
-        assert!(presence.looked(&read(OTHER, true), true, true, at).is_none());
+        assert!(presence.observed(&read(OTHER, true), true, false, at).is_some());
+        assert!(presence.observed(&read(OTHER, true), true, true, at).is_none());
         assert_eq!(presence.back(), Some(at));
         assert!(counts(&mut presence, &read(OTHER, true)), "once is enough");
-        assert!(presence.looked(&Looked::Missing, true, true, at).is_some());
+        assert!(presence.observed(&Observed::Missing, true, true, at).is_some());
         assert_eq!(presence.back(), None);
     }
 
@@ -232,12 +238,12 @@ mod tests {
         let mut presence = Presence::new(None);
         assert!(
             presence
-                .looked(&read(HERE, true), false, false, Duration::ZERO)
+                .observed(&read(HERE, true), false, false, Duration::ZERO)
                 .is_none()
         );
         assert!(
             presence
-                .looked(&read(OTHER, true), false, false, Duration::ZERO)
+                .observed(&read(OTHER, true), false, false, Duration::ZERO)
                 .is_none()
         );
         assert_eq!(presence.held(), None);

@@ -3,7 +3,7 @@
 //! A function is gone when its directory could be read and was without it for a while. What could not be looked at stays as
 //! it was: [`Presence`] says which directories count, [`in_doubt`] which functions a part that cannot be read could hold.
 
-use super::presence::{Held, Identity, Looked, Presence, in_doubt};
+use super::presence::{Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{Found, Rules, Signature, Walked, identity, signature, walk};
 use super::written::Written;
 use fnd_core::diagnostic::Diagnostic;
@@ -295,8 +295,8 @@ impl Root {
     fn look(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
         self.seen = match walked.looked {
-            Looked::Read { identity, .. } => Some(identity),
-            Looked::Missing | Looked::Unreadable(_) => None,
+            Observed::Read { identity, .. } => Some(identity),
+            Observed::Missing | Observed::Unreadable(_) => None,
         };
         let devices = walked.groups.iter();
         self.seen_groups = devices
@@ -304,7 +304,7 @@ impl Root {
             .collect();
         if let Some(why) = self
             .presence
-            .looked(&walked.looked, ours().next().is_some(), accept, mono)
+            .observed(&walked.looked, ours().next().is_some(), accept, mono)
         {
             *walked = Walked::nothing();
             walked.doubts.everything = true;
@@ -318,12 +318,12 @@ impl Root {
                 continue;
             }
             let presence = self.groups.entry(group.clone()).or_default();
-            let looked = Looked::Read {
+            let looked = Observed::Read {
                 identity: of_mount(*identity),
                 empty: *empty,
             };
             let knows = ours().any(|(name, _)| is_in(group, name));
-            if let Some(why) = presence.looked(&looked, knows, accept, mono) {
+            if let Some(why) = presence.observed(&looked, knows, accept, mono) {
                 walked.doubts.groups.insert(group.clone());
                 walked
                     .unread

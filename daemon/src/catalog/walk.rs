@@ -3,11 +3,11 @@
 //!
 //! What cannot be read is not taken for something that is not there: it is a doubt about the functions it could be.
 
-use super::presence::{Doubts, Identity, Looked};
+use super::presence::{Doubts, Identity, Observed};
 use super::scan::Candidate;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::manifest::forms::{self, Claims, FileForm};
-use fnd_core::manifest::listing::{Entry, EntryKind, Found as Listed, Place, listing};
+use fnd_core::manifest::listing::{Entry, EntryKind, Listed, Place, listing};
 use fnd_wire::ids::FunctionName;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -46,7 +46,7 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Walked {
     /// The directory itself.
-    pub(super) looked: Looked,
+    pub(super) looked: Observed,
     /// Its groups that were read: which directory each is, and whether there is no function in it.
     pub(super) groups: Vec<(String, Identity, bool)>,
     pub(super) found: Vec<Found>,
@@ -63,7 +63,7 @@ impl Walked {
     /// Returns what is known of a directory that could not be read.
     pub(super) fn nothing() -> Self {
         Self {
-            looked: Looked::Missing,
+            looked: Observed::Missing,
             groups: Vec::new(),
             found: Vec::new(),
             clashes: Vec::new(),
@@ -123,11 +123,11 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
     }
     // Exchanged or unmounted meanwhile: what was found is partly of one and partly of the other.
     walked.looked = match identity(root) {
-        Ok(after) if after == before => Looked::Read {
+        Ok(after) if after == before => Observed::Read {
             identity: before,
             empty: walked.found.is_empty() && walked.clashes.is_empty() && walked.doubts.is_empty(),
         },
-        Ok(_) => Looked::Unreadable("it was replaced while it was read".into()),
+        Ok(_) => Observed::Unreadable("it was replaced while it was read".into()),
         Err(error) => failed(&error),
     };
     walked
@@ -142,10 +142,10 @@ pub(super) fn identity(path: &Path) -> io::Result<Identity> {
     })
 }
 
-fn failed(error: &io::Error) -> Looked {
+fn failed(error: &io::Error) -> Observed {
     match error.kind() {
-        ErrorKind::NotFound => Looked::Missing,
-        _ => Looked::Unreadable(error.to_string()),
+        ErrorKind::NotFound => Observed::Missing,
+        _ => Observed::Unreadable(error.to_string()),
     }
 }
 

@@ -1,8 +1,8 @@
-//! The catalog's thread: inotify hints → looks → events for the driver. When it looks is for [`Pace`] to say.
+//! The catalog's thread: inotify hints → looks → events for the driver. When it looks is for [`RescanTimer`] to say.
 
 use super::held;
 use super::mounts::Mounts;
-use super::pace::{Look, Pace};
+use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Candidate, Difference, Scanner};
 use super::walk::Rules;
 use super::watching::{Hint, Watching, hint};
@@ -78,7 +78,7 @@ pub struct Catalog {
 
 impl Drop for Catalog {
     fn drop(&mut self) {
-        // Said, because the watcher has a sender too, and the thread has the watcher. Gone already: as wanted.
+        // WorkerMessage, because the watcher has a sender too, and the thread has the watcher. Gone already: as wanted.
         let _ = self.commands.send(Command::End);
     }
 }
@@ -127,7 +127,7 @@ impl Catalog {
             scanner: Scanner::new(directories, rules, held.held()),
             held,
             clock: Clock::start(),
-            pace: Pace::new(),
+            timer: RescanTimer::new(),
             written: Written::default(),
             told: Difference::default(),
             blind: None,
@@ -167,7 +167,7 @@ struct Thread {
     watching: Watching,
     scanner: Scanner,
     clock: Clock,
-    pace: Pace,
+    timer: RescanTimer,
     written: Written,
     /// What was said last, and why directories cannot be watched.
     told: Difference,
@@ -179,7 +179,7 @@ impl Thread {
     fn run(mut self) {
         loop {
             let now = self.clock.now().mono;
-            let command = match self.pace.due().map(|due| due.saturating_sub(now)) {
+            let command = match self.timer.due().map(|due| due.saturating_sub(now)) {
                 // Before any command: those that never cease delay no look.
                 Some(Duration::ZERO) => {
                     self.look();
@@ -198,14 +198,14 @@ impl Thread {
                     hint.removed.iter().for_each(|path| self.written.removed(path));
                     hint.written.into_iter().for_each(|path| self.written.written(path));
                     hint.complete.into_iter().for_each(|path| self.written.closed(path));
-                    self.pace.hint(self.clock.now().mono);
+                    self.timer.hint(self.clock.now().mono);
                 }
                 // A rescan follows.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
                 Ok(Command::Confirm { number, candidate }) => {
                     let same = self.scanner.confirm(&candidate, &self.written);
                     if !same {
-                        self.pace.hint(self.clock.now().mono);
+                        self.timer.hint(self.clock.now().mono);
                     }
                     self.tell(CatalogEvent::Confirmed(number, same));
                 }
@@ -213,7 +213,7 @@ impl Thread {
                 Ok(Command::Mounts) => {
                     if self.scanner.is_exchanged() {
                         self.watching.forget();
-                        self.pace.hint(self.clock.now().mono);
+                        self.timer.hint(self.clock.now().mono);
                     }
                 }
                 Ok(Command::Rescan { number, how }) => {
@@ -223,7 +223,7 @@ impl Thread {
                     if how.accept_empty {
                         self.scanner.accept_empty();
                     }
-                    self.pace.ask(number, self.clock.now().mono);
+                    self.timer.ask(number, self.clock.now().mono);
                 }
                 // A look is due.
                 Err(RecvTimeoutError::Timeout) => {}
@@ -242,7 +242,7 @@ impl Thread {
         }
         let found = self.scanner.scan(&self.written, began);
         self.written.looked();
-        let look = Look {
+        let look = FinishedScan {
             began: began.mono,
             ended: self.clock.now().mono,
             moved: !found.changed.is_empty() || !found.removed.is_empty(),
@@ -250,12 +250,12 @@ impl Thread {
             // Nothing tells that a disk is well again.
             watched: self.watching.is_complete() && found.unread.is_empty(),
         };
-        let told = self.pace.looked(look);
+        let settled = self.timer.finished(look);
         self.report(found);
-        for number in told.over {
+        for number in settled.over {
             self.tell(CatalogEvent::Scanned(number));
         }
-        if told.quiet {
+        if settled.quiet {
             self.tell(CatalogEvent::Quiet);
         }
     }

@@ -43,10 +43,10 @@ impl std::fmt::Debug for Changed {
 }
 
 /// When a connection gives way: all that are idle before all that follow, and of each the oldest first.
-type Turn = (Standing, u64);
+type Turn = (Activity, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum Activity {
     Idle,
     Following,
 }
@@ -79,7 +79,7 @@ impl Connections {
             evicted: Rc::default(),
             turn: Cell::new(None),
         };
-        connection.rest(Standing::Idle);
+        connection.rest(Activity::Idle);
         self.look();
         Ok(Rc::new(connection))
     }
@@ -106,9 +106,9 @@ impl Connections {
         let users = self.users.borrow();
         // Of those whose turn it is, the user with the most open ones gives way: few connections are not driven out by many.
         let candidates = yielding.iter().filter(|(_, (uid, _))| whose(*uid));
-        let first = candidates.min_by_key(|((standing, tick), (uid, _))| {
+        let first = candidates.min_by_key(|((activity, tick), (uid, _))| {
             let of_user = users.get(uid).copied().unwrap_or_default();
-            (*standing, std::cmp::Reverse(of_user), *tick)
+            (*activity, std::cmp::Reverse(of_user), *tick)
         });
         let Some(turn) = first.map(|(turn, _)| *turn) else {
             return false;
@@ -204,7 +204,7 @@ impl Connection {
 
     /// Says whether a request is being answered.
     pub(super) fn is_answering(&self) -> bool {
-        !matches!(self.turn.get(), Some((Standing::Idle, _)))
+        !matches!(self.turn.get(), Some((Activity::Idle, _)))
     }
 
     /// Counts it as closed because nothing came on it.
@@ -218,9 +218,9 @@ impl Connection {
         }
     }
 
-    fn rest(&self, standing: Standing) {
+    fn rest(&self, activity: Activity) {
         self.wake();
-        let turn = (standing, self.all.ticks.get());
+        let turn = (activity, self.all.ticks.get());
         self.all.ticks.set(turn.1 + 1);
         self.turn.set(Some(turn));
         let told = (self.uid, Rc::clone(&self.evicted));
@@ -251,13 +251,13 @@ pub(super) struct Busy(Rc<Connection>);
 impl Busy {
     /// Lets the connection give way although its answer has not ended: the answer has no end.
     pub(super) fn follows(&self) {
-        self.0.rest(Standing::Following);
+        self.0.rest(Activity::Following);
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.rest(Standing::Idle);
+        self.0.rest(Activity::Idle);
     }
 }
 
@@ -269,7 +269,7 @@ mod tests {
     const ADA: u32 = 1000;
     const BOB: u32 = 1001;
 
-    fn told(connection: &Connection) -> bool {
+    fn evicted(connection: &Connection) -> bool {
         connection.evicted().now_or_never().is_some()
     }
 
@@ -279,15 +279,15 @@ mod tests {
         let mut open: Vec<_> = (0..CONNECTIONS_MAX).map(|_| all.admit(0).unwrap()).collect();
         let first_busy = open[0].busy();
         let newcomer = all.admit(0).unwrap();
-        assert!(!told(&open[0]));
-        assert!(told(&open[1]));
+        assert!(!evicted(&open[0]));
+        assert!(evicted(&open[1]));
         drop(open.remove(1));
         // Everybody is busy: nobody makes room, until one is done.
         let mut busy: Vec<_> = open.iter().skip(1).chain([&newcomer]).map(Connection::busy).collect();
         assert_eq!(all.admit(0).err(), Some(Full::All));
         drop(first_busy);
         let another = all.admit(0).unwrap();
-        assert!(told(&open[0]));
+        assert!(evicted(&open[0]));
         busy.clear();
         drop((open, newcomer, another));
         assert_eq!((all.open.get(), all.yielding.borrow().len()), (0, 0));
@@ -314,7 +314,7 @@ mod tests {
         // Root's are idle, and make way for nobody but root.
         assert_eq!(all.admit(BOB).err(), Some(Full::All));
         assert!(all.admit(0).is_ok());
-        assert!(told(&roots[0]));
+        assert!(evicted(&roots[0]));
         drop((busy, others_busy, others, roots));
         assert!(all.problem().is_some());
         drop(held);
@@ -330,9 +330,9 @@ mod tests {
         busy[2].follows();
         let other = all.admit(BOB).unwrap();
         assert!(all.admit(ADA).is_ok());
-        assert!(told(&held[3]) && !told(&held[2]) && !told(&other));
+        assert!(evicted(&held[3]) && !evicted(&held[2]) && !evicted(&other));
         assert!(all.admit(ADA).is_ok());
-        assert!(told(&held[2]));
+        assert!(evicted(&held[2]));
         assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
     }
 
@@ -346,6 +346,6 @@ mod tests {
             .map(|n| all.admit(2000 + u32::try_from(n).unwrap()).unwrap())
             .collect();
         assert!(all.admit(3000).is_ok());
-        assert!(told(&many[0]) && !told(&few));
+        assert!(evicted(&many[0]) && !evicted(&few));
     }
 }

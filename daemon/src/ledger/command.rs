@@ -1,7 +1,7 @@
 //! What the writer can be asked to store, and the bounded queue in front of it.
 
+use super::notices::Notices;
 use super::retention::Retention;
-use super::standing::Standing;
 use fnd_core::data::Data;
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -28,7 +28,7 @@ pub enum Command {
         enabled: bool,
     },
     /// Takes an invocation off the dead letters.
-    Bury(InvocationId),
+    DiscardDeadLetter(InvocationId),
     /// Which versions of a function are installed.
     StoreVersions {
         /// The function.
@@ -43,7 +43,7 @@ impl Command {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
-            Self::Claim(_) | Self::StoreEnabled { .. } | Self::Bury(_) => true,
+            Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => true,
             // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
             Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,
         }
@@ -69,7 +69,7 @@ impl Command {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::Claim(_) | Self::StoreEnabled { .. } | Self::Bury(_) => 0,
+            Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => 0,
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
         }
     }
@@ -311,7 +311,7 @@ impl Queue {
     }
 
     /// Says what a set-aside ledger leaves behind.
-    pub(super) fn stands(&self, Standing { note, hold }: Standing) {
+    pub(super) fn stands(&self, Notices { note, hold }: Notices) {
         let mut inner = self.lock();
         inner.health.set_aside = note;
         inner.health.hold = hold;

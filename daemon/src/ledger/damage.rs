@@ -8,7 +8,7 @@
 //! ```
 
 use super::salvage::{self, Salvaged};
-use super::{FILE, OpenError, standing};
+use super::{FILE, OpenError, notices};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) fn set_aside(state: &Path, detail: &str) -> Result<(), OpenError> {
             aside.display()
         )
     });
-    standing::set(&part, &note, hold.as_deref()).map_err(|source| OpenError::of(&part, source))?;
+    notices::set(&part, &note, hold.as_deref()).map_err(|source| OpenError::of(&part, source))?;
     let failed = |source| OpenError::SetAside {
         path: part.clone(),
         source,

@@ -4,7 +4,7 @@
 //! another user can write. It prints one JSON object; what it finds and cannot find is in that, and nothing in its exit code.
 
 use super::in_flight::{self, Seen};
-use super::{FILE, LockError, OpenError, Site, damage, lock_state, restore, schema, standing};
+use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, schema};
 use fnd_core::examined::{Examined, LedgerFinding, Severity};
 use fnd_core::settings::OnDamage;
 use rusqlite::Connection;
@@ -77,7 +77,7 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
     }
     let cleared = Connection::open(&path).and_then(|db| {
         db.busy_timeout(std::time::Duration::from_secs(5))?;
-        standing::clear(&db)
+        notices::clear(&db)
     });
     match cleared {
         Ok(stood) => examined.repaired.extend(
@@ -114,12 +114,12 @@ pub fn file(path: &Path, examined: &mut Examined) {
             examined.findings.push(finding(Severity::Ok, "ledger", what));
             examined.rows = Some(counts.invocations + counts.loaded);
             examined.unfinished = counts.unfinished;
-            if let Some(note) = counts.standing.note {
+            if let Some(note) = counts.notices.note {
                 let mut found = finding(Severity::Warning, "ledger", note.to_string());
                 found.fix = Some(REPAIR.to_owned());
                 examined.findings.push(found);
             }
-            if let Some(hold) = counts.standing.hold {
+            if let Some(hold) = counts.notices.hold {
                 let mut found = finding(Severity::Error, "ledger", format!("durable work is refused: {hold}"));
                 found.fix = Some(REPAIR.to_owned());
                 examined.findings.push(found);
@@ -145,7 +145,7 @@ struct Whole {
     loaded: u64,
     /// Ids of what has no end.
     unfinished: Vec<String>,
-    standing: standing::Standing,
+    notices: notices::Notices,
 }
 
 /// Looks at everything: trees, indexes against tables, and each row that a start reads.
@@ -165,7 +165,7 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
             invocations: 0,
             loaded: 0,
             unfinished: Vec::new(),
-            standing: standing::Standing::default(),
+            notices: notices::Notices::default(),
         });
     }
     // An older schema is brought to this one by the next start; its rows are read then.
@@ -189,7 +189,7 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
         invocations: count("invocation")?,
         loaded: count("load")?,
         unfinished,
-        standing: standing::read(&db).map_err(failed)?,
+        notices: notices::read(&db).map_err(failed)?,
     })
 }
 

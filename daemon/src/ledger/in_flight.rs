@@ -20,7 +20,7 @@
 mod earlier;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod left;
+mod old_table;
 mod slot;
 
 use fnd_core::record::{AttemptRecord, InvocationRecord};
@@ -52,7 +52,7 @@ pub(super) struct InFlight {
 struct Slots {
     header: Header,
     /// An attempt has its own, until its end is stored: the next one may begin before that.
-    taken: BTreeMap<(InvocationId, Attempt), Taken>,
+    taken: BTreeMap<(InvocationId, Attempt), FilledSlot>,
     empty: Vec<u64>,
     /// Slots there are, the first included.
     count: u64,
@@ -61,7 +61,7 @@ struct Slots {
 }
 
 #[derive(Debug)]
-struct Taken {
+struct FilledSlot {
     at: u64,
     begun: Begun,
 }
@@ -90,7 +90,7 @@ impl InFlight {
             slots.count += 1;
             slots.count - 1
         });
-        slots.taken.insert(key, Taken { at, begun });
+        slots.taken.insert(key, FilledSlot { at, begun });
         slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
     }
 
@@ -100,7 +100,7 @@ impl InFlight {
             return;
         };
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Taken { at, begun }) = slots.taken.get(&(record.id, attempt.attempt)) else {
+        let Some(FilledSlot { at, begun }) = slots.taken.get(&(record.id, attempt.attempt)) else {
             return;
         };
         let at = *at;
@@ -127,7 +127,7 @@ impl InFlight {
         let slots = &mut *slots;
         let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
         let emptied: Vec<_> = slots.taken.extract_if(these, |_, _| true).collect();
-        for (_, Taken { at, .. }) in emptied {
+        for (_, FilledSlot { at, .. }) in emptied {
             slots.empty.push(at);
             slots.wrote(&self.file, self.file.write_all_at(&slot::EMPTY, at * slot::SIZE));
         }
@@ -165,7 +165,7 @@ pub(super) struct Seen {
 
 /// Looks at a table without changing it.
 pub(super) fn look(path: &Path) -> io::Result<Seen> {
-    let left = left::read(&File::open(path)?)?;
+    let left = old_table::read(&File::open(path)?)?;
     Ok(left.seen())
 }
 
@@ -181,12 +181,12 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Returns the number of the table that a database knows as its own.
 pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
-    left::known(db)
+    old_table::known(db)
 }
 
 /// Has a copy of a database belong to no table: it is of another moment than the table beside it.
 pub(super) fn disown(copy: &Path) -> rusqlite::Result<()> {
-    left::disown(&Connection::open(copy)?)
+    old_table::disown(&Connection::open(copy)?)
 }
 
 /// Returns what names this boot; empty where the kernel does not say, and then no table is believed to be complete.

@@ -12,6 +12,7 @@ pub mod examine;
 mod forget;
 mod in_flight;
 mod list;
+mod notices;
 mod present;
 mod query;
 mod restore;
@@ -20,7 +21,6 @@ pub(crate) mod room;
 mod rows;
 mod salvage;
 mod schema;
-mod standing;
 mod store;
 mod sweeper;
 mod unwritable;
@@ -34,7 +34,7 @@ pub use dead::{DeadPage, copy};
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
-pub use query::{Brought, Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, Whole};
+pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
 pub use restore::LastRun;
 pub use retention::{KeepOf, Retention};
 pub use room::Free;
@@ -199,7 +199,7 @@ where
 {
     let path = site.state.join(FILE);
     damage::finish(site.state)?;
-    let Found {
+    let Start {
         db,
         in_flight,
         later,
@@ -233,7 +233,7 @@ where
 }
 
 /// What a start reads.
-struct Found {
+struct Start {
     db: Connection,
     in_flight: InFlight,
     /// What could not be written.
@@ -245,7 +245,7 @@ struct Found {
     versions: HashMap<FunctionName, Vec<Version>>,
 }
 
-fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Result<Found, OpenError> {
+fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
     let unwritable = |error: &OpenError| unwritable::is_unwritable(error, state);
@@ -302,7 +302,7 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
             )
         }
     };
-    Ok(Found {
+    Ok(Start {
         in_flight: in_flight.map_err(no_table)?,
         later,
         reading,

@@ -83,7 +83,7 @@ pub struct Whole {
 
 /// What an invocation brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Brought {
+pub struct StoredInvocation {
     /// Without its result.
     pub record: InvocationRecord,
     /// Absent where it was not kept.
@@ -151,8 +151,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn brought(&self, id: InvocationId) -> Result<Option<Brought>, QueryError> {
-        self.ask(move |db| brought(db, id)).await
+    pub async fn stored_invocation(&self, id: InvocationId) -> Result<Option<StoredInvocation>, QueryError> {
+        self.ask(move |db| stored_invocation(db, id)).await
     }
 
     /// Returns the newest invocation of a function with an idempotency key.
@@ -225,14 +225,14 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
     }))
 }
 
-fn brought(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Brought>> {
+fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<StoredInvocation>> {
     let sql = format!(
         "SELECT {RECORD}, dead IS 1, priority IS NOT NULL AND (durable OR state <> 'succeeded'), {PAYLOAD}
         FROM invocation WHERE id = ?1"
     );
     let read = |row: &Row<'_>| {
         let kept: bool = row.get(15)?;
-        Ok(Brought {
+        Ok(StoredInvocation {
             record: rows::record(row)?,
             dead: row.get(14)?,
             payload: if kept { Some(rows::payload(row, 16)?) } else { None },

@@ -93,7 +93,7 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         Command::Update(record) => update(db, record, false),
-        Command::Bury(id) => bury(db, *id),
+        Command::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
         Command::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
@@ -137,7 +137,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
         // In the same transaction: it is in the list or it runs again, never both and never neither.
-        bury(db, origin)?;
+        discard_dead_letter(db, origin)?;
     }
     if let Some(data) = &accepted.payload.data {
         // Not the database's fault, but the same disk's.
@@ -222,7 +222,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 /// Takes an invocation from the dead letters, if it is one.
-fn bury(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
     db.prepare_cached(sql)?.execute([blob(id)])?;
     Ok(())

@@ -220,7 +220,7 @@ impl Sweeper {
             all: true,
             stuck: false,
         };
-        sweeper.look_at_clock(db);
+        sweeper.check_clock(db);
         Ok(sweeper)
     }
 
@@ -228,11 +228,11 @@ impl Sweeper {
     pub(super) fn retain(&mut self, retention: Retention) {
         if self.retention != retention {
             self.retention = retention;
-            self.look_again();
+            self.check_all();
         }
     }
 
-    fn look_again(&mut self) {
+    fn check_all(&mut self) {
         self.all = true;
         self.stuck = false;
         self.rests_until = None;
@@ -258,7 +258,7 @@ impl Sweeper {
     }
 
     /// Looks at the clock, and stores what it knows of the time. Returns the clock.
-    fn look_at_clock(&mut self, db: &Connection) -> Now {
+    fn check_clock(&mut self, db: &Connection) -> Now {
         let now = (self.clock)();
         self.age.look(now.unix_ms, now.mono.saturating_sub(self.clock_seen));
         self.clock_seen = now.mono;
@@ -314,7 +314,7 @@ impl Sweeper {
         }
     }
 
-    fn look_at(&mut self, function: FunctionName) {
+    fn check(&mut self, function: FunctionName) {
         if self.waiting.insert(function.clone()) {
             self.jobs.push_back(Job::Function(function));
         }
@@ -334,10 +334,10 @@ impl Sweeper {
     /// Forgets a little, if there is something; with `low` there is no room on the disk but what the database has inside.
     /// Returns whether there may be more.
     pub(super) fn step(&mut self, db: &Connection, low: bool) -> bool {
-        let now = self.look_at_clock(db);
+        let now = self.check_clock(db);
         if now.mono.saturating_sub(self.all_seen) >= HOURLY {
             self.all_seen = now.mono;
-            self.look_again();
+            self.check_all();
         }
         if self.stuck || self.is_over_its_share(now.mono) {
             return false;
@@ -375,7 +375,7 @@ impl Sweeper {
         while let Some(whose) = self.expiries.reached(unix_ms) {
             match whose {
                 None => self.jobs.push_back(Job::Age),
-                Some(function) => self.look_at(function),
+                Some(function) => self.check(function),
             }
         }
         if std::mem::take(&mut self.all) {
@@ -425,7 +425,7 @@ impl Sweeper {
         let last = names.last().filter(|_| names.len() == NAMES_AT_ONCE);
         let last = last.map(|name| name.as_str().to_owned());
         for name in names {
-            self.look_at(name);
+            self.check(name);
         }
         Ok(last)
     }

@@ -10,9 +10,9 @@
 use super::FILE;
 use super::command::{Acknowledged, Batch, Command, Figures, Health, Queue};
 use super::in_flight::{Begun, InFlight};
+use super::notices::{self, Notices};
 use super::present::Present;
 use super::retention::Retention;
-use super::standing::{self, Standing};
 use super::store::{self, Counts, StoreError};
 use super::sweeper::Sweeper;
 use super::unwritable::{self, Later};
@@ -97,7 +97,7 @@ impl Writer {
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
         queue.set_forgetting(sweeper.forgetting());
-        let stands = standing::read(&db)?;
+        let stands = notices::read(&db)?;
         queue.stands(stands.clone());
         if let Some(later) = &later {
             queue.done(0, Some(later.reason.to_string()));
@@ -230,7 +230,7 @@ struct Thread {
     later: Option<Later>,
     in_flight: Arc<InFlight>,
     present: Arc<Present>,
-    stands: Standing,
+    stands: Notices,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
@@ -335,7 +335,7 @@ impl Thread {
         if self.stands.is_clear() {
             return commands;
         }
-        if let Ok(stands) = standing::read(&self.db)
+        if let Ok(stands) = notices::read(&self.db)
             && stands != self.stands
         {
             tracing::info!("what is said of the damaged ledger was confirmed");
@@ -473,7 +473,7 @@ impl Thread {
                 | Command::Record(..)
                 | Command::Update(_)
                 | Command::StoreEnabled { .. }
-                | Command::Bury(_)
+                | Command::DiscardDeadLetter(_)
                 | Command::StoreVersions { .. } => {}
             }
         }
@@ -539,7 +539,7 @@ fn changes_figures(command: &Command) -> bool {
             matches!(record.state, State::Failed | State::Interrupted)
         }
         Command::Store(accepted) => accepted.origin.is_some(),
-        Command::Bury(_) => true,
+        Command::DiscardDeadLetter(_) => true,
         Command::Claim(_) | Command::StoreEnabled { .. } | Command::StoreVersions { .. } => false,
     }
 }
@@ -557,7 +557,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
         Command::Store(_)
         | Command::Claim(_)
         | Command::StoreEnabled { .. }
-        | Command::Bury(_)
+        | Command::DiscardDeadLetter(_)
         | Command::StoreVersions { .. } => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(end).collect();
@@ -581,7 +581,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
             true
         }
         Command::Store(accepted) => !is_left_out(accepted),
-        Command::StoreEnabled { .. } | Command::Bury(_) | Command::StoreVersions { .. } => true,
+        Command::StoreEnabled { .. } | Command::DiscardDeadLetter(_) | Command::StoreVersions { .. } => true,
     };
     let needed: Vec<_> = commands.iter().rev().filter(later).collect();
     needed.into_iter().rev().map(move |command| {

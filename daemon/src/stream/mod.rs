@@ -11,6 +11,6 @@ mod reader;
 mod ring;
 
 pub(crate) use happening::{Happening, What};
+pub(crate) use reader::{Next, news, read, tell};
 pub use reader::{Since, StreamQuery};
-pub(crate) use reader::{Told, news, read, tell};
 pub(crate) use ring::Ring;

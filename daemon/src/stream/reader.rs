@@ -1,12 +1,12 @@
 //! A reader: where it begins, what it wants to hear of, and how it is told.
 
-use super::ring::{Ring, Taken};
+use super::ring::{Batch, Ring};
 use fnd_core::happening::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// Taken from the ring at once, and between a reader and its connection: when that is full the ring goes on without it.
+/// Batch from the ring at once, and between a reader and its connection: when that is full the ring goes on without it.
 const BATCH: usize = 64;
 
 /// What a reader wants.
@@ -43,22 +43,22 @@ impl StreamQuery {
 }
 
 /// What a reader is told next.
-pub(crate) enum Told {
+pub(crate) enum Next {
     /// It has read everything.
     Nothing,
     /// Something it wanted to hear of may be gone; which numbers, if anybody knows.
     Missed(Option<u64>, u64),
     /// Happenings, and the number of the last that was looked at.
-    Some(Taken),
+    Some(Batch),
 }
 
 /// Returns what comes next after a number.
-pub(crate) fn read(ring: &Ring, after: u64) -> Told {
+pub(crate) fn read(ring: &Ring, after: u64) -> Next {
     let taken = ring.take(after, BATCH);
     match taken.oldest {
-        Some(oldest) => Told::Missed(Some(oldest - 1 - after), oldest - 1),
-        None if taken.happenings.is_empty() => Told::Nothing,
-        None => Told::Some(taken),
+        Some(oldest) => Next::Missed(Some(oldest - 1 - after), oldest - 1),
+        None if taken.happenings.is_empty() => Next::Nothing,
+        None => Next::Some(taken),
     }
 }
 
@@ -104,20 +104,20 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
     let mut skip = skipped(&ring, &query, at);
     loop {
         match read(&ring, at) {
-            Told::Nothing if !query.follow => return,
-            Told::Nothing => tokio::select! {
+            Next::Nothing if !query.follow => return,
+            Next::Nothing => tokio::select! {
                 // Cancel-safe: only looks at the number.
                 () = news(&ring, at) => {}
                 () = into.closed() => return,
             },
-            Told::Missed(count, last) => {
+            Next::Missed(count, last) => {
                 let why = "they came faster than they were read, or are not kept any more";
                 if into.send(missed(count, last, why)).await.is_err() {
                     return;
                 }
                 at = last;
             }
-            Told::Some(taken) => {
+            Next::Some(taken) => {
                 for (number, happening) in taken.happenings {
                     at = number;
                     if !query.wants(happening.function.as_ref(), happening.kind()) {

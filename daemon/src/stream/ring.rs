@@ -31,7 +31,7 @@ struct Inner {
 
 /// What a reader takes at once.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Batch {
     /// The first number that is still there, if some between it and the reader's are not.
     pub(super) oldest: Option<u64>,
     pub(crate) happenings: Vec<(u64, Rc<Happening>)>,
@@ -79,13 +79,13 @@ impl Ring {
     }
 
     /// Takes at most `most` after a number.
-    pub(super) fn take(&self, after: u64, most: usize) -> Taken {
+    pub(super) fn take(&self, after: u64, most: usize) -> Batch {
         let before_oldest = self.before_oldest();
         let from = after.max(before_oldest);
         let inner = self.inner.borrow();
         let skip = usize::try_from(from - before_oldest).unwrap_or(usize::MAX);
         let happenings = inner.kept.iter().skip(skip).take(most).cloned();
-        Taken {
+        Batch {
             oldest: (after < before_oldest).then_some(before_oldest + 1),
             happenings: (from + 1..).zip(happenings).collect(),
         }
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    fn numbers(taken: &Taken) -> Vec<u64> {
+    fn numbers(taken: &Batch) -> Vec<u64> {
         taken.happenings.iter().map(|(number, _)| *number).collect()
     }
 

@@ -1,6 +1,6 @@
 //! What is left with the spawner about a worker, for the fuzzer.
 
-use super::Left;
+use super::AdoptionRecord;
 use fnd_core::supervisor::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
@@ -10,30 +10,32 @@ use std::time::Duration;
 /// # Panics
 /// Where what is read is not what would be left again.
 pub fn note(bytes: &[u8]) {
-    let Ok(left) = serde_json::from_slice::<Left<'static>>(bytes) else {
+    let Ok(left) = serde_json::from_slice::<AdoptionRecord<'static>>(bytes) else {
         return;
     };
     let text = serde_json::to_string(&left).expect("it was read");
-    let again: Left<'static> = serde_json::from_str(&text).expect("it was written");
+    let again: AdoptionRecord<'static> = serde_json::from_str(&text).expect("it was written");
     assert_eq!(serde_json::to_string(&again).expect("it was read"), text);
     let worker = WorkerId(1);
     let age = Duration::from_secs(10);
     for ended in [false, true] {
         let mut restored = Restored::default();
         match serde_json::from_str(&text).expect("it was written") {
-            Left::Attempt { note, .. } => restored.adopted.push(Adopted {
+            AdoptionRecord::Attempt { note, .. } => restored.adopted.push(Adopted {
                 worker,
                 note: *note,
                 age,
                 termed: None,
                 ended,
             }),
-            Left::Member { handed_over, .. } => restored.members.extend(handed_over.map(|note| AdoptedMember {
-                worker,
-                note: *note,
-                age,
-                ended,
-            })),
+            AdoptionRecord::Member { handed_over, .. } => {
+                restored.members.extend(handed_over.map(|note| AdoptedMember {
+                    worker,
+                    note: *note,
+                    age,
+                    ended,
+                }))
+            }
         }
         let mut supervisor = Supervisor::new(
             1,

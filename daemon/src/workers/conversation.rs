@@ -7,7 +7,7 @@
 //! `limits.body`); and the parts of messages, at most one per call in flight and each within `limits.result`
 //! ([`Decoder`]). A flood of messages is read a piece a turn, between which everything else has its turn.
 
-use fnd_core::protocol::{Decoder, ProtocolError, Said};
+use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::cell::{Cell, RefCell};
@@ -127,7 +127,7 @@ impl Conversation {
 
     /// Reads what a worker that has ended left in the socket, and hands each whole message to `on`. Where [`run`](Self::run)
     /// has come to an end there is nothing more.
-    pub fn hear_out(&self, mut on: impl FnMut(Said)) {
+    pub fn drain_messages(&self, mut on: impl FnMut(WorkerMessage)) {
         // No more than a socket holds: somebody else may have its other end, and go on.
         for _ in 0..LEFT_MAX / PIECE {
             if !matches!(self.read(&mut on), Ok(Read::Some)) {
@@ -147,7 +147,7 @@ impl Conversation {
     /// hang up.
     ///
     /// May be dropped at any time and called again: nothing is lost by that. Not to be called twice at once.
-    pub async fn run(&self, mut on: impl FnMut(Said)) -> End {
+    pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {
         let mut room = None;
         loop {
             match self.course.get() {
@@ -226,7 +226,7 @@ impl Conversation {
     }
 
     /// Reads a piece and hands the messages in it on.
-    fn read(&self, on: &mut impl FnMut(Said)) -> Result<Read, End> {
+    fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, End> {
         let most = match self.course.get() {
             Course::Going => PIECE,
             Course::Stopping | Course::HungUp => self.decoder.borrow().missing().min(PIECE),

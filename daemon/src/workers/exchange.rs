@@ -29,7 +29,7 @@ const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// What went wrong with an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ExchangeError {
     /// The worker did not do its part; in words.
     Worker(String),
     /// The body is larger than its limit.
@@ -49,7 +49,7 @@ pub enum Sent {
         /// Bytes it may still have.
         left: u64,
         /// Why it broke off, for who asks afterwards.
-        trouble: Rc<Cell<Option<Trouble>>>,
+        error: Rc<Cell<Option<ExchangeError>>>,
     },
 }
 
@@ -65,12 +65,12 @@ impl Body for Sent {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokeOff>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Passed { from, left, trouble } => loop {
+            Self::Passed { from, left, error } => loop {
                 let Some(frame) = ready!(Pin::new(&mut *from).poll_frame(cx)) else {
                     return Poll::Ready(None);
                 };
                 let Ok(frame) = frame else {
-                    trouble.set(Some(Trouble::Caller));
+                    error.set(Some(ExchangeError::Caller));
                     return Poll::Ready(Some(Err(BrokeOff)));
                 };
                 // Trailers are of the caller's connection.
@@ -78,7 +78,7 @@ impl Body for Sent {
                 match left.checked_sub(data.len() as u64) {
                     Some(rest) => *left = rest,
                     None => {
-                        trouble.set(Some(Trouble::TooLarge));
+                        error.set(Some(ExchangeError::TooLarge));
                         return Poll::Ready(Some(Err(BrokeOff)));
                     }
                 }
@@ -105,12 +105,12 @@ impl Body for Sent {
 /// Sends a request and returns the head of its answer, with the body to come.
 ///
 /// # Errors
-/// [`Trouble::Worker`] where it gives no answer that is one.
-pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Response<Incoming>, Trouble> {
+/// [`ExchangeError::Worker`] where it gives no answer that is one.
+pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
     let stream = address
         .connect()
         .await
-        .map_err(|error| Trouble::Worker(format!("it takes no connections: {error}")))?;
+        .map_err(|error| ExchangeError::Worker(format!("it takes no connections: {error}")))?;
     request
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -119,11 +119,11 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
             .headers_mut()
             .insert(HOST, HeaderValue::from_static("localhost"));
     }
-    let trouble = match request.body() {
-        Sent::Passed { trouble, .. } => Some(Rc::clone(trouble)),
+    let error = match request.body() {
+        Sent::Passed { error, .. } => Some(Rc::clone(error)),
         Sent::Whole(_) => None,
     };
-    let bad = |error: &dyn std::error::Error| Trouble::Worker(words(error));
+    let bad = |error: &dyn std::error::Error| ExchangeError::Worker(words(error));
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
     let (mut sender, connection) = builder
@@ -133,12 +133,12 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
     // Its end is that of the bodies; whoever reads those sees how it came.
     drop(tokio::task::spawn_local(connection));
     let answered = sender.send_request(request).await;
-    match (answered, trouble.and_then(|trouble| trouble.take())) {
-        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(Trouble::Worker(
+    match (answered, error.and_then(|error| error.take())) {
+        (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(ExchangeError::Worker(
             "it answered 101 to a request that asked for no other protocol".to_owned(),
         )),
         (Ok(answer), _) => Ok(answer),
-        (Err(_), Some(trouble)) => Err(trouble),
+        (Err(_), Some(error)) => Err(error),
         (Err(error), None) => Err(bad(&error)),
     }
 }
@@ -169,8 +169,8 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
         Err(_) => Err(format!("`{path}` does not answer")),
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
         Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
-        Ok(Err(Trouble::Worker(why))) => Err(why),
-        Ok(Err(Trouble::TooLarge | Trouble::Caller)) => Err(format!("`{path}` was not asked")),
+        Ok(Err(ExchangeError::Worker(why))) => Err(why),
+        Ok(Err(ExchangeError::TooLarge | ExchangeError::Caller)) => Err(format!("`{path}` was not asked")),
     }
 }
 
@@ -178,10 +178,10 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
 ///
 /// # Errors
 /// Where it breaks off.
-pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, Trouble> {
+pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, ExchangeError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Trouble::Worker(words(&error)))?;
+        let frame = frame.map_err(|error| ExchangeError::Worker(words(&error)))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() as u64 + data.len() as u64 > max {
                 return Ok(None);

@@ -123,7 +123,7 @@ impl Spawner {
                 Err(problem) => self.refuse_unread(*snapshot, problem),
             },
             After::Stored(snapshot, request, installed) => {
-                let written = install::told(&snapshot.report());
+                let written = install::read_report(&snapshot.report());
                 self.stored(&snapshot, request, *installed, written);
                 if let Ok(snapshot) = Rc::try_unwrap(snapshot) {
                     self.put_away(snapshot);

@@ -46,9 +46,9 @@ impl Workers {
                 }
                 let watched = poller.add(&child.pidfd, Token::Worker(id));
                 worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
-                worker.left.pid = pid;
+                worker.handover.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
-                let reply = if worker.left.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
+                let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
                 out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
                 if let Err(error) = watched {
                     crate::log!("failed to watch {}: {error}; it is killed", WorkerId(id));

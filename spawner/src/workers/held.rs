@@ -17,7 +17,7 @@ const REST_MAX: u64 = 16 << 20;
 
 /// What there is of a worker for the next fnd.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct Handover {
     /// From fnd, unread.
     pub(super) note: Bytes,
     /// Of its first process.
@@ -34,7 +34,7 @@ pub(super) struct Left {
     pub(super) killed: bool,
 }
 
-impl Left {
+impl Handover {
     pub(super) fn new(note: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
         Self { note, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
     }
@@ -47,7 +47,7 @@ impl Workers {
         for (id, worker) in &self.workers {
             let ends = worker.copies();
             // An older fnd lets go of the descriptor it does not know; it ends the worker, of which it knows nothing.
-            let channel = worker.left.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
+            let channel = worker.handover.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
             let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
             told.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
@@ -65,16 +65,16 @@ impl Workers {
 
     /// Keeps what fnd says of a worker, in place of what it said before.
     pub fn note(&mut self, Note { worker, note }: Note) {
-        let others = self.notes() - self.workers.get(&worker.0).map_or(0, |worker| worker.left.note.0.len());
+        let others = self.notes() - self.workers.get(&worker.0).map_or(0, |worker| worker.handover.note.0.len());
         let fits = note.0.len() <= NOTE_MAX && others + note.0.len() <= NOTES_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
-            worker.left.note = note;
+            worker.handover.note = note;
         }
     }
 
     /// Returns the bytes of all notes.
     pub(super) fn notes(&self) -> usize {
-        self.workers.values().map(|worker| worker.left.note.0.len()).sum()
+        self.workers.values().map(|worker| worker.handover.note.0.len()).sum()
     }
 
     /// Says whether a start is under way.
@@ -85,9 +85,9 @@ impl Workers {
     /// Sends SIGTERM to every process of a worker and remembers why.
     pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
         if let Some(worker) = self.workers.get_mut(&id.0) {
-            worker.left.termed.get_or_insert((now(), cause));
+            worker.handover.termed.get_or_insert((now(), cause));
         }
-        self.look_at(Some(now()));
+        self.recheck_at(Some(now()));
         self.signal(id, Signal::TERM);
     }
 
@@ -100,22 +100,22 @@ impl Workers {
         }
         for (id, grace) in self.running() {
             let Some(worker) = self.workers.get_mut(&id.0) else { continue };
-            match worker.left.termed {
-                None if worker.left.until.is_some_and(|until| until + slack <= now) => {
+            match worker.handover.termed {
+                None if worker.handover.until.is_some_and(|until| until + slack <= now) => {
                     self.terminate(id, TermCause::TimeUp);
                 }
-                Some((at, cause)) if at + grace + slack_of(cause, slack) <= now && !worker.left.killed => {
-                    worker.left.killed = true;
+                Some((at, cause)) if at + grace + slack_of(cause, slack) <= now && !worker.handover.killed => {
+                    worker.handover.killed = true;
                     self.signal(id, Signal::KILL);
                 }
                 _ => {}
             }
         }
         let due = |(id, grace): (WorkerId, Duration)| {
-            let left = &self.workers.get(&id.0)?.left;
-            match left.termed {
-                None => left.until.map(|until| until + slack),
-                Some((at, cause)) => (!left.killed).then_some(at + grace + slack_of(cause, slack)),
+            let handover = &self.workers.get(&id.0)?.handover;
+            match handover.termed {
+                None => handover.until.map(|until| until + slack),
+                Some((at, cause)) => (!handover.killed).then_some(at + grace + slack_of(cause, slack)),
             }
         };
         self.enforce_at = self.running().into_iter().filter_map(due).min();
@@ -127,17 +127,17 @@ impl Workers {
     }
 
     /// Something is to be looked at then.
-    pub(super) fn look_at(&mut self, at: Option<Duration>) {
+    pub(super) fn recheck_at(&mut self, at: Option<Duration>) {
         self.enforce_at = self.enforce_at.into_iter().chain(at).min();
     }
 
     /// Lets the oldest of too many ended workers go without their descriptors.
     pub(super) fn bound_kept(&mut self) {
-        let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.left.ends.is_empty();
+        let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.handover.ends.is_empty();
         let mut ended: Vec<&mut Worker> = self.workers.values_mut().filter(with_ends).collect();
         let excess = ended.len().saturating_sub(KEPT_MAX);
         for worker in ended.iter_mut().take(excess) {
-            (worker.left.ends, worker.left.channel) = (Vec::new(), None);
+            (worker.handover.ends, worker.handover.channel) = (Vec::new(), None);
         }
     }
 
@@ -145,8 +145,8 @@ impl Workers {
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
         let keep = |(id, worker): (&u64, &Worker)| {
             let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
-            let rest: Vec<Bytes> = worker.left.ends.iter().enumerate().map(read_rest).collect();
-            let held = worker.hold(*id, !rest.is_empty(), worker.left.began + *lasted);
+            let rest: Vec<Bytes> = worker.handover.ends.iter().enumerate().map(read_rest).collect();
+            let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
             Some(Kept { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
         let kept: Vec<Kept> = self.workers.iter().filter_map(keep).collect();
@@ -172,7 +172,7 @@ impl Workers {
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
-            let left = Left { termed, killed: true, ..Left::new(held.note, ends, (began, None)) };
+            let handover = Handover { termed, killed: true, ..Handover::new(held.note, ends, (began, None)) };
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
             let worker = Worker {
@@ -185,7 +185,7 @@ impl Workers {
                 shared: false,
                 early: vec![],
                 ready: vec![],
-                left,
+                handover,
                 stage,
             };
             self.workers.insert(id, worker);
@@ -207,26 +207,26 @@ impl Workers {
 impl Worker {
     /// Returns since when it has ended (now) and how long it ran, where it was ended for its time: fnd may not have looked.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
-        let lasted = now().saturating_sub(self.left.began).as_micros();
-        let over = matches!(self.left.termed, Some((_, TermCause::TimeUp)));
+        let lasted = now().saturating_sub(self.handover.began).as_micros();
+        let over = matches!(self.handover.termed, Some((_, TermCause::TimeUp)));
         over.then(|| (0, u64::try_from(lasted).unwrap_or(u64::MAX)))
     }
 
     /// Its leaf is empty.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
-        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.left.began), at_ms: unix_ms() };
+        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
     }
 
     /// Returns copies of its descriptors for fnd, the kill end of its leaf and a handler's socket last; none where there is no
     /// room for them: an end matters more than its output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
         let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
-        self.left
+        self.handover
             .ends
             .iter()
             .chain(kill)
-            .chain(&self.left.channel)
+            .chain(&self.handover.channel)
             .map(OwnedFd::try_clone)
             .collect::<io::Result<_>>()
             .unwrap_or_default()
@@ -234,15 +234,20 @@ impl Worker {
 
     /// Returns what is said of its start; `ends`: with descriptors.
     pub(super) fn spawned(&self, id: u64, ends: bool) -> Spawned {
-        let pid = if self.is_over() { 0 } else { self.left.pid };
+        let pid = if self.is_over() { 0 } else { self.handover.pid };
         let kill = ends && self.leaf.is_some();
         Spawned { worker: WorkerId(id), pid, stdout: ends, stderr: ends, result: ends, kill }
     }
 
     fn hold(&self, id: u64, ends: bool, now: Duration) -> Held {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
-        let termed = self.left.termed.map(|(at, cause)| (millis(at), cause));
-        Held { spawned: self.spawned(id, ends), age_ms: millis(self.left.began), termed, note: self.left.note.clone() }
+        let termed = self.handover.termed.map(|(at, cause)| (millis(at), cause));
+        Held {
+            spawned: self.spawned(id, ends),
+            age_ms: millis(self.handover.began),
+            termed,
+            note: self.handover.note.clone(),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{Containment, Exited, Reply, Spawn, SpawnFailed, Spawned};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan::{Plan, Policy};
-use held::Left;
+use held::Handover;
 use overdue::Leaving;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -130,7 +130,7 @@ struct Worker {
     early: Vec<Signal>,
     /// Copies of its descriptors for fnd, until it has started.
     ready: Vec<OwnedFd>,
-    left: Left,
+    handover: Handover,
     stage: Stage,
 }
 
@@ -249,7 +249,7 @@ impl Workers {
 
     /// Ends launchers that were idle long enough, and looks again where that is due.
     pub fn tick(&mut self, now: Duration) {
-        self.look_for_oom(now);
+        self.check_oom(now);
         for launcher in self.launchers.values_mut() {
             if launcher.live == 0 && now >= launcher.ends_at() && !launcher.stopping {
                 // Its own end, not the end of its socket: that would kill a newer version's workers.

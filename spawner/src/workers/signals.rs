@@ -29,7 +29,7 @@ impl Workers {
 
     /// There is no `oom.group` in v1, so what the kernel left of the only worker is killed here. With more than one it can't
     /// be told whose process it chose.
-    pub(super) fn look_for_oom(&mut self, now: Duration) {
+    pub(super) fn check_oom(&mut self, now: Duration) {
         for (function, active) in &mut self.active {
             let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
             let running =

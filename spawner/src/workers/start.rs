@@ -127,12 +127,12 @@ impl Workers {
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
         let (ends, channel, ready, aside) = sent.tried("order the start")?;
-        let left = Left { channel, ..Left::new(spawn.note, ends, (began, until)) };
+        let handover = Handover { channel, ..Handover::new(spawn.note, ends, (began, until)) };
         let stage = Stage::Starting { request };
         launcher.live += 1;
         launcher.ordered(began);
         self.aside.extend(aside);
-        self.look_at(until);
+        self.recheck_at(until);
         let function = spawn.function;
         let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
@@ -148,7 +148,7 @@ impl Workers {
                 shared,
                 early: Vec::new(),
                 ready,
-                left,
+                handover,
                 stage,
             },
         );

@@ -1,14 +1,14 @@
 //! Any bytes as what a worker says on descriptor 3: however they arrive, they are the same messages within the same bounds.
 #![no_main]
 
-use fnd_core::protocol::{Decoder, ProtocolError, Said};
+use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
 use libfuzzer_sys::fuzz_target;
 
 const RESULT_MAX: u64 = 1_000;
 const CALLS_MAX: usize = 2;
 
 /// Returns the messages of bytes that arrive in pieces of at most `piece` bytes, and the error behind them.
-fn said(bytes: &[u8], piece: usize) -> (Vec<Said>, Option<ProtocolError>) {
+fn said(bytes: &[u8], piece: usize) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
     let mut decoder = Decoder::new(RESULT_MAX, CALLS_MAX);
     let mut all = Vec::new();
     for piece in bytes.chunks(piece) {
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(said(bytes, 1), whole);
     }
     for said in whole.0 {
-        if let Said::Result { call, data, head } = said {
+        if let WorkerMessage::Result { call, data, head } = said {
             let length = data.as_ref().map_or(0, Vec::len) as u64;
             assert!(call > 0 && length <= RESULT_MAX && head.data.unwrap_or(0) == length);
         }

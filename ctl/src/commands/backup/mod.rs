@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 /// What was taken.
 #[derive(Debug, Serialize, Deserialize)]
-struct Taken {
+struct BackupTaken {
     /// Where it is.
     file: String,
     /// Files and directories in it.
@@ -93,7 +93,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         let _ = std::fs::remove_file(&part); // what is wrong is said anyway
     }
     let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
-    context.out.document(&body, |taken: &Taken, out| {
+    context.out.document(&body, |taken: &BackupTaken, out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
         let size = super::text::size(Some(taken.bytes));
         out.line(&format!(
@@ -104,7 +104,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<Taken, Failure> {
+async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, Failure> {
     let reply = context.client.get("/v1/status").await?;
     let node: NodeStatus = serde_json::from_slice(&reply.body)
         .map_err(|error| Failure::usage(format!("fnd's answer is no status: {error}")))?;
@@ -136,7 +136,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     archive.add_if_there("home", &state.join("home"))?;
     archive.add_if_there("uids", &state.join("spawner/uids"))?;
     let (entries, bytes, left_out) = archive.finish()?;
-    Ok(Taken {
+    Ok(BackupTaken {
         file: args.file.clone(),
         entries,
         bytes,

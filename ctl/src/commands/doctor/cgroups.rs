@@ -62,7 +62,7 @@ fn controllers(directory: &Path) -> Option<BTreeSet<String>> {
 /// Judges it. What the daemon says holds: it has tried.
 pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -> Vec<Finding> {
     let mut findings = match node {
-        Some(node) => told(node, installed),
+        Some(node) => reported(node, installed),
         None => mounted(facts),
     };
     if let (Some(v2), Some(delegated)) = (&facts.v2, &facts.delegated) {
@@ -79,7 +79,7 @@ pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -
 }
 
 /// Judges what the daemon found out.
-fn told(node: &NodeStatus, installed: bool) -> Vec<Finding> {
+fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     let mut findings = vec![match (node.containment.as_str(), installed) {
         ("cgroup", _) => Finding::ok(CHECK, format!("functions are contained by cgroups ({})", node.cgroups)),
         (other, true) => {

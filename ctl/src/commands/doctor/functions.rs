@@ -26,7 +26,7 @@ pub(super) struct Facts<'a> {
 /// Judges them.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings = match facts.node {
-        Some(node) => told(node),
+        Some(node) => reported(node),
         None => seen(facts),
     };
     let unclaimed = facts.checked.into_iter().flat_map(|checked| &checked.unclaimed);
@@ -40,7 +40,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// Judges what the daemon says of its functions and of the rest.
-fn told(node: &NodeStatus) -> Vec<Finding> {
+fn reported(node: &NodeStatus) -> Vec<Finding> {
     let problem = |problem: &String| match problem.strip_prefix("warning: ") {
         Some(what) => Finding::warning(CONFIGURATION, what),
         None => Finding::error(CONFIGURATION, problem.strip_prefix("error: ").unwrap_or(problem)),

@@ -11,7 +11,7 @@ const SPARE: &str = "spare";
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Leftovers {
     /// `tmp/FUNCTION/INVOCATION` of invocations that have an end.
     temporary: Vec<PathBuf>,
     /// `versions/FUNCTION` of functions without a user: every function that was ever installed has one.
@@ -21,8 +21,8 @@ pub(super) struct Left {
 }
 
 /// Looks. While functions may run (`busy`) only fnd knows which directories are in use.
-pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Left {
-    let mut left = Left::default();
+pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Leftovers {
+    let mut left = Leftovers::default();
     let mut list = |directory: &Path| match std::fs::read_dir(directory) {
         Ok(entries) => {
             let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -50,7 +50,7 @@ pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool)
             .as_ref()
             .is_ok_and(|numbers| !numbers.contains_key(&name(path)))
     });
-    Left {
+    Leftovers {
         temporary,
         versions,
         ..left
@@ -58,7 +58,7 @@ pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool)
 }
 
 /// Judges it.
-pub(super) fn judge(left: &Left, busy: bool) -> Vec<Finding> {
+pub(super) fn judge(left: &Leftovers, busy: bool) -> Vec<Finding> {
     let mut findings: Vec<_> = left
         .unread
         .iter()
@@ -88,8 +88,8 @@ pub(super) fn judge(left: &Left, busy: bool) -> Vec<Finding> {
 }
 
 /// Removes it. A directory below that is replaced by a link meanwhile is not followed.
-pub(super) fn remove(left: Left) -> Vec<Finding> {
-    let Left {
+pub(super) fn remove(left: Leftovers) -> Vec<Finding> {
+    let Leftovers {
         temporary,
         versions,
         unread,

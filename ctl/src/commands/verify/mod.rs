@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let state = match args.state {
         Some(state) => std::path::absolute(&state)
             .map_err(|error| Failure::usage(format!("failed to make `{}` absolute: {error}", state.display())))?,
-        None => match told(context).await {
+        None => match state_directory(context).await {
             Some(state) => state,
             None => Places::of(context.user)?.state,
         },
@@ -96,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 }
 
 /// Returns where the daemon has its state, if it answers.
-async fn told(context: &Context) -> Option<PathBuf> {
+async fn state_directory(context: &Context) -> Option<PathBuf> {
     let reply = context.client.get("/v1/status").await.ok()?;
     let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
     Some(node.places?.state.into())
@@ -162,7 +162,7 @@ fn is_locked(path: &Path) -> bool {
 }
 
 /// Removes what belongs to nobody, while neither fnd nor fnd-spawner can start.
-fn repair(state: &Path, left: leftovers::Left) -> Result<Vec<Finding>, Failure> {
+fn repair(state: &Path, left: leftovers::Leftovers) -> Result<Vec<Finding>, Failure> {
     let _fnd = super::restore::lock(state)?;
     let mut options = File::options();
     let _spawner = options

@@ -5,9 +5,9 @@
 //!                                  --no room----> go_on: the table stays as it is; later: settle, committed -> went_on
 //! ```
 
-use super::left::{self, Left};
+use super::old_table::{self, OldTable};
 use super::slot::{Begun, Header};
-use super::{FILE, InFlight, Slots, Taken};
+use super::{FILE, FilledSlot, InFlight, Slots};
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub(in crate::ledger) struct Earlier {
     /// That of the run directory first.
-    tables: Vec<Left>,
+    tables: Vec<OldTable>,
     /// One in the state directory, where earlier versions of fnd had it.
     in_state: Option<PathBuf>,
     /// The attempts that the spawner still knows.
@@ -38,10 +38,10 @@ impl Earlier {
         noted: &[(InvocationId, u32)],
     ) -> io::Result<(Self, File)> {
         let file = super::open(&run.join(FILE))?;
-        let mut tables = vec![left::read(&file)?];
+        let mut tables = vec![old_table::read(&file)?];
         let in_state = Some(state.join(FILE)).filter(|path| run != state && path.exists());
         if let Some(path) = &in_state {
-            tables.push(left::read(&File::open(path)?)?);
+            tables.push(old_table::read(&File::open(path)?)?);
         }
         let earlier = Self {
             tables,
@@ -55,7 +55,7 @@ impl Earlier {
 
     /// Puts it into the database, as a part of the caller's transaction. Returns what has begun and has no end.
     pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
-        left::settle(transaction, (&self.tables, &self.noted), &self.boot, self.nonce)
+        old_table::settle(transaction, (&self.tables, &self.noted), &self.boot, self.nonce)
     }
 
     /// Begins the table anew: all of it is in the database.
@@ -89,7 +89,7 @@ impl Earlier {
                 let (at, begun) = (*at, slot.begun.clone());
                 slots
                     .taken
-                    .insert((begun.invocation, begun.attempt), Taken { at, begun });
+                    .insert((begun.invocation, begun.attempt), FilledSlot { at, begun });
             }
         }
         Ok(table)

@@ -49,7 +49,9 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
 
     let letter = wait(ledger.opened.reader.dead_letter(failed.id)).unwrap().unwrap();
     assert_eq!((letter.payload.as_deref(), letter.payload_bytes), (Some("{}"), Some(2)));
-    let brought = wait(ledger.opened.reader.brought(failed.id)).unwrap().unwrap();
+    let brought = wait(ledger.opened.reader.stored_invocation(failed.id))
+        .unwrap()
+        .unwrap();
     assert_eq!((brought.dead, brought.payload.as_ref()), (true, Some(&failed.payload)));
 
     let again = Accepted {
@@ -59,7 +61,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     };
     ledger.store(again.clone()).unwrap();
     assert_eq!(dead(&ledger), [7000, 3000]);
-    ledger.submit(Command::Bury(other.id));
+    ledger.submit(Command::DiscardDeadLetter(other.id));
     assert_eq!(dead(&ledger), [3000]);
     // Ended twice, as after a write that was tried again: it does not come back.
     end(&ledger, &failed, Reason::Exit(3), None);
@@ -95,7 +97,9 @@ fn what_was_brought_is_kept_of_all_but_calls_that_went_well() {
             ledger.opened.writer.flush(LIMIT);
         }
         end(&ledger, &accepted, reason, None);
-        let brought = wait(ledger.opened.reader.brought(accepted.id)).unwrap().unwrap();
+        let brought = wait(ledger.opened.reader.stored_invocation(accepted.id))
+            .unwrap()
+            .unwrap();
         assert_eq!(brought.payload, kept.then_some(accepted.payload), "{second}");
     }
 }
@@ -511,7 +515,9 @@ fn a_ledger_of_the_schema_before_is_taken_over() {
     assert_eq!(dead(&ledger), [0_u128; 0]);
     let old = ledger.list(Filter::default()).records;
     assert_eq!(old.len(), 2);
-    let brought = wait(ledger.opened.reader.brought(old[1].id)).unwrap().unwrap();
+    let brought = wait(ledger.opened.reader.stored_invocation(old[1].id))
+        .unwrap()
+        .unwrap();
     assert_eq!((brought.dead, brought.payload), (false, None));
     ledger.stop();
     let db = crate::ledger::schema::open(&path).unwrap();

@@ -161,7 +161,7 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     assert!(ledger.store(accepted(5002, "hello")).is_err(), "also after a restart");
     // While it runs, by another program.
     let other = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
-    let stood = crate::ledger::standing::clear(&other).unwrap();
+    let stood = crate::ledger::notices::clear(&other).unwrap();
     assert_eq!(stood.hold.as_deref(), Some(&*hold));
     let until = crate::clock::monotonic() + LIMIT;
     while ledger.opened.writer.health() != Health::default() {

@@ -216,7 +216,7 @@ fn a_stop_ends_forgetting_within_a_step() {
     let all = 60_000;
     fill(&db, all, 1);
     let ledger = Ledger::open_with(state.path(), keep(10));
-    ledger.submit(Command::Bury(id(1)));
+    ledger.submit(Command::DiscardDeadLetter(id(1)));
     let begun = crate::clock::monotonic();
     while count(&db, "1") == all {
         assert!(begun.elapsed() < LIMIT, "it forgets");

@@ -23,7 +23,7 @@ enum Step {
     Redrive {
         which: usize,
     },
-    Bury {
+    DiscardDeadLetter {
         which: usize,
     },
     Enabled(bool),
@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (any::<usize>(), reason, proptest::option::of(sizes))
             .prop_map(|(which, reason, result)| Step::End { which, reason, result }),
         1 => any::<usize>().prop_map(|which| Step::Redrive { which }),
-        1 => any::<usize>().prop_map(|which| Step::Bury { which }),
+        1 => any::<usize>().prop_map(|which| Step::DiscardDeadLetter { which }),
         1 => any::<bool>().prop_map(Step::Enabled),
         1 => Just(Step::Restart),
     ]
@@ -142,7 +142,7 @@ impl Model {
                 self.invocations.insert(accepted.id, stored);
                 Some(Command::Store(Box::new(accepted)))
             }
-            Step::Bury { which } => self.pick_dead(*which).map(Command::Bury),
+            Step::DiscardDeadLetter { which } => self.pick_dead(*which).map(Command::DiscardDeadLetter),
             Step::Enabled(enabled) => {
                 self.enabled = *enabled;
                 Some(Command::StoreEnabled {

@@ -183,7 +183,7 @@ impl Model {
             Step::Drop(which) => {
                 let known = self.dead(*which)?;
                 known.is_dead = false;
-                Some(Command::Bury(known.record.id))
+                Some(Command::DiscardDeadLetter(known.record.id))
             }
             Step::Retain(_) | Step::Reopen { .. } => None,
         }

@@ -46,11 +46,13 @@ fn log(text: &str) -> Vec<u8> {
     frame(6, 0, 0, record.as_bytes())
 }
 
-fn calls(said: &[Said]) -> Vec<u64> {
+fn calls(said: &[WorkerMessage]) -> Vec<u64> {
     said.iter()
         .map(|said| match said {
-            Said::Result { call, .. } | Said::Error { call, .. } | Said::Log { call, .. } => *call,
-            Said::Ready(_) => 0,
+            WorkerMessage::Result { call, .. }
+            | WorkerMessage::Error { call, .. }
+            | WorkerMessage::Log { call, .. } => *call,
+            WorkerMessage::Ready(_) => 0,
         })
         .collect()
 }
@@ -248,7 +250,7 @@ fn a_call_and_its_answer_are_quick() {
         talk.send(invoke(1, head.clone(), Some(b"{}"), None));
         let end = talk
             .run(|said| {
-                let Said::Result { call, .. } = said else {
+                let WorkerMessage::Result { call, .. } = said else {
                     panic!("{said:?}")
                 };
                 times.push(begun.elapsed());

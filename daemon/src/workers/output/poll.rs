@@ -3,7 +3,7 @@
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
 use super::pool::{Done, Pool};
-use super::recover::Left;
+use super::recover::SpooledAttempts;
 use super::result::{self, Written};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
@@ -48,7 +48,7 @@ pub(super) struct Thread {
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
     delayed: Delayed,
     /// What an earlier fnd has left.
-    pub(super) left: Left,
+    pub(super) left: SpooledAttempts,
     /// When heads are written next, if one has lines.
     write_at: Option<Instant>,
     /// The last write to disk failed; said once.
@@ -120,14 +120,14 @@ impl Thread {
             concluded: Vec::new(),
             finished: HashMap::new(),
             delayed: Delayed::default(),
-            left: Left::default(),
+            left: SpooledAttempts::default(),
             write_at: None,
             failing: false,
         })
     }
 
     pub(super) fn run(mut self) {
-        self.left = Left::find(&self.io.spools, &self.store);
+        self.left = SpooledAttempts::find(&self.io.spools, &self.store);
         loop {
             let timeout = self.timeout();
             let woken = match self.collect(timeout) {

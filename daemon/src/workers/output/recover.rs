@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 /// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure; absent until
 /// they are counted, because a spool that was only made, or is lost, does not say where to look.
 #[derive(Default)]
-pub(super) struct Left(HashMap<(InvocationId, Attempt), Option<u64>>);
+pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
 
-impl Left {
+impl SpooledAttempts {
     /// Looks for spools.
     pub(super) fn find(spools: &Spools, store: &Store) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {

@@ -9,16 +9,16 @@ use std::sync::Arc;
 const NOTE: &str = "set-aside";
 const HOLD: &str = "hold";
 
-/// What stands.
+/// What the ledger has to say about itself until somebody repairs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Notices {
     /// A damaged ledger was set aside.
     pub(super) note: Option<Arc<str>>,
     /// Durable work is refused.
     pub(super) hold: Option<Arc<str>>,
 }
 
-impl Standing {
+impl Notices {
     /// Says whether nothing does.
     pub(super) fn is_clear(&self) -> bool {
         self.note.is_none() && self.hold.is_none()
@@ -26,7 +26,7 @@ impl Standing {
 }
 
 /// Reads what stands.
-pub(super) fn read(db: &Connection) -> rusqlite::Result<Standing> {
+pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
     let get = |key| {
         let sql = "SELECT value FROM meta WHERE key = ?1";
         let value = db
@@ -34,7 +34,7 @@ pub(super) fn read(db: &Connection) -> rusqlite::Result<Standing> {
             .query_row([key], |row| row.get::<_, Arc<str>>(0));
         value.optional()
     };
-    Ok(Standing {
+    Ok(Notices {
         note: get(NOTE)?,
         hold: get(HOLD)?,
     })
@@ -52,7 +52,7 @@ pub(super) fn set(path: &Path, note: &str, hold: Option<&str>) -> rusqlite::Resu
 }
 
 /// Confirms all of it. Returns what stood.
-pub(super) fn clear(db: &Connection) -> rusqlite::Result<Standing> {
+pub(super) fn clear(db: &Connection) -> rusqlite::Result<Notices> {
     let stood = read(db)?;
     db.execute("DELETE FROM meta WHERE key IN (?1, ?2)", [NOTE, HOLD])?;
     Ok(stood)

@@ -7,9 +7,9 @@ fn ms(n: u32) -> Duration {
     MS * n
 }
 
-/// A pace with the time it is.
+/// A timer with the time it is.
 struct World {
-    pace: Pace,
+    timer: RescanTimer,
     now: Duration,
     /// How long a look takes.
     takes: Duration,
@@ -18,18 +18,18 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            pace: Pace::new(),
+            timer: RescanTimer::new(),
             now: ms(1_000),
             takes: ms(3),
         }
     }
 
     /// Lets time pass until the next look and returns what came of it.
-    fn look(&mut self, moved: bool, unsettled: Option<Duration>) -> Told {
-        self.now = self.now.max(self.pace.due().expect("something is waited for"));
+    fn look(&mut self, moved: bool, unsettled: Option<Duration>) -> Settled {
+        self.now = self.now.max(self.timer.due().expect("something is waited for"));
         let began = self.now;
         self.now += self.takes;
-        self.pace.looked(Look {
+        self.timer.finished(FinishedScan {
             began,
             ended: self.now,
             moved,
@@ -39,12 +39,12 @@ impl World {
     }
 
     fn ask(&mut self, number: u64) {
-        self.pace.ask(number, self.now);
+        self.timer.ask(number, self.now);
     }
 }
 
-fn over(number: u64) -> Told {
-    Told {
+fn over(number: u64) -> Settled {
+    Settled {
         quiet: false,
         over: vec![number],
     }
@@ -53,10 +53,10 @@ fn over(number: u64) -> Told {
 #[test]
 fn nothing_is_looked_at_before_the_first_wish() {
     let mut world = World::new();
-    world.pace.hint(world.now);
-    assert_eq!(world.pace.due(), None);
+    world.timer.hint(world.now);
+    assert_eq!(world.timer.due(), None);
     world.ask(1);
-    assert_eq!(world.pace.due(), Some(ms(1_000)));
+    assert_eq!(world.timer.due(), Some(ms(1_000)));
     assert_eq!(world.look(true, None), over(1));
 }
 
@@ -64,7 +64,7 @@ fn nothing_is_looked_at_before_the_first_wish() {
 fn a_young_file_holds_the_answer_up_until_it_is_complete() {
     let mut world = World::new();
     world.ask(1);
-    assert_eq!(world.look(true, Some(ms(1_900))), Told::default());
+    assert_eq!(world.look(true, Some(ms(1_900))), Settled::default());
     assert_eq!(world.look(true, None), over(1));
     assert_eq!(world.now, ms(1_000 + 3 + 1_900 + 3));
 }
@@ -74,7 +74,7 @@ fn a_growing_file_holds_the_answer_up_for_as_long_as_patience_lasts() {
     let mut world = World::new();
     world.ask(1);
     while world.look(false, Some(ms(2_000))) != over(1) {
-        world.pace.hint(world.now);
+        world.timer.hint(world.now);
         assert!(world.now < ms(7_000));
     }
     assert!(world.now >= ms(6_000));
@@ -86,7 +86,7 @@ fn wishes_do_not_hold_each_other_up() {
     for number in 1..=3 {
         world.ask(number);
         while world.now < ms(1_000) + ms(1_500) * u32::try_from(number).unwrap() {
-            assert_eq!(world.look(false, Some(ms(250))), Told::default());
+            assert_eq!(world.look(false, Some(ms(250))), Settled::default());
         }
     }
     while world.look(false, Some(ms(250))) != over(1) {
@@ -99,17 +99,17 @@ fn it_is_quiet_once_after_each_change() {
     let mut world = World::new();
     world.ask(1);
     world.look(true, None);
-    let quiet = Told {
+    let quiet = Settled {
         quiet: true,
         over: vec![],
     };
     assert_eq!(world.look(false, None), quiet);
     assert_eq!(world.now, ms(1_003 + 1_000 + 3));
     // Now only the rescan is left.
-    assert_eq!(world.pace.due(), Some(world.now + RESCAN));
-    assert_eq!(world.look(false, None), Told::default());
-    world.pace.hint(world.now);
-    assert_eq!(world.look(true, None), Told::default());
+    assert_eq!(world.timer.due(), Some(world.now + RESCAN));
+    assert_eq!(world.look(false, None), Settled::default());
+    world.timer.hint(world.now);
+    assert_eq!(world.look(true, None), Settled::default());
     assert_eq!(world.look(false, None), quiet);
 }
 
@@ -122,8 +122,8 @@ fn hints_that_never_cease_delay_neither_quiet_nor_looks() {
         world.look(true, unsettled);
         let mut looks = 0;
         loop {
-            world.pace.hint(world.now);
-            world.pace.hint(world.now + ms(19));
+            world.timer.hint(world.now);
+            world.timer.hint(world.now + ms(19));
             looks += 1;
             if world.look(false, unsettled).quiet {
                 break;
@@ -141,23 +141,23 @@ fn looking_leaves_time_for_other_things() {
     world.ask(1);
     world.look(true, None);
     let ended = world.now;
-    world.pace.hint(ended + MS);
-    assert_eq!(world.pace.due(), Some(ended + ms(700)));
+    world.timer.hint(ended + MS);
+    assert_eq!(world.timer.due(), Some(ended + ms(700)));
 }
 
 #[test]
 fn directories_that_cannot_be_watched_are_looked_at_more_often() {
-    let mut pace = Pace::new();
-    pace.ask(1, ms(0));
-    let look = Look {
+    let mut timer = RescanTimer::new();
+    timer.ask(1, ms(0));
+    let look = FinishedScan {
         began: ms(0),
         ended: ms(1),
         moved: false,
         unsettled: None,
         watched: false,
     };
-    pace.looked(look);
-    assert_eq!(pace.due(), Some(ms(1) + REWATCH));
+    timer.finished(look);
+    assert_eq!(timer.due(), Some(ms(1) + REWATCH));
 }
 
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ enum Happens {
     Hint,
     Ask,
     /// A look, if one is due within this time, that takes and finds this.
-    Look {
+    FinishedScan {
         within: u32,
         takes: u32,
         moved: bool,
@@ -179,7 +179,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         Just(Happens::Hint),
         Just(Happens::Ask),
         (0..3_000_u32, 0..400_u32, any::<bool>(), unsettled).prop_map(|(within, takes, moved, unsettled)| {
-            Happens::Look {
+            Happens::FinishedScan {
                 within,
                 takes,
                 moved,
@@ -197,24 +197,24 @@ proptest! {
         let mut asked = 0;
         let mut answered = Vec::new();
         let mut owed = false;
-        let mut take = |told: Told, moved: bool, owed: &mut bool| {
+        let mut take = |settled: Settled, moved: bool, owed: &mut bool| {
             *owed |= moved;
-            if told.quiet {
+            if settled.quiet {
                 assert!(*owed, "quiet without a change");
                 *owed = false;
             }
-            answered.extend(told.over);
+            answered.extend(settled.over);
         };
         for one in happens {
             match one {
-                Happens::Hint => world.pace.hint(world.now),
+                Happens::Hint => world.timer.hint(world.now),
                 Happens::Ask => {
                     asked += 1;
                     world.ask(asked);
                 }
-                Happens::Look { within, takes, moved, unsettled } => {
+                Happens::FinishedScan { within, takes, moved, unsettled } => {
                     let until = world.now + ms(within);
-                    if world.pace.due().is_some_and(|due| due <= until) {
+                    if world.timer.due().is_some_and(|due| due <= until) {
                         world.takes = ms(takes);
                         take(world.look(moved, unsettled.map(ms)), moved, &mut owed);
                     } else {
@@ -227,7 +227,7 @@ proptest! {
         world.ask(asked);
         // Looks last at most 400 ms here, and so do the rests between them.
         let end = world.now + PATIENCE + QUIET + ms(2_000);
-        while world.pace.due().is_some_and(|due| due <= end) {
+        while world.timer.due().is_some_and(|due| due <= end) {
             take(world.look(false, Some(ms(2_000))), false, &mut owed);
         }
         prop_assert!(!owed, "never quiet again");

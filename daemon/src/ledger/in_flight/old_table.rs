@@ -17,7 +17,7 @@ const NONCE: &str = "in-flight";
 
 /// A table as it was found.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Left {
+pub(super) struct OldTable {
     pub(super) header: Option<Header>,
     /// Each with where it is.
     pub(super) slots: Vec<(u64, Slot)>,
@@ -27,7 +27,7 @@ pub(super) struct Left {
     pub(super) count: u64,
 }
 
-impl Left {
+impl OldTable {
     /// Returns what it has.
     pub(super) fn seen(&self) -> Seen {
         let (filled, unreadable) = (self.slots.len(), self.unreadable);
@@ -46,12 +46,12 @@ impl Left {
 }
 
 /// Reads a table. A slot that cannot be read says nothing.
-pub(super) fn read(mut file: &File) -> io::Result<Left> {
+pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut file, &mut bytes)?;
     let mut slots = bytes.chunks(slot::LENGTH);
     let header = slots.next().and_then(|slot| understood::<Header>(slot).ok().flatten());
-    let mut left = Left {
+    let mut left = OldTable {
         header,
         slots: Vec::new(),
         unreadable: 0,
@@ -84,7 +84,7 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 /// It is a part of the caller's transaction, and doing it twice changes nothing.
 pub(super) fn settle(
     transaction: &Connection,
-    (tables, noted): (&[Left], &BTreeSet<(InvocationId, Attempt)>),
+    (tables, noted): (&[OldTable], &BTreeSet<(InvocationId, Attempt)>),
     boot: &str,
     nonce: u64,
 ) -> rusqlite::Result<Vec<Begun>> {

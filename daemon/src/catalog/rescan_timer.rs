@@ -1,6 +1,6 @@
 //! When to look at the functions directories, and what a look's end means; no clock and no files.
 //!
-//! All instants are on the monotonic clock. [`Pace::due`] is the earliest of all reasons to look, and whatever is told (a scan
+//! All instants are on the monotonic clock. [`RescanTimer::due`] is the earliest of all reasons to look, and whatever is told (a scan
 //! is over, it is quiet) follows from a look alone: so there is one thing to wait for, and no other wait to miss.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A look at the directories.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct FinishedScan {
     pub(super) began: Duration,
     pub(super) ended: Duration,
     /// Whether something was handed on.
@@ -31,7 +31,7 @@ pub(super) struct Look {
 
 /// What a look's end means.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Settled {
     /// Nothing changed for a while; said once after each change.
     pub(super) quiet: bool,
     /// The scans that are over.
@@ -40,8 +40,8 @@ pub(super) struct Told {
 
 /// What is waited for.
 #[derive(Debug)]
-pub(super) struct Pace {
-    last: Option<Look>,
+pub(super) struct RescanTimer {
+    last: Option<FinishedScan>,
     /// Scans asked for and not over, and when that was.
     asked: Vec<(u64, Duration)>,
     /// The first hint or wish since the last look.
@@ -53,7 +53,7 @@ pub(super) struct Pace {
     quiet: bool,
 }
 
-impl Pace {
+impl RescanTimer {
     /// Returns one that waits for the first wish.
     pub(super) fn new() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Pace {
     }
 
     /// Takes in what a look was like.
-    pub(super) fn looked(&mut self, look: Look) -> Told {
+    pub(super) fn finished(&mut self, look: FinishedScan) -> Settled {
         self.hinted = None;
         if look.moved {
             self.changed = look.ended;
@@ -112,7 +112,7 @@ impl Pace {
             .asked
             .extract_if(.., |(_, at)| settled || look.began >= *at + PATIENCE);
         let over = over.map(|(number, _)| number).collect();
-        Told { quiet, over }
+        Settled { quiet, over }
     }
 
     fn quiet_at(&self) -> Duration {
