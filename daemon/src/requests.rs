@@ -9,7 +9,7 @@ use crate::driver::{Daemon, State};
 use crate::environment;
 use crate::workers::address::Address;
 use crate::workers::endpoint::Endpoint;
-use crate::workers::exchange::{self, ExchangeError, Passing, Sent};
+use crate::workers::exchange::{self, ExchangeError, Passing, PassingEnd, Sent};
 use crate::workers::key::WorkerKey;
 use bytes::Bytes;
 use fnd_core::data::Data;
@@ -326,14 +326,41 @@ struct Task {
 /// How a call ended, and what is kept of its answer.
 type Outcome = ((Reason, String), Option<RunResult>);
 
+/// What a caller is told once the end of the call is in the table of what is in flight.
+enum Afterwards {
+    Nothing,
+    /// That the body is over: with this the rest of it goes.
+    End {
+        #[expect(dead_code, reason = "it is dropped")]
+        kept: oneshot::Sender<()>,
+    },
+    /// All of an answer without a body.
+    Answer(oneshot::Sender<Headed>, Headed),
+}
+
+impl Afterwards {
+    fn tell(self) {
+        match self {
+            Self::Answer(answer, headed) => {
+                let _ = answer.send(headed); // the caller has gone
+            }
+            Self::Nothing | Self::End { .. } => {}
+        }
+    }
+}
+
 impl Task {
     /// Makes the call and tells how it ended.
     async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
+        let mut afterwards = Afterwards::Nothing;
         let sent = match (request, upload) {
             (Err(why), _) => Err(ExchangeError::Worker(why)),
             (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
             (Ok(_), Some(None)) => Err(ExchangeError::Caller),
-            (Ok(request), Some(Some(upload))) => self.pass(&open.0, signed(&open.0, request), upload).await,
+            (Ok(request), Some(Some(upload))) => {
+                let request = signed(&open.0, request);
+                self.pass(&open.0, request, upload, &mut afterwards).await
+            }
         };
         let (how, result) = match sent {
             Ok(outcome) => outcome,
@@ -350,6 +377,7 @@ impl Task {
             daemon.state.borrow_mut().answered(self.worker, self.call, how, result);
             daemon.changed.notify_one();
         }
+        afterwards.tell();
         drop(open);
     }
 
@@ -373,8 +401,14 @@ impl Task {
         Ok((judged(parts.status), Some(result)))
     }
 
-    /// Sends a request whose body comes from a caller, who gets the answer as it comes.
-    async fn pass(&self, server: &Server, request: Request<Bytes>, upload: Upload) -> Result<Outcome, ExchangeError> {
+    /// Sends a request whose body comes from a caller, who gets the answer as it comes, but for what says that it is over.
+    async fn pass(
+        &self,
+        server: &Server,
+        request: Request<Bytes>,
+        upload: Upload,
+        afterwards: &mut Afterwards,
+    ) -> Result<Outcome, ExchangeError> {
         let Upload { body, limit, answer } = upload;
         let request = request.map(|_| Sent::Passed {
             from: body,
@@ -389,9 +423,16 @@ impl Task {
         let (parts, body) = sent?.into_parts();
         let how = judged(parts.status);
         let (body, end) = Passing::new(body);
-        let headed = Headed::Answer(self.invocation, Response::from_parts(parts, body));
+        let is_empty = body.is_empty();
+        let headed = Headed::Answer(self.invocation, Box::new(Response::from_parts(parts, body)));
+        if is_empty {
+            *afterwards = Afterwards::Answer(answer, headed);
+            return Ok((how, None));
+        }
         answer.send(headed).map_err(|_| ExchangeError::Caller)?;
-        match end.await {
+        let PassingEnd { told, kept } = end;
+        *afterwards = Afterwards::End { kept };
+        match told.await {
             Ok(end) => end.map(|()| (how, None)).map_err(ExchangeError::Worker),
             Err(_) => Err(ExchangeError::Caller),
         }

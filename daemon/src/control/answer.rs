@@ -2,7 +2,6 @@
 
 use super::backend::{Answering, Failure, Headed, PassedOn};
 use super::headers;
-use super::request::short;
 use super::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, Skip, State};
@@ -138,7 +137,7 @@ pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     };
     drop(caller);
     let (id, response) = match headed {
-        Headed::Answer(id, response) => (id, response),
+        Headed::Answer(id, response) => (id, *response),
         Headed::TooLarge(id) => {
             let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
             return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
@@ -288,7 +287,7 @@ pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusa
 
 /// Returns the refusal of a failure of the daemon.
 pub(super) fn failed(operation: &'static str) -> impl Fn(Failure) -> Refusal {
-    move |failure| internal(operation, &short(&failure.0))
+    move |failure| internal(operation, &crate::telemetry::escape(&failure.0))
 }
 
 #[cfg(test)]

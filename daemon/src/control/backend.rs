@@ -224,7 +224,7 @@ pub struct PassedOn {
 /// The beginning of an answer that is passed on.
 pub enum Headed {
     /// Its head, with the body to come.
-    Answer(InvocationId, Response<Passing>),
+    Answer(InvocationId, Box<Response<Passing>>),
     /// There is none: the body of the request is larger than its limit.
     TooLarge(InvocationId),
 }

@@ -14,6 +14,7 @@ use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
+use std::future::Future as _;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -196,19 +197,48 @@ pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, Ex
 pub type End = Result<(), String>;
 
 /// The body of an answer on its way to a caller. How it ends is told once; a dropped sender means that the caller went away.
+///
+/// The caller knows that the answer is over by the last piece of a body of known length, and by the end of another. That is
+/// held back until the end is in the table of what is in flight: fnd can be killed between the two, and what a caller has
+/// whole must not be called interrupted. A body without bytes has nothing to hold back; its head waits ([`Passing::is_empty`]).
 #[derive(Debug)]
 pub struct Passing {
     from: Incoming,
     end: Option<oneshot::Sender<End>>,
+    /// The last piece.
+    last: Option<Frame<Bytes>>,
+    /// Answers, or is gone, once the end may be known.
+    kept: oneshot::Receiver<()>,
+}
+
+/// The other side of a [`Passing`].
+#[derive(Debug)]
+pub struct PassingEnd {
+    /// How the body ended.
+    pub told: oneshot::Receiver<End>,
+    /// To be dropped once that is kept.
+    pub kept: oneshot::Sender<()>,
 }
 
 impl Passing {
     /// Returns the body, and what hears of its end.
     #[must_use]
-    pub fn new(from: Incoming) -> (Self, oneshot::Receiver<End>) {
-        let (sender, receiver) = oneshot::channel();
-        let end = Some(sender);
-        (Self { from, end }, receiver)
+    pub fn new(from: Incoming) -> (Self, PassingEnd) {
+        let (end, told) = oneshot::channel();
+        let (keeps, kept) = oneshot::channel();
+        let body = Self {
+            from,
+            end: Some(end),
+            last: None,
+            kept,
+        };
+        (body, PassingEnd { told, kept: keeps })
+    }
+
+    /// Says whether the answer is over with its head.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.from.is_end_stream()
     }
 
     fn tell(&mut self, end: End) {
@@ -223,7 +253,7 @@ impl Body for Passing {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        loop {
+        while self.end.is_some() {
             match ready!(Pin::new(&mut self.from).poll_frame(cx)) {
                 None => self.tell(Ok(())),
                 Some(Err(error)) => {
@@ -231,25 +261,31 @@ impl Body for Passing {
                     return Poll::Ready(Some(Err(error)));
                 }
                 // Trailers are of the worker's connection.
-                Some(Ok(frame)) if !frame.is_data() => continue,
+                Some(Ok(frame)) if !frame.is_data() => {}
+                Some(Ok(frame)) if self.from.is_end_stream() => {
+                    self.last = Some(frame);
+                    self.tell(Ok(()));
+                }
                 Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
             }
-            return Poll::Ready(None);
         }
+        let _ = ready!(Pin::new(&mut self.kept).poll(cx)); // gone, where fnd is stopping
+        Poll::Ready(self.last.take().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.from.is_end_stream()
+        self.last.is_none() && self.from.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.from.size_hint()
+        let last = self.last.as_ref().and_then(Frame::data_ref).map(Bytes::len);
+        last.map_or_else(|| self.from.size_hint(), |last| SizeHint::with_exact(last as u64))
     }
 }
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // One without a body, and the last piece of one of known length, are not asked for what follows.
+        // One without bytes is never asked for any.
         if self.from.is_end_stream() {
             self.tell(Ok(()));
         }

@@ -7,9 +7,12 @@ use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 
 /// Has the history fail, lets a caller be answered, kills both and starts them again. Returns the view of the invocation.
-fn answered_and_killed(script: &str, status: u16) -> (Fnd, fnd_core::api::InvocationView) {
+fn answered_and_killed(
+    file: (&str, &str),
+    ask: impl FnOnce(&Fnd) -> Option<InvocationId>,
+) -> (Fnd, fnd_core::api::InvocationView) {
     let mut fnd = Fnd::prepare(&Setup::default().detached());
-    fnd.drop_file("answers.sh", script);
+    fnd.drop_file(file.0, file.1);
     fnd.launch();
     fnd.wait_ready("answers");
     // What the disk does not take stays in memory, as it does for the moment before it is written.
@@ -20,9 +23,7 @@ fn answered_and_killed(script: &str, status: u16) -> (Fnd, fnd_core::api::Invoca
         from: 1,
     };
     let fault = tampering.attach(&fnd);
-    let answer = fnd.invoke("answers", "{}");
-    assert_eq!(answer.status.as_u16(), status, "{}", answer.text());
-    let id = answer.header("fnd-invocation").and_then(InvocationId::parse);
+    let id = ask(&fnd);
     // Neither sees how the other ends.
     fnd.signal(Signal::SIGSTOP);
     fnd.signal_spawner(Signal::SIGKILL);
@@ -34,11 +35,17 @@ fn answered_and_killed(script: &str, status: u16) -> (Fnd, fnd_core::api::Invoca
     (fnd, view)
 }
 
+/// Returns the invocation that a caller was answered for with 200.
+fn answered(answer: &fnd_tests::Answer) -> Option<InvocationId> {
+    assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
+    answer.header("fnd-invocation").and_then(InvocationId::parse)
+}
+
 #[test]
 fn a_script_whose_caller_was_answered_is_not_interrupted_where_the_spawner_died_as_well() {
     require!(root, cgroup, strace);
     let script = "# /// fnd\n# on_load = false\n# ///\necho said\n";
-    let (fnd, view) = answered_and_killed(script, 200);
+    let (fnd, view) = answered_and_killed(("answers.sh", script), |fnd| answered(&fnd.invoke("answers", "{}")));
     assert_eq!(
         (view.state, view.attempts),
         (State::Succeeded, 1),
@@ -54,11 +61,55 @@ fn a_script_whose_caller_was_answered_is_not_interrupted_where_the_spawner_died_
 fn a_script_that_left_a_result_says_that_it_is_lost() {
     require!(root, cgroup, strace);
     let script = "# /// fnd\n# on_load = false\n# ///\necho '{}' >\"$FND_RESULT\"\n";
-    let (fnd, view) = answered_and_killed(script, 200);
+    let (fnd, view) = answered_and_killed(("answers.sh", script), |fnd| answered(&fnd.invoke("answers", "{}")));
     assert_eq!(view.state, State::Succeeded, "{view:?}\n{}", fnd.log());
     assert_eq!(
         view.message,
         "its result is lost: fnd was killed before that was on disk"
     );
     fnd.finish();
+}
+
+/// Serves a piece of known length, pieces of unknown length, and nothing at all.
+const SERVER: &str = r#"#!/usr/bin/python3
+# /// fnd
+# runtime = "python"
+# [http_server]
+# ///
+import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/empty":
+            self.send_response(204)
+            self.end_headers()
+        elif self.path == "/pieces":
+            self.send_response(200)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"2\r\nhi\r\n0\r\n\r\n")
+        else:
+            self.send_response(200)
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"hi")
+
+HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"#;
+
+#[test]
+fn a_request_whose_caller_has_the_whole_answer_is_not_interrupted() {
+    require!(root, cgroup, strace);
+    for (path, status, body) in [("empty", 204, ""), ("pieces", 200, "hi"), ("piece", 200, "hi")] {
+        let ask = |fnd: &Fnd| {
+            let answer = fnd.client().get(&format!("/v1/functions/answers/http/{path}"));
+            assert_eq!((answer.status.as_u16(), answer.text().as_str()), (status, body));
+            answer.header("fnd-invocation").and_then(InvocationId::parse)
+        };
+        let (fnd, view) = answered_and_killed(("answers.py", SERVER), ask);
+        assert_eq!(view.state, State::Succeeded, "{path}: {view:?}\n{}", fnd.log());
+        fnd.finish();
+    }
 }
