@@ -41,20 +41,22 @@ impl State {
         if !self.supervisor.is_scanned() {
             return;
         }
+        // A function without a valid manifest, or without a file, says of nothing that it may go: it may be repaired, or be on its
+        // way to another place. It makes no more history; age and the bytes of all bound what it has.
         let manifests = || {
             let functions = self.functions.iter();
             functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
         };
-        let of_logs = manifests().map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)));
         self.log_keeper.keep(logs::Keep {
-            functions: of_logs.filter(|(_, keep)| *keep != logs::KeepOf::default()).collect(),
-            others: logs::KeepOf::default(),
+            functions: manifests()
+                .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
+                .collect(),
             ..logs(&self.settings.settings)
         });
-        let of_history = manifests().map(|(name, manifest)| (name, keep_of(&manifest.history)));
         self.ledger.retain(Retention {
-            functions: of_history.filter(|(_, keep)| *keep != KeepOf::default()).collect(),
-            others: KeepOf::default(),
+            functions: manifests()
+                .map(|(name, manifest)| (name, keep_of(&manifest.history)))
+                .collect(),
             ..at_first(&self.settings.settings)
         });
     }

@@ -4,7 +4,7 @@
 use crate::crash::findings::{Findings, short};
 use crate::crash::functions::Journal;
 use fastrand::Rng;
-use fnd_core::api::{InvocationList, Queued};
+use fnd_core::api::Queued;
 use fnd_core::outcome::State;
 use fnd_tests::{Client, Fnd};
 use fnd_wire::ids::InvocationId;
@@ -89,8 +89,6 @@ pub(super) struct Crowd {
 pub(super) struct Told {
     accepted: BTreeSet<InvocationId>,
     answered: BTreeSet<InvocationId>,
-    /// Those of the two that are of `web`.
-    of_web: BTreeSet<InvocationId>,
 }
 
 impl Crowd {
@@ -118,7 +116,6 @@ impl Crowd {
             let told = caller.join().expect("a caller that does not panic");
             all.accepted.extend(told.accepted);
             all.answered.extend(told.answered);
-            all.of_web.extend(told.of_web);
         }
         all
     }
@@ -138,22 +135,16 @@ impl Told {
         if answer.status == 202 {
             self.accepted.insert(answer.json::<Queued>().id);
         } else if answer.status == 200 {
-            let id = answer.header("fnd-invocation").and_then(InvocationId::parse);
-            self.answered.extend(id);
-            self.of_web.extend(id.filter(|_| path.contains("/web/")));
+            self.answered
+                .extend(answer.header("fnd-invocation").and_then(InvocationId::parse));
         }
     }
 
     /// Compares with the history. What was accepted for a function that a person deletes afterwards may be skipped.
     pub(super) fn check(&self, fnd: &Fnd, journal: &Journal, spawner_killed: bool, found: &mut Findings) {
-        let first_kept = first_kept(fnd);
-        let forgotten = |id: &InvocationId| *id < first_kept && !self.of_web.contains(id);
         for id in self.accepted.union(&self.answered) {
             let answer = fnd.client().get(&format!("/v1/invocations/{id}"));
             if answer.status != 200 {
-                if forgotten(id) {
-                    continue;
-                }
                 found
                     .lost
                     .push(format!("{id} was accepted or answered and is not in the history"));
@@ -176,20 +167,11 @@ impl Told {
                     .doubled
                     .push(format!("attempt {attempt} of {id} ran {count} times"));
             }
-            if !forgotten(id) && fnd.client().get(&format!("/v1/invocations/{id}")).status != 200 {
+            if fnd.client().get(&format!("/v1/invocations/{id}")).status != 200 {
                 found.lost.push(format!("{id} ran and is not in the history"));
             }
         }
     }
-}
-
-/// Returns the first invocation of `moves` that must be in the history: while its file is away nobody knows what its manifest
-/// keeps, and the oldest go beyond the default of 1000.
-fn first_kept(fnd: &Fnd) -> InvocationId {
-    let newest: InvocationList = fnd.client().get("/v1/invocations?function=moves&limit=1000").json();
-    let full = newest.invocations.len() == 1000;
-    let oldest = newest.invocations.last().filter(|_| full);
-    oldest.map_or(InvocationId(0), |view| view.id)
 }
 
 /// Has callers begin something and break off, all at once.
