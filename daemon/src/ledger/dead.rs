@@ -2,6 +2,7 @@
 
 use super::list::list;
 use super::query::{Filter, QueryError, Reader};
+use super::room::{self, Free, Pages};
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
 use fnd_core::api::{DeadLetter, InvocationView};
@@ -95,6 +96,20 @@ pub(super) fn remove_copies(state: &Path) {
     }
 }
 
+/// Refuses a copy that would leave the disk so full that history is forgotten for room.
+fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::of(&state.join(FILE), source);
+    let needed = Pages::of(db).map_err(failed)?.used().saturating_add(room::BYTES_LOW);
+    match Free::at(state).map(|free| free.bytes) {
+        Some(free) if free < needed => Err(OpenError::NoRoom {
+            path: state.to_owned(),
+            needed,
+            free,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Copies the ledger of a state directory as it is now, while it is written to. Returns the copy, which has no name.
 ///
 /// # Errors
@@ -104,6 +119,7 @@ pub fn copy(state: &Path) -> Result<File, OpenError> {
     let to = state.join(format!("{COPY}{}.db", fastrand::u64(..)));
     let failed = |source| OpenError::of(&path, source);
     let db = schema::open_read_only(&path)?;
+    has_room(&db, state)?;
     let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
     let copied = copied.and_then(|_| in_flight::disown(&to)).map_err(failed);
     let opened = File::open(&to);

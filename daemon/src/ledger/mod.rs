@@ -44,6 +44,7 @@ pub use writer::Writer;
 use fnd_core::settings::OnDamage;
 use fnd_core::supervisor::Restored;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::units::print_size;
 use in_flight::{Earlier, InFlight};
 use rusqlite::{Connection, ErrorCode};
 use std::collections::HashMap;
@@ -119,6 +120,19 @@ pub enum OpenError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A copy would take the room that the history needs.
+    #[error(
+        "`{}` has {} free, and a copy of the ledger needs {} there: make room, or take the backup when there is some",
+        path.display(), print_size(*free), print_size(*needed)
+    )]
+    NoRoom {
+        /// The state directory.
+        path: PathBuf,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
     },
     /// SQLite could not do it.
     #[error("failed to open the ledger `{}`", path.display())]

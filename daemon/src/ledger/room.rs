@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Free bytes below which the history makes do with the room it has.
-const BYTES_LOW: u64 = 32 << 20;
+pub(super) const BYTES_LOW: u64 = 32 << 20;
 /// Free inodes below which it does.
 const INODES_LOW: u64 = 256;
 /// Bytes in use up to which recent history is not forgotten for room: somebody else has filled such a disk, and to forget

@@ -161,3 +161,19 @@ fn a_first_start_on_a_full_disk_begins_a_history_when_there_is_room() {
     fnd.finish();
     drop(mount);
 }
+
+#[test]
+fn a_backup_that_would_take_the_room_of_the_history_is_refused() {
+    require!(root, cgroup);
+    let (mut fnd, _mount, _) = on_small_disk();
+    fnd.launch();
+    fnd.wait_ready("talks");
+    let archive = fnd.path("backup.tar");
+    let said = fnd
+        .ctl(&["backup", &archive.display().to_string()])
+        .expect_code(1)
+        .stderr;
+    assert!(said.contains("a copy of the ledger needs"), "{said}");
+    assert!(!archive.exists());
+    fnd.finish();
+}

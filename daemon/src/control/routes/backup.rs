@@ -1,11 +1,18 @@
 //! `GET /v1/backup`: a copy of the ledger as it is now, an SQLite database; `fndctl backup` puts it beside the files.
 
-use crate::control::answer::failed;
+use crate::control::backend::Failure;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, pieces};
+use crate::control::response::{Answered, Refusal, pieces, refuse};
+use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
-    let (size, bytes) = call.backend.backup().await.map_err(failed("copy the ledger"))?;
+    let (size, bytes) = call.backend.backup().await.map_err(|failure| refused(&failure))?;
     Ok(pieces("application/vnd.sqlite3", size, bytes))
+}
+
+/// Returns the refusal with its reason: who may have the whole history may know why not, and has to make room for it.
+fn refused(failure: &Failure) -> Refusal {
+    tracing::error!("failed to copy the ledger: {failure}");
+    refuse(Code::Internal, format!("failed to copy the ledger: {failure}"))
 }
