@@ -256,6 +256,42 @@ fn links_lead_somewhere() {
     }
 }
 
+/// Puts in the paths of all code below a directory.
+fn code_files(directory: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            if !name.starts_with('.') && name != "target" {
+                code_files(&entry.path(), found);
+            }
+        } else if name.ends_with(".rs") {
+            found.push(entry.path().display().to_string());
+        }
+    }
+}
+
+#[test]
+fn files_of_code_that_pages_name_are_there() {
+    let mut files = Vec::new();
+    code_files(&repository(), &mut files);
+    let mut paths = documents();
+    paths.push(repository().join("ARCHITECTURE.md"));
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        for named in text
+            .split('`')
+            .filter(|word| word.ends_with(".rs") && !word.contains(' '))
+        {
+            let end = format!("/{named}");
+            assert!(
+                files.iter().any(|file| file.ends_with(&end)),
+                "{}: {named}",
+                path.display()
+            );
+        }
+    }
+}
+
 /// Each row of "what happens when" names tests, and those are there: `module::test`, of the machine `vm/module::scenario`, of the
 /// daemon alone `unit/file::test`.
 #[test]
