@@ -33,12 +33,15 @@ pub(super) struct Age {
 }
 
 impl Age {
-    /// Begins with what is stored, and with the newest record where the clock was believed when it was made.
+    /// Begins with what is stored, and with the newest record where the clock was believed when it was made. A record that is
+    /// far ahead of what is stored was made by a clock that was not believed, or not yet looked at, when fnd was killed: a
+    /// clock that is believed is stored twice a day.
     pub(super) fn of(db: &Connection, unix_ms: u64) -> rusqlite::Result<Self> {
         let known_ms = read(db, KNOWN)?;
         let ahead = read(db, AHEAD)?.map(Duration::from_millis);
         let newest = super::restore::last_id(db)?.map(|id| u64::try_from(id.0 >> 80).unwrap_or(u64::MAX));
-        let newest = newest.filter(|_| ahead.is_none());
+        let believed = |newest: &u64| known_ms.is_none_or(|known_ms| *newest <= known_ms.saturating_add(AHEAD_MS));
+        let newest = newest.filter(|newest| ahead.is_none() && believed(newest));
         Ok(Self {
             // An empty ledger knows no other time, and has nothing to forget.
             known_ms: known_ms.max(newest).unwrap_or(unix_ms),
@@ -170,6 +173,30 @@ mod tests {
         assert_eq!(age.ahead_of(), Some(100 * DAY));
     }
 
+    fn ran(db: &Connection, unix_ms: u64) {
+        let id = (u128::from(unix_ms) << 80).to_be_bytes();
+        let sql =
+            "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message)
+            VALUES (?1, 'f', 'manual', 'succeeded', 0, 1, 1, 0, '')";
+        db.execute(sql, [id]).unwrap();
+    }
+
+    #[test]
+    fn a_kill_right_after_a_step_of_the_clock_does_not_have_it_believed() {
+        let state = tempfile::tempdir().unwrap();
+        let db = crate::ledger::schema::open(&state.path().join(crate::ledger::FILE)).unwrap();
+        let mut age = Age::of(&db, 100 * DAY).unwrap();
+        age.look(100 * DAY, HOUR);
+        age.store(&db).unwrap();
+        // A record that the stored time leaves room for is later than that; the one of the wrong clock is not.
+        ran(&db, 100 * DAY + 43_200_000);
+        assert_eq!(Age::of(&db, 100 * DAY).unwrap().known_ms, 100 * DAY + 43_200_000);
+        ran(&db, 140 * DAY);
+        let mut age = Age::of(&db, 140 * DAY).unwrap();
+        age.look(140 * DAY, HOUR);
+        assert_eq!(age.ahead_of(), Some(100 * DAY));
+    }
+
     #[test]
     fn what_it_knows_lasts_over_restarts() {
         let state = tempfile::tempdir().unwrap();
@@ -182,11 +209,7 @@ mod tests {
         assert_eq!(age.ahead_of(), Some(100 * DAY));
         age.store(&db).unwrap();
         // Runs of that time are no evidence for it.
-        let id = (u128::from(140 * DAY) << 80).to_be_bytes();
-        let sql =
-            "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message)
-            VALUES (?1, 'f', 'manual', 'succeeded', 0, 1, 1, 0, '')";
-        db.execute(sql, [id]).unwrap();
+        ran(&db, 140 * DAY);
         let mut age = Age::of(&db, 140 * DAY).unwrap();
         age.look(140 * DAY, 12 * HOUR);
         assert_eq!(age.ahead_of(), Some(100 * DAY));
