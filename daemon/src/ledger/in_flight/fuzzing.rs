@@ -1,6 +1,6 @@
 //! The table of what is in flight, for the fuzzer.
 
-use super::left;
+use super::old_table;
 use super::slot::{self, Header};
 use crate::ledger::schema;
 use rusqlite::Connection;
