@@ -1,50 +1,50 @@
-//! Little-endian encoding of the flat structures that cross a process boundary: spawner frames, plans, judge messages, and
-//! what fnd leaves to the next fnd.
+//! Little-endian encoding of the flat structures that cross a process boundary: spawner frames, plans, judge messages,
+//! and the state that one fnd hands over to the next.
 //!
-//! A structure is its fields in order: numbers in their size, a truth value as a byte 0 or 1, text and bytes behind a
-//! `u32` length, an option behind a presence byte, a list behind a `u32` count, an enum behind a tag byte.
-//! Decoding treats its input as hostile: every length is checked against what is left before anything is allocated, and
-//! data after the last field is an error.
+//! A structure is its fields in order: a number in its own size, a boolean as a byte 0 or 1, text and bytes after a
+//! `u32` length, an option after a presence byte, a list after a `u32` count, an enum after a tag byte. Decoding treats
+//! its input as hostile: every length is checked against the bytes that remain before anything is allocated, and data
+//! after the last field is an error.
 
-/// Why bytes are not what they should be.
+/// Why bytes could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The bytes end before the value does.
+    /// The data ends in the middle of a value.
     #[error("the data ends in the middle of a value")]
     Short,
-    /// A number or text is not one of the values the field allows.
+    /// A field holds a value that it cannot have.
     #[error("a field holds a value it cannot have")]
     Value,
-    /// There are bytes after the last field.
+    /// There is data after the last field.
     #[error("there is data after the last field")]
     Trailing,
 }
 
-/// A value with a wire form.
+/// A value that can be encoded and decoded.
 pub trait Wire: Sized {
-    /// Appends the value.
+    /// Appends the encoded value to `out`.
     ///
     /// # Panics
-    /// If a text or list has 2^32 or more items: callers bound what they send far below.
+    /// If a text or list has 2^32 or more items. Callers keep what they send far below this.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Takes a value from the front.
+    /// Decodes a value from the front of `from` and removes its bytes.
     ///
     /// # Errors
-    /// [`WireError::Short`] and [`WireError::Value`].
+    /// [`WireError::Short`] if the data ends too early, [`WireError::Value`] if a field holds an impossible value.
     fn get(from: &mut Reader<'_>) -> Result<Self, WireError>;
 
-    /// Returns the value's bytes.
+    /// Returns the encoded value.
     fn to_wire(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.put(&mut out);
         out
     }
 
-    /// Returns the value of exactly these bytes.
+    /// Decodes a value that takes up all of `bytes`.
     ///
     /// # Errors
-    /// Any [`WireError`].
+    /// Any [`WireError`]; [`WireError::Trailing`] if bytes remain.
     fn from_wire(bytes: &[u8]) -> Result<Self, WireError> {
         let mut from = Reader(bytes);
         let value = Self::get(&mut from)?;
@@ -56,7 +56,7 @@ pub trait Wire: Sized {
     }
 }
 
-/// What is left to decode.
+/// The bytes that are not decoded yet.
 #[derive(Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
     }
 
     fn count(&mut self) -> Result<usize, WireError> {
-        // Every item takes at least one byte, so a count above what is left is a lie.
+        // Every item takes at least one byte, so a count above the number of remaining bytes is false.
         let count = usize::try_from(u32::get(self)?).map_err(|_| WireError::Short)?;
         if count > self.0.len() {
             Err(WireError::Short)
@@ -126,7 +126,7 @@ impl<const N: usize> Wire for [u8; N] {
     }
 }
 
-/// Bytes, behind their length. A type of its own so that they are not encoded one by one.
+/// Bytes after their length. This is a type of its own so that the bytes are not encoded one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -226,7 +226,7 @@ impl Wire for crate::ids::FunctionName {
     }
 }
 
-/// Declares structures with their wire form: the fields in order.
+/// Declares structures that are encoded as their fields in order.
 #[macro_export]
 macro_rules! wire_structs {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* })*) => {$(
@@ -246,7 +246,7 @@ macro_rules! wire_structs {
 }
 pub use wire_structs;
 
-/// Declares an enum with its wire form: a tag byte, then what the variant holds (nothing or one value).
+/// Declares an enum that is encoded as a tag byte, then the variant's content (nothing or one value).
 #[macro_export]
 macro_rules! wire_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $tag:literal = $variant:ident $(($type:ty))?,)* }) => {

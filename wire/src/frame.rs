@@ -1,45 +1,46 @@
 //! Frames between fnd and fnd-spawner, over a `SOCK_SEQPACKET` Unix socket.
 //!
-//! A frame is a `u32` request number, echoed by the answer (0 in a [`Reply`] nobody asked for), then the tagged structure
-//! in [`wire`](crate::form) form. It travels in as many [`packets`] as it needs. Descriptors travel beside the last one
-//! (`SCM_RIGHTS`), in the order the structure states. Requests are idempotent by worker, so that one whose answer was lost
-//! can be sent again.
+//! A frame is a `u32` request number, then the tagged structure in [`wire`](crate::form) form. The answer repeats the
+//! request's number; a [`Reply`] that answers no request has 0. A frame travels in as many [`packets`] as it needs.
+//! Descriptors travel with the last packet (`SCM_RIGHTS`), in the order that the structure states. Requests are
+//! idempotent by worker, so a request whose answer was lost can be sent again.
 
 use crate::form::{Bytes, Wire, WireError, wire_enum, wire_structs};
 use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 
-/// Largest packet in bytes: far below what a socket's buffer holds.
+/// Largest packet in bytes; far below the size of a socket's buffer.
 pub const PACKET_MAX: usize = 32 * 1024;
-/// Largest frame in bytes, all its packets together.
+/// Largest frame in bytes, the sum of its packets.
 pub const FRAME_MAX: usize = 16 << 20;
 /// Oldest protocol this build speaks.
 pub const PROTOCOL_MIN: u16 = 1;
-/// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and says of their workers
-/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`]; protocol 3 adds [`Request::Sweep`], [`Reply::NodeCannotStart`],
-/// [`Request::Ping`], [`Reply::Sockets`] and longer notes; all else is protocol 1.
+/// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and the replies
+/// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
+/// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Everything else is
+/// protocol 1.
 pub const PROTOCOL_MAX: u16 = PROTOCOL_SHORTAGES;
-/// The protocol from which on functions of mode `handler` can be started.
+/// First protocol in which functions of mode `handler` can be started.
 pub const PROTOCOL_HANDLERS: u16 = 2;
-/// The protocol from which on [`Request::Sweep`] is known.
+/// First protocol that has [`Request::Sweep`].
 pub const PROTOCOL_SWEEP: u16 = 3;
-/// The protocol from which on the spawner tells a start that failed for the node's reason from others.
+/// First protocol in which the spawner reports a start that failed because of the node with [`Reply::NodeCannotStart`].
 pub const PROTOCOL_SHORTAGES: u16 = 3;
-/// The protocol from which on the spawner makes the directories of sockets, and says where ([`Reply::Sockets`]).
+/// First protocol in which the spawner makes the directories of sockets and sends their path ([`Reply::Sockets`]).
 pub const PROTOCOL_SOCKETS: u16 = 3;
-/// Most names in [`Swept`].
+/// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
-/// Largest [`Spawn::note`], bytes: what a worker with 10,000 calls in flight (`pool.concurrency`) needs, and as much again for
-/// what a manifest says.
+/// Largest adoption record ([`Spawn::note`]) in bytes: enough for a worker with 10,000 calls in flight
+/// (`pool.concurrency`), and the same again for the part that comes from a manifest.
 pub const NOTE_MAX: usize = 8 << 20;
-/// Largest note of an older protocol.
+/// Largest adoption record in older protocols.
 const NOTE_MAX_BEFORE: usize = 64 * 1024;
-/// Most bytes of all notes together.
+/// Largest sum of the bytes of all adoption records.
 pub const NOTES_MAX: usize = 64 << 20;
-/// Most descriptors beside one frame.
+/// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
 wire_structs! {
-    /// First frame on a connection.
+    /// First request on a connection.
     pub struct Hello {
         /// Oldest protocol fnd speaks.
         pub min: u16,
@@ -47,136 +48,143 @@ wire_structs! {
         pub max: u16,
     }
 
-    /// Reads a function's files, has them judged and copies them; nothing runs yet.
+    /// Reads a function's files, has the judge check them and copies them. Nothing of the function runs yet.
     pub struct Install {
         /// Index into the spawner's functions directories.
         pub directory: u16,
         /// The function.
         pub function: FunctionName,
-        /// The code file, or in directory form the directory; relative to the functions directory.
+        /// The code file, or the directory in directory form; relative to the functions directory.
         pub source: String,
-        /// The sidecar manifest, if there is one, relative likewise.
+        /// The sidecar manifest, if there is one; relative to the functions directory.
         pub sidecar: Option<String>,
         /// Whether `source` is a directory with `function.toml`.
         pub directory_form: bool,
     }
 
-    /// Starts one attempt. Descriptors: standard input if `input`, the previous result if `previous`.
+    /// Starts one attempt. Descriptors: standard input if `input` is set, the previous result if `previous` is set.
     pub struct Spawn {
-        /// The worker's number, given by fnd, above every earlier one.
+        /// The worker's number. fnd chooses it, above every earlier one.
         pub worker: WorkerId,
         /// The function.
         pub function: FunctionId,
         /// The installed version to run.
         pub version: Version,
-        /// The invocation; `TMPDIR` is its own until [`Request::Release`].
+        /// The invocation. It keeps its own `TMPDIR` until [`Request::Release`].
         pub invocation: InvocationId,
-        /// Variables of this attempt (`FND_*`, `DATA`, `KEPTN_CONTEXT`, `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`; any other name is refused).
+        /// Variables of this attempt: `FND_*` (but not `FND_RESULT` or `FND_PREVIOUS`), `DATA`, `KEPTN_CONTEXT`,
+        /// `CONTEXT`, `TRACEPARENT`, `TRACESTATE`, `B3`, `RUNTIME`, `PORT`. The spawner refuses a start with any other
+        /// name.
         pub environment: Vec<(String, Bytes)>,
-        /// Whether standard input is passed; `/dev/null` otherwise.
+        /// Whether standard input is passed; otherwise it is `/dev/null`.
         pub input: bool,
-        /// Whether the previous result is passed; its copy in `TMPDIR` is named by `FND_PREVIOUS`.
+        /// Whether the previous result is passed. The spawner copies it, and `FND_PREVIOUS` names the copy.
         pub previous: bool,
-        /// Milliseconds it may run; 0: for ever. Where fnd does not end it then, the spawner does: SIGTERM, grace, SIGKILL.
+        /// Milliseconds the attempt may run; 0: without limit. If fnd does not end the attempt in time, the spawner
+        /// does: SIGTERM, grace, SIGKILL.
         pub lasts_ms: u64,
-        /// What the next fnd has to know of it, at most [`NOTE_MAX`] bytes: kept unread, and told in [`Held`].
+        /// The adoption record, at most [`NOTE_MAX`] bytes: the spawner keeps it unread and passes it to the next fnd
+        /// in [`Held`].
         pub note: Bytes,
     }
 
-    /// Names an invocation of a function.
+    /// Asks to remove an invocation's `TMPDIR`.
     pub struct Release {
         /// The function.
         pub function: FunctionId,
-        /// The invocation whose `TMPDIR` goes.
+        /// The invocation whose `TMPDIR` is removed.
         pub invocation: InvocationId,
     }
 }
 
 wire_enum! {
-    /// What fnd asks of the spawner.
+    /// A request from fnd to the spawner.
     pub enum Request {
-        /// Answered by [`Reply::Welcome`] and, from protocol 3 on, [`Reply::Sockets`], then one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier
-        /// connection whose exit was not acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. It waits until no start is
-        /// under way.
+        /// Begins the connection. Answered by [`Reply::Welcome`]; from protocol 3 on [`Reply::Sockets`] follows. Then
+        /// come one [`Reply::Held`] or [`Reply::HeldWithChannel`] for each worker of an earlier connection whose exit
+        /// was not acknowledged, [`Reply::Exited`] for those of them that have ended, and [`Reply::Settings`]. The
+        /// answer waits until no start is under way; a start that takes too long fails.
         1 = Hello(Hello),
-        /// Reads configuration and runtimes again: [`Reply::Settings`].
+        /// Reads configuration and runtimes again. Answered by [`Reply::Settings`].
         2 = Reload,
-        /// Answered by [`Reply::Installed`] or [`Reply::Refused`].
+        /// Installs a function. Answered by [`Reply::Installed`] or [`Reply::Refused`].
         3 = Install(Install),
-        /// Forgets a function and ends its launcher when nothing of it runs: [`Reply::Done`].
+        /// Retires a function's launchers: each ends once nothing that it started runs. Answered by [`Reply::Done`].
         4 = Remove(FunctionName),
-        /// Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`], [`Reply::SpawnFailed`] or [`Reply::NodeCannotStart`],
-        /// after the first two later by [`Reply::Exited`].
+        /// Starts an attempt. Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`], [`Reply::SpawnFailed`] or
+        /// [`Reply::NodeCannotStart`]. After the first two, [`Reply::Exited`] follows when the worker has ended.
         5 = Spawn(Spawn),
-        /// SIGTERM to every process of the worker: [`Reply::Done`]. One that is gone is no error.
+        /// Sends SIGTERM to every process of the worker. Answered by [`Reply::Done`], also if the worker has ended.
         6 = Term(WorkerId),
-        /// SIGKILL to every process of the worker: [`Reply::Done`]. One that is gone is no error.
+        /// Sends SIGKILL to every process of the worker. Answered by [`Reply::Done`], also if the worker has ended.
         7 = Kill(WorkerId),
-        /// Removes an invocation's `TMPDIR`: [`Reply::Done`].
+        /// Removes an invocation's `TMPDIR`. Answered by [`Reply::Done`].
         8 = Release(Release),
-        /// The exit of this worker was received and may be forgotten: no answer.
+        /// Confirms that fnd received this worker's exit, so that the spawner may forget it. There is no answer.
         9 = Acknowledge(WorkerId),
-        /// Deletes installed versions of a function but these: [`Reply::Done`].
+        /// Deletes installed versions of a function except those listed. Answered by [`Reply::Done`].
         10 = Prune(Prune),
-        /// Replaces what the next fnd has to know of a worker ([`Spawn::note`]); from protocol 2 on: [`Reply::Done`].
+        /// Replaces a worker's adoption record ([`Spawn::note`]); from protocol 2 on. Answered by [`Reply::Done`].
         11 = Note(Note),
-        /// Removes the directories of invocations that nobody knows any more; from protocol 3 on: [`Reply::Swept`].
+        /// Removes the directories of unknown invocations; from protocol 3 on. Answered by [`Reply::Swept`].
         12 = Sweep(Sweep),
-        /// Asks whether the spawner answers; from protocol 3 on: [`Reply::Done`].
+        /// Asks whether the spawner answers; from protocol 3 on. Answered by [`Reply::Done`].
         13 = Ping,
     }
 }
 
 wire_structs! {
-    /// What fnd knows of. The workers that the spawner holds are known as well.
+    /// The functions and invocations that fnd knows. The invocations of workers that the spawner holds count as known,
+    /// too.
     pub struct Sweep {
-        /// Functions that are there.
+        /// All functions that exist.
         pub functions: Vec<FunctionName>,
         /// Invocations that have not ended.
         pub invocations: Vec<InvocationId>,
     }
 
-    /// What else is left.
+    /// Functions that no longer exist and whose directories are still there.
     pub struct Swept {
-        /// How many functions that are no more left a home or a cache.
+        /// How many functions that no longer exist still have a home or a cache.
         pub count: u32,
         /// Their names in file form, at most [`SWEPT_MAX`].
         pub names: Vec<String>,
     }
 
-    /// Which versions of a function to keep.
+    /// The installed versions of a function to keep.
     pub struct Prune {
         /// The function.
         pub function: FunctionName,
-        /// Versions that stay.
+        /// Versions to keep.
         pub keep: Vec<Version>,
     }
 
-    /// What the next fnd has to know of a worker.
+    /// A worker's new adoption record.
     pub struct Note {
         /// The worker.
         pub worker: WorkerId,
-        /// At most [`NOTE_MAX`] bytes, kept unread.
+        /// At most [`NOTE_MAX`] bytes; the spawner does not interpret them.
         pub note: Bytes,
     }
 
-    /// What the spawner is and what it can enforce here.
+    /// Describes the spawner and what it can enforce on this machine.
     pub struct Welcome {
-        /// Protocol spoken from now on.
+        /// Protocol of this connection from now on.
         pub protocol: u16,
         /// The spawner's version, `0.1.0`.
         pub version: String,
         /// How process trees are contained and killed.
         pub containment: Containment,
-        /// cgroup layout in words for `status`: `v2`, `hybrid`, `none`.
+        /// cgroup layout for `status`: `v2`, `hybrid`, `none`.
         pub layout: String,
-        /// Names of the limits that can't be enforced here (`memory`, `cpu`, `io_read` ...), and why, for people.
+        /// Names of the limits that can't be enforced here (`memory`, `cpu`, `io_read` ...), each with the reason, for
+        /// people.
         pub missing: Vec<(String, String)>,
-        /// Numbers below it are used.
+        /// The first unused worker number; all numbers below are used.
         pub next_worker: WorkerId,
         /// Functions directories, absolute, in the order of their index.
         pub functions_dirs: Vec<String>,
-        /// Where the memory of each function is counted, for reading.
+        /// Where fnd can read the memory use of each function.
         pub memory: MemoryGroups,
     }
 
@@ -190,7 +198,7 @@ wire_structs! {
         pub help: String,
     }
 
-    /// A version is installed (or was already).
+    /// A version was installed, or was installed already.
     pub struct Installed {
         /// The function.
         pub function: FunctionName,
@@ -198,11 +206,11 @@ wire_structs! {
         pub id: FunctionId,
         /// The version.
         pub version: Version,
-        /// Code and own manifest only: what "runs once per content" goes by.
+        /// Hash of code and own manifest only; "runs once per content" uses it as its key.
         pub load_key: Version,
-        /// The interpreter found, real path; empty where the entry is executed itself.
+        /// Real path of the interpreter; empty if the entry is executed itself.
         pub interpreter: String,
-        /// Uid it runs as.
+        /// Uid the function runs as.
         pub uid: u32,
         /// Warnings of the spawner.
         pub warnings: Vec<Problem>,
@@ -210,17 +218,18 @@ wire_structs! {
         pub document: Bytes,
     }
 
-    /// A function's files can't be used; what served before goes on.
+    /// A function's files can't be used. The version that was in service stays in service.
     pub struct Refused {
         /// The function.
         pub function: FunctionName,
-        /// What the spawner found.
+        /// Problems that the spawner found.
         pub problems: Vec<Problem>,
-        /// The judge's document, if it came that far.
+        /// The judge's document; absent if the judge was not reached.
         pub document: Option<Bytes>,
     }
 
-    /// A process started. Descriptors, each only where its flag is set, in this order.
+    /// A process was started. Descriptors in this order, each only if its flag is set; see also
+    /// [`Reply::SpawnedWithChannel`].
     pub struct Spawned {
         /// The worker.
         pub worker: WorkerId,
@@ -236,27 +245,28 @@ wire_structs! {
         pub kill: bool,
     }
 
-    /// A worker of an earlier connection: it runs, or its exit follows. Descriptors as of [`Spawned`].
+    /// A worker of an earlier connection that still runs, or whose exit follows. Descriptors as in [`Spawned`].
     pub struct Held {
-        /// What was said when it started, `pid` 0 where it has ended.
+        /// The answer to its start; `pid` is 0 if the worker has ended.
         pub spawned: Spawned,
-        /// Milliseconds since its start.
+        /// Milliseconds since the worker's start.
         pub age_ms: u64,
-        /// Its SIGTERM, if it got one: milliseconds since then, and why.
+        /// If the worker got SIGTERM: milliseconds since then, and the cause.
         pub termed: Option<(u64, TermCause)>,
-        /// [`Spawn::note`].
+        /// The adoption record ([`Spawn::note`]).
         pub note: Bytes,
     }
 
-    /// The end of a worker that no fnd has acknowledged, on disk (`spawner/exits`) from a stop of the spawner to its next start.
+    /// A worker's exit that no fnd has acknowledged. It is on disk (`spawner/exits`) from a stop of the spawner until
+    /// fnd has acknowledged every exit in that file.
     pub struct Kept {
-        /// As it is told.
+        /// The worker as it is reported to fnd.
         pub held: Held,
-        /// Its end.
+        /// The worker's exit.
         pub exited: Exited,
-        /// When that was, Unix milliseconds.
+        /// When the worker ended, Unix milliseconds.
         pub at_ms: u64,
-        /// What nobody has read of standard output and error, and the result.
+        /// Unread data of standard output and standard error, and the result, in this order.
         pub rest: Vec<Bytes>,
     }
 
@@ -264,33 +274,34 @@ wire_structs! {
     pub struct SpawnFailed {
         /// The worker.
         pub worker: WorkerId,
-        /// What failed, with the system's words.
+        /// Which step failed, with the system's error message.
         pub message: String,
     }
 
-    /// A worker ended: its process was reaped and no process of it is left.
+    /// A worker ended: its first process was reaped, and no other process of the worker remains.
     pub struct Exited {
         /// The worker.
         pub worker: WorkerId,
-        /// Where it could not be told at once: microseconds since then, and from its start until then.
+        /// If the spawner ended the worker for its time, or could not report the exit at once: microseconds since the
+        /// end, and microseconds from the start to the end.
         pub late: Option<(u64, u64)>,
         /// How its first process ended.
         pub status: ExitStatus,
         /// CPU time of the whole tree in microseconds.
         pub cpu_us: u64,
-        /// Peak memory in bytes, where known.
+        /// Peak memory in bytes; absent if unknown.
         pub memory_peak: Option<u64>,
-        /// Whether `memory_peak` is of the largest process only (`ru_maxrss`), not of the tree.
+        /// Whether `memory_peak` is that of the largest process (`ru_maxrss`), not of the process tree.
         pub peak_of_largest: bool,
-        /// Processes the kernel killed because memory ran out.
+        /// Number of processes the kernel killed because memory ran out.
         pub oom_kills: u64,
-        /// Whether those can't be told apart from kills in the function's other workers (cgroup v1).
+        /// Whether `oom_kills` may include kills in the function's other workers (cgroup v1).
         pub oom_shared: bool,
-        /// Forks the pids limit refused.
+        /// Number of forks that the pids limit refused.
         pub pids_refused: u64,
-        /// Microseconds the CPU quota held it back.
+        /// Microseconds the worker was throttled by the CPU quota.
         pub throttled_us: u64,
-        /// Whether processes were still there when the first one ended and were killed.
+        /// Whether other processes still ran when the first one ended; these were killed.
         pub stragglers: bool,
     }
 }
@@ -312,7 +323,7 @@ wire_enum! {
     pub enum TermCause {
         /// [`Request::Term`].
         0 = Asked,
-        /// Its time was up, and no fnd was there or it did nothing.
+        /// The attempt's time was up, and no fnd was connected, or the connected one did nothing.
         1 = TimeUp,
         /// The spawner was stopped.
         2 = Stopped,
@@ -320,9 +331,9 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Where the memory of functions is counted: a directory with one group for each, named by its file form.
+    /// Where the memory of functions is counted: a directory with one group for each function, named by its file form.
     pub enum MemoryGroups {
-        /// Nowhere.
+        /// Memory is not counted.
         0 = None,
         /// cgroup v2, groups `GROUP.NAME`.
         1 = V2(String),
@@ -332,70 +343,72 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// How a process tree is held together and killed, best first.
+    /// How a process tree is contained and killed, best first.
     #[derive(Copy)]
     pub enum Containment {
-        /// A cgroup of its own with `cgroup.kill`.
+        /// Each attempt has a cgroup with `cgroup.kill`.
         0 = Cgroup,
-        /// A pid namespace of its own.
+        /// Each attempt has a pid namespace.
         1 = PidNamespace,
-        /// A subreaper that kills what it finds below itself: best effort.
+        /// A subreaper kills the processes that it finds below itself: best effort.
         2 = Subreaper,
     }
 }
 
 wire_structs! {
-    /// Configuration was read.
+    /// The result of reading the configuration.
     pub struct SettingsRead {
         /// The judge's document: settings or diagnostics.
         pub document: Bytes,
-        /// What the spawner found wrong with the files.
+        /// Problems that the spawner found in the files.
         pub problems: Vec<Problem>,
-        /// Whether they are in force; otherwise the earlier ones stay.
+        /// Whether the new settings are in force; otherwise the earlier ones stay.
         pub applied: bool,
     }
 }
 
 wire_enum! {
-    /// What the spawner answers or reports.
+    /// An answer or a report from the spawner.
     pub enum Reply {
-        /// To Hello.
+        /// Answers [`Request::Hello`].
         1 = Welcome(Welcome),
-        /// To Reload, and last of what follows Welcome.
+        /// Answers [`Request::Reload`], and ends the replies to [`Request::Hello`].
         2 = Settings(SettingsRead),
-        /// To Install.
+        /// Answers [`Request::Install`]: the version is installed.
         3 = Installed(Installed),
-        /// To Install.
+        /// Answers [`Request::Install`]: the function's files can't be used.
         4 = Refused(Refused),
-        /// To Spawn.
+        /// Answers [`Request::Spawn`]: a process was started.
         5 = Spawned(Spawned),
-        /// To Spawn. From protocol 3 on the function is the reason.
+        /// Answers [`Request::Spawn`]: no process was started. From protocol 3 on the function is the reason.
         6 = SpawnFailed(SpawnFailed),
-        /// A worker's end; sent again on a new connection until acknowledged.
+        /// Reports a worker's end. It is sent again on each new connection until fnd has acknowledged it.
         7 = Exited(Exited),
-        /// A worker of an earlier connection.
+        /// Reports a worker of an earlier connection.
         10 = Held(Held),
-        /// To Spawn, for a function of mode `handler`; last of its descriptors, behind those of [`Spawned`], is fnd's end of the
-        /// worker protocol's socket. Absent like those where there was no room for copies.
+        /// Answers [`Request::Spawn`] for a function of mode `handler`. After the descriptors of [`Spawned`] comes
+        /// fnd's end of the worker protocol's socket. If there was no room for copies, it is absent like the others.
         11 = SpawnedWithChannel(Spawned),
-        /// A worker of an earlier connection that has such a socket: its other copy is last of the descriptors.
+        /// Reports a worker of an earlier connection that has such a socket; a copy of fnd's end is the last
+        /// descriptor.
         12 = HeldWithChannel(Held),
-        /// To Spawn, from protocol 3 on: the node is the reason, not the function. It has run out of descriptors, processes, memory or
-        /// room, and the same may work later.
+        /// Answers [`Request::Spawn`] from protocol 3 on: the node is the reason, not the function. The node has run
+        /// out of descriptors, processes, memory or disk space; the same start may succeed later.
         13 = NodeCannotStart(SpawnFailed),
-        /// Done.
+        /// The request was carried out.
         8 = Done,
-        /// The request can't be carried out: why.
+        /// The request can't be carried out, for this reason.
         9 = Failed(String),
-        /// To Sweep.
+        /// Answers [`Request::Sweep`].
         14 = Swept(Swept),
-        /// After Welcome, from protocol 3 on: the directory of the sockets of programs that serve HTTP. A worker whose
-        /// `FND_SOCKET_PATH` is `DIRECTORY/NUMBER/http.sock` gets `DIRECTORY/NUMBER` for itself; another path is refused.
+        /// Follows [`Reply::Welcome`] from protocol 3 on: the directory of the sockets of programs that serve HTTP. A
+        /// worker whose `FND_SOCKET_PATH` is `DIRECTORY/NUMBER/http.sock` gets `DIRECTORY/NUMBER` for itself; any other
+        /// path is refused.
         15 = Sockets(String),
     }
 }
 
-/// Returns how large a note may be.
+/// Returns the largest size of an adoption record in bytes.
 #[must_use]
 pub fn note_max(protocol: u16) -> usize {
     if protocol >= PROTOCOL_SHORTAGES {
@@ -405,8 +418,8 @@ pub fn note_max(protocol: u16) -> usize {
     }
 }
 
-/// Says whether an error means that the machine has run out of something which no function has for itself: memory, processes,
-/// descriptors, room on a disk, a disk that works. `errno(3)`; the numbers are those of Linux.
+/// Returns whether an error means that the machine has run out of a shared resource: memory, processes, descriptors,
+/// disk space or a working disk. The numbers are those of Linux (`errno(3)`).
 #[must_use]
 pub fn is_shortage(error: &std::io::Error) -> bool {
     const EIO: i32 = 5;
@@ -432,7 +445,7 @@ pub fn is_shortage(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| shortages.contains(&number))
 }
 
-/// Returns the packets of a frame, in order: a byte that is 1 where more follow, then a part of the frame.
+/// Returns the packets of a frame, in order: each is a byte that is 1 if more packets follow, then a part of the frame.
 #[must_use]
 pub fn packets(frame: &[u8]) -> Vec<Vec<u8>> {
     let parts: Vec<&[u8]> = frame.chunks(PACKET_MAX - 1).collect();
@@ -440,16 +453,16 @@ pub fn packets(frame: &[u8]) -> Vec<Vec<u8>> {
     parts.iter().enumerate().map(packet).collect()
 }
 
-/// A frame of which only some packets came.
+/// A frame of which only some packets have come so far.
 #[derive(Debug, Default)]
 pub struct Partial(Vec<u8>);
 
 impl Partial {
-    /// Adds a packet; returns the frame when it is whole.
+    /// Adds a packet and returns the frame once it is complete.
     ///
     /// # Errors
-    /// [`WireError::Short`] for an empty packet, [`WireError::Value`] where the frame is larger than [`FRAME_MAX`] or the
-    /// packet is none of ours.
+    /// [`WireError::Short`] if the packet is empty, [`WireError::Value`] if the frame is larger than [`FRAME_MAX`] or
+    /// the packet begins with a byte other than 0 or 1.
     pub fn add(&mut self, packet: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         let (more, part) = packet.split_first().ok_or(WireError::Short)?;
         if *more > 1 || self.0.len() + part.len() > FRAME_MAX {
@@ -467,10 +480,10 @@ pub fn encode<T: Wire>(request: u32, body: &T) -> Vec<u8> {
     out
 }
 
-/// Returns request number and structure of a frame.
+/// Returns the request number and the structure of a frame.
 ///
 /// # Errors
-/// Any [`WireError`]; the connection is then of no more use.
+/// Any [`WireError`]; the connection can't be used any more then.
 pub fn decode<T: Wire>(frame: &[u8]) -> Result<(u32, T), WireError> {
     <(u32, T)>::from_wire(frame)
 }
@@ -502,7 +515,7 @@ mod tests {
         }
     }
 
-    /// A spawner of protocol 1 may meet an fnd of protocol 2, and the other way round.
+    /// A spawner of protocol 1 may be connected to an fnd of protocol 2, and the other way round.
     #[test]
     fn what_protocol_1_says_of_a_start_is_unchanged() {
         let spawned = Spawned {

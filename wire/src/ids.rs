@@ -1,8 +1,8 @@
-//! Names and numbers that identify things, each a type of its own.
+//! Names and numbers that identify things; each kind has a type of its own.
 
 use std::fmt;
 
-/// Longest part (group or name) of a function's name, in bytes.
+/// Longest part (group or name) of a function's name in bytes.
 pub const PART_MAX: usize = 63;
 
 /// A function's name: `NAME` or `GROUP/NAME`, each part `[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?` (contract, section 2).
@@ -12,7 +12,7 @@ pub struct FunctionName(Box<str>);
 /// Why a text is not a function name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// A part is empty, too long or has a character outside `[a-z0-9_-]`, or starts or ends with `_` or `-`.
+    /// A part is empty or too long, has a character outside `[a-z0-9_-]`, or starts or ends with `_` or `-`.
     #[error(
         "`{0}` is not a function name: expected 1 to 63 of `a-z`, `0-9`, `_`, `-`, beginning and ending with a letter or digit"
     )]
@@ -23,10 +23,10 @@ pub enum NameError {
 }
 
 impl FunctionName {
-    /// Returns the name, checked.
+    /// Returns the name after checking it.
     ///
     /// # Errors
-    /// [`NameError::Part`] where a part breaks the pattern, [`NameError::Depth`] where there are more than two parts.
+    /// [`NameError::Part`] if a part does not match the pattern, [`NameError::Depth`] if there are more than two parts.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let mut parts = 0;
         for part in text.split('/') {
@@ -47,7 +47,8 @@ impl FunctionName {
         &self.0
     }
 
-    /// Returns the form for file and cgroup names: `GROUP.NAME` or `NAME`. Parts have no dot, so it is unambiguous.
+    /// Returns the form for file and cgroup names: `GROUP.NAME` or `NAME`. No part has a dot, so the form is
+    /// unambiguous.
     #[must_use]
     pub fn file_form(&self) -> String {
         self.0.replace('/', ".")
@@ -60,7 +61,7 @@ impl FunctionName {
     }
 }
 
-/// Says whether a text is one valid part of a function name.
+/// Returns whether a text is one valid part of a function name.
 #[must_use]
 pub fn is_part(part: &str) -> bool {
     let bytes = part.as_bytes();
@@ -90,11 +91,12 @@ impl std::str::FromStr for FunctionName {
     }
 }
 
-/// A function's number in the spawner's append-only uid table; never reused for another name.
+/// A function's number in the spawner's append-only uid table; never given to another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
 
-/// One started process tree: a leaf cgroup `w<N>`. Counts up over the spawner's life and is never reused.
+/// One started process tree: a leaf cgroup `w<N>`. fnd counts the numbers up; none is used twice while the spawner
+/// runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
@@ -104,24 +106,24 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// A try at an invocation, counted from 1 over retries and polls.
+/// The number of an attempt of an invocation, counted from 1 over retries and polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// Returns the number of the try after this one.
+    /// Returns the number of the next attempt.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 }
 
-/// The content of a function's version: SHA-256 over code, own manifest, dependency file, runtime id and version.
+/// Identifies a function's version by its content: SHA-256 over code, own manifest, runtime id and interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub [u8; 32]);
 
 impl Version {
-    /// Returns the version of a text form, `sha256:` and 64 hexadecimal digits; the prefix may be absent.
+    /// Parses a version: `sha256:` and 64 hexadecimal digits; the prefix may be absent.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
@@ -159,12 +161,12 @@ impl fmt::Debug for Version {
     }
 }
 
-/// An accepted request to run: a UUIDv7 as a number, so that ids sort by time. Made at the edges, never in core.
+/// The id of an accepted request to run: a UUIDv7 as a number, so that ids sort by time. Core never makes one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InvocationId(pub u128);
 
 impl InvocationId {
-    /// Returns the id of its text form: 36 characters, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, hexadecimal.
+    /// Parses an id: 36 characters, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, hexadecimal.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let dashes = [8, 13, 18, 23];
@@ -175,7 +177,7 @@ impl InvocationId {
         u128::from_str_radix(&text.replace('-', ""), 16).ok().map(Self)
     }
 
-    /// Returns when it was made, Unix milliseconds (RFC 9562, 5.7).
+    /// Returns when the id was made, in Unix milliseconds (RFC 9562, 5.7).
     #[must_use]
     pub fn unix_ms(self) -> u64 {
         (self.0 >> 80) as u64

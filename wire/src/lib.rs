@@ -1,8 +1,9 @@
-//! What `fnd` and `fnd-spawner`, which runs as root, say to each other, and the rules that both hold to.
+//! Defines the messages between `fnd` and `fnd-spawner`, which runs as root, and the rules that both of them follow.
 //!
-//! The only crate of this project that the root program links. It therefore has no TOML, no JSON and no serde; it reads
-//! no file and no clock. [`form`] says how values become bytes, [`frame`] which messages there are, [`plan`] what the judge
-//! says of a function; [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names, files and quantities.
+//! The root program links no other crate of this project. Therefore this crate has no TOML, no JSON and no serde, and
+//! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
+//! judge's answer about a function; [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names, files and
+//! quantities.
 #![forbid(unsafe_code)]
 
 pub mod form;

@@ -1,15 +1,15 @@
-//! Which function a path in a functions directory stands for, by its name alone: the rule that the spawner holds fnd to.
-//! What a runtime claims is not known here (`fnd_core::manifest::forms` knows it).
+//! Maps a path in a functions directory to the function of that name. The spawner holds fnd to this rule. The suffixes
+//! that runtimes claim are not known here (`fnd_core::manifest::forms` knows them).
 
 use crate::ids::FunctionName;
 
-/// Ends of names that are never looked at.
+/// Name endings of files that are ignored.
 const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig"];
 
-/// Says whether a name of a file or directory is never looked at.
+/// Returns whether a file or directory is ignored because of its name.
 #[must_use]
 pub fn is_ignored(name: &[u8]) -> bool {
-    // `.dpkg-new`, `.rpmsave` and their kin: what a package manager leaves beside a file.
+    // `.dpkg-new`, `.rpmsave` and similar: files that a package manager leaves beside another file.
     let packager = || {
         let dot = name.iter().rposition(|b| *b == b'.').and_then(|dot| name.get(dot..));
         dot.is_some_and(|suffix| suffix.starts_with(b".dpkg-") || suffix.starts_with(b".rpm"))
@@ -22,8 +22,8 @@ pub fn is_ignored(name: &[u8]) -> bool {
         || packager()
 }
 
-/// Returns the part of a function's name that a file or directory name gives; none for what can't be code. No part has a dot,
-/// so whatever suffix a runtime claims begins at the first one.
+/// Returns the part of a function's name that a file or directory name gives; none if it can't be code. The part ends
+/// at the first dot, since no part has one; the rest is the suffix that a runtime may claim.
 #[must_use]
 pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
     let manifest = [b".toml".as_slice(), b".yaml", b".yml"]
@@ -36,8 +36,9 @@ pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
     name.get(..end.unwrap_or(name.len()))
 }
 
-/// Returns the function that a source is the code of, and in file form where its manifest is; `source` is relative to the
-/// functions directory, as is that.
+/// Returns the function whose code `source` is, and in file form the path of its manifest.
+///
+/// `source` and the manifest's path are relative to the functions directory. Absent: `source` names no function.
 #[must_use]
 pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Option<String>)> {
     let (group, file) = source

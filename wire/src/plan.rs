@@ -1,7 +1,8 @@
-//! What the judge hands to the spawner: flat structures without anything left to parse.
+//! The messages between the spawner and the judge: flat structures that need no further parsing.
 //!
-//! The judge (`fnd --judge`) has no files, no network and no privileges; it turns manifest bytes into these. The spawner
-//! trusts none of it beyond its form: users, groups, interpreters and limits are checked against root-owned facts.
+//! The judge (`fnd --judge`) has no files, no network and no privileges; it turns manifest bytes into these structures.
+//! The spawner trusts nothing in them except their form: it checks users, groups, interpreters and limits against facts
+//! that root owns.
 
 use crate::form::{Bytes, wire_enum, wire_structs};
 use crate::ids::FunctionName;
@@ -11,14 +12,15 @@ wire_enum! {
     pub enum RunMode {
         /// One process per attempt.
         0 = Script,
-        /// A worker that speaks the worker protocol on descriptor 3 (`runtimes/PROTOCOL.md`). Holds the absolute path of the
-        /// runtime's shim, which the function's user has to be able to read; empty where the program itself speaks it.
+        /// A worker that speaks the worker protocol on descriptor 3 (`runtimes/PROTOCOL.md`). The value is the absolute
+        /// path of the runtime's shim, which the function's user must be able to read; it is empty if the program
+        /// itself speaks the protocol.
         1 = Handler(String),
     }
 }
 
 impl RunMode {
-    /// Returns the shim of a handler, empty where there is none; nothing for other modes.
+    /// Returns the shim of a handler; empty if the handler has none, absent for other modes.
     #[must_use]
     pub fn handler(&self) -> Option<&str> {
         match self {
@@ -29,11 +31,12 @@ impl RunMode {
 }
 
 wire_enum! {
-    /// As whom a function runs.
+    /// The user that a function runs as.
     pub enum User {
         /// The function's own user, from the uid table.
         0 = Own,
-        /// A user by name; must be in `[users] allow`, or be root with `allow_root`, and the manifest root's.
+        /// A user by name. The user must be in `[users] allow`; or be root, with `allow_root` set and root as the owner
+        /// of code and manifest.
         1 = Named(String),
     }
 }
@@ -43,21 +46,22 @@ wire_structs! {
     pub struct Text {
         /// The text.
         pub text: String,
-        /// Whether `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}` `{credentials}` `{bindings}` in it are replaced by
-        /// paths, `{shim}` by that of [`RunMode::Handler`], `{user}` and `{zone}` by the user's and the time zone's name. True
-        /// only for what [`ALWAYS`] and a runtime's `runtime.toml` say, never for what a manifest says.
+        /// Whether placeholders in the text are replaced: `{code}` `{entry}` `{tmp}` `{state}` `{cache}` `{result}`
+        /// `{credentials}` `{bindings}` by paths, `{shim}` by the path in [`RunMode::Handler`], `{user}` and `{zone}`
+        /// by the names of user and time zone. True only for texts of [`ALWAYS`] and of a runtime's `runtime.toml`,
+        /// never for texts of a manifest.
         pub template: bool,
     }
 
     /// The limits of a function. Sizes in bytes, durations in milliseconds.
     pub struct Limits {
-        /// From start to SIGTERM of one attempt; absent: none.
+        /// Time from an attempt's start to its SIGTERM; absent: no limit.
         pub timeout_ms: Option<u64>,
-        /// From SIGTERM to SIGKILL.
+        /// Time from SIGTERM to SIGKILL.
         pub grace_ms: u64,
-        /// Memory of all workers together (`memory.max`).
+        /// Memory of all workers of the function together (`memory.max`).
         pub memory: u64,
-        /// Where reclaim begins (`memory.high`).
+        /// Memory use above which the kernel reclaims (`memory.high`).
         pub memory_high: Option<u64>,
         /// Swap (`memory.swap.max`).
         pub swap: u64,
@@ -71,15 +75,16 @@ wire_structs! {
         pub open_files: u64,
         /// Largest file a process may write (`RLIMIT_FSIZE`).
         pub file_size: Option<u64>,
-        /// IO weight, 1 to 10000 (`io.weight`), where the controller exists.
+        /// IO weight, 1 to 10000 (`io.weight`); in force only if the controller exists.
         pub io_weight: u32,
         /// Bytes read per second from the device of the state directory (`io.max rbps`).
         pub io_read: Option<u64>,
-        /// Bytes written per second to it (`io.max wbps`).
+        /// Bytes written per second to that device (`io.max wbps`).
         pub io_write: Option<u64>,
-        /// Largest result in `$FND_RESULT`.
+        /// Largest result in `$FND_RESULT`, in bytes.
         pub result: u64,
-        /// Names of the limits the manifest itself asks for: where one of them cannot be enforced the function is refused.
+        /// Names of the limits that the manifest itself sets. If one of them cannot be enforced, the function is
+        /// refused.
         pub asked: Vec<String>,
     }
 
@@ -87,71 +92,74 @@ wire_structs! {
     pub struct Plan {
         /// The function.
         pub function: FunctionName,
-        /// How it is run.
+        /// How the function is run.
         pub mode: RunMode,
-        /// Runtime id, `python`.
+        /// Runtime id, such as `python`.
         pub runtime: String,
-        /// Interpreters to try, in order, as absolute paths; the first that exists, is executable and is safe is used. Empty: the
-        /// entry is executed itself.
+        /// Interpreters to try in this order, as absolute paths. The first one that exists, is executable and is safe
+        /// is used. Empty: the entry is executed itself.
         pub interpreters: Vec<String>,
-        /// How many of `interpreters`, from the front, were asked for by the file's `#!` line: passing over those is a warning,
-        /// having none of the rest is a refusal.
+        /// How many of `interpreters`, from the front, come from the file's `#!` line. The spawner warns for each of
+        /// these that it can't use. If no interpreter at all can be used, the function is refused.
         pub asked_interpreters: u32,
-        /// What to do where none of them can be used, for people.
+        /// Help text for people if no interpreter can be used.
         pub interpreter_help: String,
-        /// Command line behind the interpreter (or behind the entry, where there is none).
+        /// Arguments after the interpreter (or after the entry, if there is no interpreter).
         pub argv: Vec<Text>,
-        /// Environment: what is [`ALWAYS`] set, of the runtime and the manifest; each name once.
+        /// Environment from [`ALWAYS`], the runtime and the manifest; each name once.
         pub environment: Vec<(String, Text)>,
-        /// The file that is run, relative to the code directory.
+        /// The file to run, relative to the code directory.
         pub entry: String,
-        /// Whether a byte-order mark and carriage returns at line ends are removed from the installed entry (bash takes neither).
+        /// Whether a byte-order mark and carriage returns at line ends are removed from the installed entry (bash
+        /// accepts neither).
         pub unix_text: bool,
-        /// As whom.
+        /// The user the function runs as.
         pub user: User,
-        /// Supplementary groups by name; each must be allowed like a user.
+        /// Supplementary groups by name; each must be in `[users] allow`.
         pub groups: Vec<String>,
-        /// Its limits.
+        /// The function's limits.
         pub limits: Limits,
     }
 
-    /// What of `fnd.toml` concerns the spawner.
+    /// The settings of `fnd.toml` that the spawner needs.
     pub struct Policy {
         /// First and last uid of own users.
         pub uid_range: (u32, u32),
-        /// Existing users and groups a manifest may name.
+        /// Existing users and groups that a manifest may name.
         pub allow_users: Vec<String>,
         /// Whether a manifest may name root.
         pub allow_root: bool,
-        /// Go on where a limit cannot be enforced.
+        /// Whether a function runs although a limit cannot be enforced.
         pub best_effort_limits: bool,
-        /// Memory of all functions together, in bytes; absent: the machine's but the reserve.
+        /// Memory of all functions together in bytes; absent: the machine's memory less the reserve.
         pub memory: Option<u64>,
-        /// What is left to the rest of the machine then.
+        /// Bytes reserved for the rest of the machine if `memory` is absent.
         pub reserve_memory: u64,
     }
 
-    /// A file handed to the judge.
+    /// A file passed to the judge.
     pub struct JudgedFile {
-        /// Its path, for diagnostics.
+        /// The file's path, for diagnostics.
         pub path: String,
-        /// Its bytes; of code at most [`CODE_MAX`], from the front.
+        /// The file's content; of code at most the first [`CODE_MAX`] bytes.
         pub bytes: Bytes,
         /// Permission bits (`st_mode & 0o7777`).
         pub mode: u32,
-        /// Whether root owns it (or, where the spawner is not root, the spawner's user): only then may it grant itself more.
+        /// Whether root owns the file (or the spawner's user, if the spawner is not root): only then may the file ask
+        /// for more rights.
         pub trusted: bool,
     }
 
-    /// Asks for a verdict on a function.
+    /// Asks the judge for a verdict on a function.
     pub struct JudgeFunction {
-        /// Its name, from the file name.
+        /// The function's name, from the file name.
         pub name: FunctionName,
-        /// Code file, or in directory form every regular file of the directory by name with the bytes of the entry candidates.
+        /// The code file. In directory form every regular file of the directory, sorted by name, with the beginning of
+        /// each as far as there is room.
         pub files: Vec<JudgedFile>,
-        /// Sidecar or `function.toml`.
+        /// The sidecar manifest or `function.toml`, if there is one.
         pub manifest: Option<JudgedFile>,
-        /// Whether it is the directory form; paths of `files` are then relative to it.
+        /// Whether the function has the directory form; the paths of `files` are then relative to the directory.
         pub directory: bool,
     }
 
@@ -159,28 +167,28 @@ wire_structs! {
     pub struct JudgeSettings {
         /// `fnd.toml`, then `conf.d/*.toml`.
         pub files: Vec<JudgedFile>,
-        /// `runtimes/ID/runtime.toml`, shipped ones first; a later one of the same id replaces.
+        /// `runtimes/ID/runtime.toml`, the shipped ones first; a later file replaces an earlier one of the same id.
         pub runtimes: Vec<JudgedFile>,
     }
 
-    /// Verdict on a function.
+    /// The judge's verdict on a function.
     pub struct FunctionVerdict {
-        /// The plan, unless refused.
+        /// The plan; absent if the function is refused.
         pub plan: Option<Plan>,
-        /// `core::judge::Verdict` as JSON, for fnd; the spawner passes it on unread.
+        /// `core::judge::Verdict` as JSON, for fnd; the spawner passes it on without reading it.
         pub document: Bytes,
     }
 
-    /// Verdict on the settings.
+    /// The judge's verdict on the settings.
     pub struct SettingsVerdict {
-        /// The policy, unless refused.
+        /// The policy; absent if the settings are refused.
         pub policy: Option<Policy>,
         /// Settings or diagnostics as JSON, for fnd.
         pub document: Bytes,
     }
 }
 
-/// Variables every function has unless its runtime or manifest says otherwise, as templates (contract, section 3).
+/// Variables that every function has unless its runtime or manifest sets them, as templates (contract, section 3).
 pub const ALWAYS: [(&str, &str); 14] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "{state}"),
@@ -198,7 +206,7 @@ pub const ALWAYS: [(&str, &str); 14] = [
     ("SCRIPT", "{entry}"),
 ];
 
-/// Variables a handler's worker has beside those, with the names and meanings of Kubeless (`runtimes/PROTOCOL.md`).
+/// Variables that a handler's worker has in addition, with the names and meanings of Kubeless (`runtimes/PROTOCOL.md`).
 pub const HANDLER_VARIABLES: [&str; 6] = [
     "MOD_NAME",
     "FUNC_HANDLER",
@@ -208,32 +216,33 @@ pub const HANDLER_VARIABLES: [&str; 6] = [
     "FUNC_PORT",
 ];
 
-/// Below the state directory: the files of the last configuration that was put in force, as the message
-/// ([`JudgeRequest::Settings`]) that the judge took.
+/// Path below the state directory of the last settings that were put in force, stored as the message
+/// ([`JudgeRequest::Settings`]) that the judge accepted.
 pub const LAST_SETTINGS: &str = "spawner/settings";
 
-/// Largest answer of the judge: what it says goes on to fnd in a frame that holds a little more.
+/// Largest answer of the judge in bytes. The spawner passes the judge's document to fnd in a frame that holds a little
+/// more.
 pub const ANSWER_MAX: usize = crate::frame::FRAME_MAX / 2;
 
-/// How much of a code file the judge is shown.
+/// How many bytes of a code file the judge gets.
 pub const CODE_MAX: usize = 1 << 20;
 
 wire_enum! {
     /// A message to the judge, in [`packets`](crate::frame::packets).
     pub enum JudgeRequest {
-        /// Settings and runtimes; kept for the functions after it.
+        /// Settings and runtimes; the judge keeps them for the functions that follow.
         1 = Settings(JudgeSettings),
-        /// A function.
+        /// A function to judge.
         2 = Function(JudgeFunction),
     }
 }
 
 wire_enum! {
-    /// The judge's answer, in the order of the requests; in packets likewise.
+    /// The judge's answer, in the order of the requests; in packets, too.
     pub enum JudgeReply {
-        /// To [`JudgeRequest::Settings`].
+        /// Answers [`JudgeRequest::Settings`].
         1 = Settings(SettingsVerdict),
-        /// To [`JudgeRequest::Function`].
+        /// Answers [`JudgeRequest::Function`].
         2 = Function(Box<FunctionVerdict>),
     }
 }

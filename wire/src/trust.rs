@@ -1,22 +1,22 @@
-//! Who could change what is trusted. The rule is here so that the spawner, which enforces it, and `fndctl doctor`, which
-//! explains it, have one.
+//! Rules for which files and user ids can be trusted. The spawner enforces them and `fndctl doctor` explains them, so
+//! both use this one copy.
 
-/// Says whether a file or directory can be changed by its owner alone, or is a sticky directory of root's.
+/// Returns whether only its owner can change a file or directory, or whether it is a sticky directory of root.
 ///
-/// `mode` has the permission bits as `stat` gives them, `owner` is its uid.
+/// `mode` is the permission bits as in `st_mode`, `owner` is the uid.
 #[must_use]
 pub const fn secure(mode: u32, directory: bool, owner: u32) -> bool {
     mode & 0o022 == 0 || (directory && mode & 0o1000 != 0 && owner == 0)
 }
 
-/// User and group of the judge, which reads what people wrote: nobody else's.
+/// User and group id of the judge, which reads files that people wrote. Nothing else runs under this id.
 pub const JUDGE_ID: u32 = 69_999;
 
-/// Ids that are never a function's, first and last: the overflow ids, which belong to everybody and nobody; the judge's; and
-/// half of all, which would be negative somewhere.
+/// Ranges of ids (first and last) that no function gets: the overflow ids, which the kernel shows for unmapped users;
+/// the judge's id; and the upper half of all ids, which some programs read as negative numbers.
 const RESERVED: [(u32, u32); 3] = [(65_534, 65_535), (JUDGE_ID, JUDGE_ID), (1 << 31, u32::MAX)];
 
-/// Returns the first id between two, both included, that is never given to a function.
+/// Returns the first id from `first` to `last`, both included, that no function gets; none if there is no such id.
 #[must_use]
 pub fn reserved(first: u32, last: u32) -> Option<u32> {
     let found = RESERVED.iter().find(|(from, to)| *from <= last && first <= *to);

@@ -1,13 +1,14 @@
-//! Durations, sizes, CPU shares, rates and permission bits as people write them; the only place that knows suffixes.
+//! Parses and prints durations, sizes, CPU shares, rates and permission bits as people write them. No other module
+//! knows the suffixes.
 //!
-//! Every form that is parsed is printed in one canonical form that parses to the same value.
+//! Each value is printed in one canonical form, which parses to the same value.
 
 use std::time::Duration;
 
-/// Longest duration anything may have: a hundred years. Keeps sums of milliseconds far from overflow.
+/// Longest duration that is accepted: a hundred years. Sums of milliseconds then stay far from overflow.
 pub const DURATION_MAX: Duration = Duration::from_secs(36_500 * 86_400);
 
-/// Why a text is not what it should be. The message says what was expected, not what was found.
+/// Why a text could not be parsed. The message says what was expected, not what was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a duration.
@@ -22,7 +23,7 @@ pub enum UnitError {
     /// Not a size.
     #[error("expected a size in bytes with an optional unit `K`, `M`, `G` or `T` (powers of 1024), such as `256M`")]
     Size,
-    /// A size above what fits.
+    /// A size of 2^63 bytes or more.
     #[error("expected a size below `8388608T`")]
     SizeRange,
     /// Not a share of the CPU.
@@ -54,10 +55,10 @@ const DURATION_UNITS: [(&str, u64); 5] = [
     ("ms", MILLISECOND),
 ];
 
-/// Returns the duration of a text: whole numbers with units, largest first, `1h30m`; `0` needs no unit.
+/// Parses a duration: whole numbers with units, largest first, such as `1h30m`; `0` needs no unit.
 ///
 /// # Errors
-/// [`UnitError::Duration`], [`UnitError::DurationUnit`] for a bare number, [`UnitError::DurationRange`].
+/// [`UnitError::Duration`], [`UnitError::DurationUnit`] for a number without unit, [`UnitError::DurationRange`].
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -82,7 +83,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
             .iter()
             .find(|(name, _)| *name == unit)
             .ok_or(UnitError::Duration)?;
-        // `30m1h` is more often a slip than meant.
+        // `30m1h` is probably a mistake.
         if unit >= below {
             return Err(UnitError::Duration);
         }
@@ -113,7 +114,8 @@ pub fn print_duration(duration: Duration) -> String {
         .into_iter()
         .find(|(_, unit)| total.is_multiple_of(*unit))
         .expect("one millisecond divides every number of milliseconds");
-    // 180s reads better than 3m to whoever wrote it; days and hours do not.
+    // A person who wrote `180s` reads `180s` more easily than `3m`. Days and hours are never printed in the smaller
+    // unit.
     if unit == MINUTE && total < 10 * MINUTE && !total.is_multiple_of(5 * MINUTE) {
         return format!("{}s", total / SECOND);
     }
@@ -123,7 +125,7 @@ pub fn print_duration(duration: Duration) -> String {
 /// Suffixes of sizes as powers of 1024, largest first.
 const SIZE_UNITS: [(&str, u32); 5] = [("T", 40), ("G", 30), ("M", 20), ("K", 10), ("", 0)];
 
-/// Returns the bytes of a text: a number, `256M`, `256Mi`, `1.5G`; powers of 1024 as in systemd.
+/// Parses a size in bytes: a number, `256M`, `256Mi`, `1.5G`; powers of 1024 as in systemd.
 ///
 /// # Errors
 /// [`UnitError::Size`] and [`UnitError::SizeRange`].
@@ -138,7 +140,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         .iter()
         .find(|(name, _)| *name == plain)
         .ok_or(UnitError::Size)?;
-    // More digits than that are no precision a size has.
+    // A size has no use for more digits after the dot.
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 6 || (shift == 0 && rest.starts_with('.')) {
         return Err(UnitError::Size);
     }
@@ -155,7 +157,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         .map_err(|_| UnitError::SizeRange)
 }
 
-/// Returns the canonical text of a size: `256M`; `1000` where no unit divides it.
+/// Returns the canonical text of a size: `256M`, or `1000` if no unit divides it.
 #[must_use]
 pub fn print_size(bytes: u64) -> String {
     let (name, shift) = SIZE_UNITS
@@ -165,12 +167,12 @@ pub fn print_size(bytes: u64) -> String {
     format!("{}{name}", bytes >> shift)
 }
 
-/// Returns the thousandths of a core of a text: `500m`, `0.5` or `50%`.
+/// Parses a share of the CPU in thousandths of a core: `500m`, `0.5` or `50%`.
 ///
 /// # Errors
 /// [`UnitError::Cpu`], also for zero and for more than 10,000 cores.
 pub fn parse_cpu(text: &str) -> Result<u32, UnitError> {
-    // The number, and the thousandths one of it is worth.
+    // The number, and how many thousandths of a core one unit of it is.
     let (number, worth) = match (text.strip_suffix('m'), text.strip_suffix('%')) {
         (Some(number), _) => (number, 1),
         (_, Some(number)) => (number, 10),
@@ -191,7 +193,7 @@ pub fn parse_cpu(text: &str) -> Result<u32, UnitError> {
         .and_then(|n| n.checked_add(part))
         .ok_or(UnitError::Cpu)?;
     let milli = thousandths.checked_mul(worth).ok_or(UnitError::Cpu)?;
-    // Half a thousandth of a core is not a share anybody can be given.
+    // A share is a whole number of thousandths of a core.
     if milli == 0 || !milli.is_multiple_of(1000) || milli > 10_000_000_000 {
         return Err(UnitError::Cpu);
     }
@@ -208,7 +210,7 @@ pub fn print_cpu(milli: u32) -> String {
     }
 }
 
-/// Returns the bytes per second of a text such as `10M/s`.
+/// Parses bytes per second, such as `10M/s`.
 ///
 /// # Errors
 /// [`UnitError::ByteRate`], also for zero.
@@ -226,7 +228,7 @@ pub fn print_byte_rate(bytes: u64) -> String {
     format!("{}/s", print_size(bytes))
 }
 
-/// Returns the count and the time of a text such as `10/s`.
+/// Parses a rate such as `10/s`; returns the count and the time.
 ///
 /// # Errors
 /// [`UnitError::Rate`], also for a count of zero.
@@ -247,7 +249,7 @@ pub fn parse_rate(text: &str) -> Result<(u32, Duration), UnitError> {
     }
 }
 
-/// Returns the canonical text of a rate: `10/s`; `10/7s` where the time is no unit, which no parsed rate has.
+/// Returns the canonical text of a rate: `10/s`. If the time is not one unit, which no parsed rate has, it is `10/7s`.
 #[must_use]
 pub fn print_rate(count: u32, per: Duration) -> String {
     let unit = DURATION_UNITS
@@ -259,7 +261,7 @@ pub fn print_rate(count: u32, per: Duration) -> String {
     }
 }
 
-/// Returns the permission bits of octal text: `0640` or `640`.
+/// Parses permission bits as octal text: `0640` or `640`.
 ///
 /// # Errors
 /// [`UnitError::Mode`].
