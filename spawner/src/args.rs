@@ -1,18 +1,18 @@
-//! The command line; `help.txt` describes it.
+//! Reads the command line; `help.txt` describes it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where fnd is met.
+/// How fnd connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meeting {
-    /// Listening on a path.
+    /// fnd connects to a socket at this path.
     Listen(PathBuf),
-    /// An inherited connected socket.
+    /// fnd passed a connected socket with this number.
     Inherited(i32),
 }
 
-/// The command line, read.
+/// The values of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Args {
     /// Functions directories.
@@ -25,20 +25,20 @@ pub struct Args {
     pub state: PathBuf,
     /// Run directory.
     pub run: PathBuf,
-    /// Where fnd is met; always given.
+    /// How fnd connects; always given.
     pub meeting: Option<Meeting>,
-    /// Top-level cgroup outside a unit.
+    /// Name of the top-level cgroup, used outside a systemd unit.
     pub cgroup_root: Option<String>,
-    /// fnd, for the judge.
+    /// The program fnd, which the judge runs.
     pub fnd: Option<PathBuf>,
-    /// Goes on where a limit can't be enforced.
+    /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
 }
 
-/// Reads the command line, without the program's name.
+/// Returns the values of the command line, given without the program's name.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with the command line, for people.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, String> {
     let mut args = Args::default();
     let mut arguments = arguments.into_iter();

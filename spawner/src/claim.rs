@@ -1,7 +1,8 @@
-//! What fnd may have installed: it names a file, and the spawner says which function and which manifest that is.
+//! Checks which function a file belongs to before it is installed: fnd names the file, and the spawner decides which
+//! function and which manifest belong to that file.
 //!
-//! So an fnd that was taken over can neither install one function's code as another's user, nor give a script that may run
-//! as root the manifest of another.
+//! So an fnd that was taken over can't install the code of one function as that of another user. It also can't combine
+//! a script that may run as root with another function's manifest.
 
 use crate::policy::problem;
 use crate::source::{Sources, unreadable};
@@ -14,15 +15,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most names of one directory that are looked at.
+/// Largest number of names that are read in one directory.
 const NAMES_MAX: usize = 100_000;
 const AGAIN: &str = "reload fnd; if this comes again, fnd is damaged or was taken over: install it again";
 
 impl Sources {
-    /// Returns the manifest of what is to be installed, relative to its functions directory; none where there is none.
+    /// Returns the manifest of the function to install, relative to its functions directory; none if it has none.
     ///
     /// # Errors
-    /// Why it may not be installed as that function.
+    /// Why the file may not be installed as that function.
     pub fn claim(&self, install: &Install) -> Result<Option<String>, Problem> {
         let Install { directory, function, source, sidecar, directory_form } = install;
         let index = usize::from(*directory);
@@ -51,7 +52,8 @@ impl Sources {
         Ok(beside.filter(|beside| sidecar.is_some() || fs::symlink_metadata(root.join(beside)).is_ok()))
     }
 
-    /// Where several people may put files (a sticky directory), nobody takes a name that somebody else's file has.
+    /// In a directory that several people may write to (a sticky one), refuses a name that somebody else's file has
+    /// too.
     fn shared(&self, root: &Path, install: &Install) -> Result<(), Problem> {
         let path = root.join(&install.source);
         let writable = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o022 != 0);
@@ -70,7 +72,7 @@ impl Sources {
     }
 }
 
-/// Returns what in a functions directory has the name of a function, manifests apart.
+/// Returns the files and directories in a functions directory that have the name of a function, except manifests.
 fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
     let dir = install.function.group().map_or_else(|| root.to_owned(), |group| root.join(group));
     let shown = || dir.display().to_string();
@@ -89,7 +91,7 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
         let file_name = entry.file_name();
         let stems = |directory| naming::stem(OsStr::as_bytes(&file_name), directory) == Some(name.as_bytes());
         if !stems(false) && !stems(true) {
-            continue; // most of them
+            continue; // true for most entries
         }
         let path = entry.path();
         let is_one = match fs::metadata(&path) {

@@ -1,9 +1,9 @@
-//! The only caller of the clock.
+//! Reads the clock; no other module does.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Returns the monotonic time since the first call.
+/// Returns the monotonic time since the first call of this function.
 #[expect(
     clippy::disallowed_methods,
     reason = "the spawner's own clock: idle launchers, grace at the end, patience with the judge"
@@ -13,12 +13,12 @@ pub fn now() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Says whether the kernel's last tick, which it stamps files with, was at this time of the wall clock.
+/// Returns whether the kernel's last tick was at this time of the wall clock. The kernel stamps files with that time.
 pub fn is_tick(seconds: i64, nanoseconds: i64) -> bool {
     clock_gettime(ClockId::RealtimeCoarse) == Timespec { tv_sec: seconds, tv_nsec: nanoseconds }
 }
 
-/// Returns the wall clock in Unix milliseconds, for ends that are told after a stop.
+/// Returns the wall clock in Unix milliseconds, for exits that are reported after a restart.
 #[expect(clippy::disallowed_methods, reason = "the spawner's own clock")]
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,9 +1,11 @@
-//! `clone3(2)`: a copy of this process (launchers, cleaners), or a child that executes a program.
+//! Makes child processes with `clone3(2)`: a copy of this process (launchers, helpers, inits), or a child that executes
+//! a program.
 //!
-//! The second runs on a stack of its own in the caller's memory until it executes, as after vfork, so the cost does not grow
-//! with the caller, and its few steps report where they failed through that memory. Between clone and exec there are only
-//! bare system calls (see [`sandbox`](crate::sandbox)). From `setresuid` on a process of the same user may stop the child, so
-//! that is the last step, and the caller waits for the child by a futex with a deadline: in vfork(2) it would hang.
+//! A child that executes a program runs on a stack of its own in the caller's memory until it executes, as after vfork,
+//! so the cost does not grow with the caller. Its few steps report a failure through that memory. Between clone and
+//! exec there are only bare system calls (see [`sandbox`](crate::sandbox)). From `setresuid` on, a process of the same
+//! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
+//! deadline: with vfork(2) the caller would hang.
 
 use crate::sandbox::identity::Identity;
 use crate::sandbox::{privileges, rlimits};
@@ -21,54 +23,54 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Stack of the child; its steps need less than a page or two.
+/// Stack of the child in bytes; its steps need less than a page or two.
 const STACK: usize = 64 * 1024;
-/// Seconds a child has from the clone to the program.
+/// Deadline in seconds from the clone until the child executes the program.
 const PATIENCE: u32 = 4;
-/// How often in a second a caller that waits looks around.
+/// How often in a second a waiting caller checks whether the child has to be killed.
 const LOOKS: u32 = 10;
 
-/// A program to execute, with everything about it made ready.
+/// A program to execute, with everything that the child needs prepared.
 #[derive(Debug, Default)]
 pub struct Exec {
     /// The file.
     pub path: CString,
-    /// Command line, with the name in front.
+    /// Command line, beginning with the program's name.
     pub argv: Vec<CString>,
     /// Environment, `NAME=VALUE`.
     pub environment: Vec<CString>,
     /// Working directory.
     pub directory: CString,
-    /// As whom; absent: as this process, where it is not root.
+    /// User and groups of the child; absent: those of this process, which is not root then.
     pub identity: Option<Identity>,
-    /// Whether the capability bounding set was emptied already.
+    /// Whether the capability bounding set is empty already.
     pub bounded: bool,
     /// Resource limits.
     pub rlimits: Vec<(Resource, u64)>,
-    /// Whose end ends the waiting for a child that is held up.
+    /// If this process has ended, the caller does not wait any longer for a child that is held up, but kills the child.
     pub parent: Option<Pid>,
 }
 
-/// Where a child begins.
+/// The cgroup and the descriptors of a new child.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Leaf it is born in; it is then a child of the caller's parent.
+    /// The leaf that the child is created in. The child's parent is then the caller's parent.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// Standard input, output, error.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// What it finds as descriptor 3: a handler's socket.
+    /// The child's descriptor 3: a handler's socket.
     pub channel: Option<BorrowedFd<'a>>,
 }
 
-/// A child that was not to be.
+/// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct CloneError {
-    /// What failed, for people.
+    /// Which step failed, for people.
     pub why: String,
-    /// The child, where there was one; whoever is its parent has to wait for it.
+    /// The child, if one was made; its parent has to wait for it.
     pub child: Option<Child>,
-    /// The error, where the machine has run out of something; 0: nothing.
+    /// The error number if the machine has run out of something, else 0.
     pub shortage: u32,
 }
 
@@ -78,17 +80,17 @@ impl From<String> for CloneError {
     }
 }
 
-/// A process just made.
+/// A new child process.
 #[derive(Debug)]
 pub struct Child {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Its descriptor, which polls as readable when it ends.
+    /// The process's descriptor, which polls as readable when the process ends.
     pub pidfd: OwnedFd,
 }
 
 impl Child {
-    /// Sends it a signal; one that is gone needs none.
+    /// Sends the process a signal; does nothing if the process has ended.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
     }
@@ -99,9 +101,11 @@ struct Order<'a> {
     argv: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     place: Place<'a>,
-    /// Not 0 while the child uses this memory: the kernel clears it, and wakes the caller, when it has executed or exited.
+    /// Not 0 while the child uses this memory. When the child has executed or exited, the kernel clears it and wakes
+    /// the caller.
     underway: AtomicU32,
-    /// Written by the child, read by the caller after that: what the child was at, and how that failed.
+    /// The child writes these two, and the caller reads them when `underway` is 0: the child's last step, and its
+    /// error.
     step: Cell<&'static str>,
     failed: Cell<Option<Errno>>,
 }
@@ -110,7 +114,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Starts a program. Returns when it was executed.
+/// Starts a program and returns once it was executed.
 ///
 /// # Errors
 /// [`CloneError`] naming the step that failed.
@@ -118,8 +122,8 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
     let (step, failed) = (Cell::new("clone"), Cell::new(None));
     let order = Order { exec, argv, environment, place, underway: AtomicU32::new(1), step, failed };
-    // Only room, written by the child; freed when the child has executed or exited and uses it no more. Pieces of 16 bytes,
-    // for the alignment.
+    // Uninitialized memory that only the child writes to; freed when the child has executed or exited. The items have
+    // 16 bytes for the alignment.
     let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
     let (mut arguments, pidfd) =
         arguments(libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID, place.cgroup.is_some(), place.cgroup);
@@ -139,12 +143,14 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
         None if in_time => return Ok(child),
         None => format!("failed to {} within {PATIENCE} s: it was held up, or stopped (SIGSTOP)", order.step.get()),
     };
-    // Of the steps of the child, only that no more files can be open in the whole system is nobody's doing.
+    // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
+    // fault.
     let shortage = if failed == Some(Errno::NFILE) { Errno::NFILE.raw_os_error().cast_unsigned() } else { 0 };
     Err(CloneError { why, child: Some(child), shortage })
 }
 
-/// Waits until a child has executed or is gone, and says whether that was in time: one that takes too long is killed.
+/// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
+/// killed.
 fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
     let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / LOOKS) };
     let mut looks = 0;
@@ -158,7 +164,7 @@ fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
             child.signal(rustix::process::Signal::KILL);
             looks = looks.max(PATIENCE * LOOKS);
         }
-        // One that dumps core does not tell (before Linux 5.16).
+        // Before Linux 5.16 the kernel does not clear `underway` for a child that dumps core.
         if poll(&mut [PollFd::new(&child.pidfd, PollFlags::IN)], Some(&Timespec::default())) == Ok(1) {
             break;
         }
@@ -166,13 +172,13 @@ fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
     looks < PATIENCE * LOOKS
 }
 
-/// Returns the number of an error that means that the machine has run out of something; else 0.
+/// Returns the error's number if it means that the machine has run out of something; else 0.
 pub fn shortage(error: &io::Error) -> u32 {
     error.raw_os_error().filter(|_| fnd_wire::frame::is_shortage(error)).map_or(0, i32::cast_unsigned)
 }
 
-/// Copies this process, into a cgroup where one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, ends
-/// with what it returns, and never comes back into its caller's loop.
+/// Copies this process, into a cgroup if one is given; `namespaces` are `CLONE_NEW*` flags. The copy runs `body`, exits
+/// with the code that `body` returns, and never returns into the caller's loop.
 ///
 /// # Errors
 /// From `clone3`.
@@ -185,7 +191,7 @@ pub fn fork(
 ) -> io::Result<Child> {
     let (arguments, pidfd) = arguments(namespaces, parent, cgroup);
     // SAFETY: without CLONE_VM the copy has its own memory and returns on its own copy of the stack, as fork does. The
-    // spawner has one thread, so no lock is held by another.
+    // spawner has one thread, so no other thread holds a lock.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
     if result == 0 {
         // A panic must not unwind into the copy of the spawner's loop.
@@ -196,8 +202,9 @@ pub fn fork(
     taken(if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }, &pidfd)
 }
 
-/// Makes a copy of this process an own one: no descriptor above standard error but one (2: none), no signal handled, ignored
-/// or delivered, ordinary priority for the OOM killer, out of the terminal's reach.
+/// Detaches a copy of this process from the spawner. The copy closes every descriptor above standard error except
+/// `kept` (2: none), handles, ignores and receives no signal, has ordinary priority for the OOM killer, and leaves the
+/// terminal's session.
 #[expect(unsafe_code, reason = "signal dispositions have no safe wrapper")]
 pub fn settle(kept: RawFd) {
     close_all_but(kept);
@@ -206,7 +213,7 @@ pub fn settle(kept: RawFd) {
         // SAFETY: dispositions are set to the default only.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // Functions of the same user may not look into or stop it.
+    // Functions of the same user may not read or stop this process.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"fnd-launcher");
     let _ = rustix::process::setsid();
@@ -216,17 +223,17 @@ pub fn settle(kept: RawFd) {
 /// Closes a descriptor by its number.
 #[expect(unsafe_code, reason = "in a helper that shares the table of descriptors, no owner of it is there")]
 pub fn close(number: RawFd) {
-    // SAFETY: its owner gave up the number for this.
+    // SAFETY: the descriptor's owner gave up the number so that it is closed here.
     let _ = unsafe { libc::close(number) };
 }
 
-/// Closes every descriptor above standard error but one.
+/// Closes every descriptor above standard error except one.
 #[expect(unsafe_code, reason = "close_range has no wrapper")]
 pub fn close_all_but(kept: RawFd) {
     let kept = kept.cast_unsigned();
     for (first, last) in [(3, kept - 1), (kept + 1, u32::MAX)] {
         // SAFETY: this copy of the process uses no other descriptor and ends without running destructors.
-        let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }; // refused where first > last
+        let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }; // refused for an empty range
     }
 }
 
@@ -238,7 +245,7 @@ fn arguments(flags: i32, parent: bool, cgroup: Option<BorrowedFd<'_>>) -> (libc:
     let flags = flags | libc::CLONE_PIDFD | if parent { libc::CLONE_PARENT } else { 0 };
     arguments.flags = u64::from(flags.cast_unsigned());
     arguments.pidfd = std::ptr::from_mut(pidfd.as_mut()) as u64;
-    // With CLONE_PARENT the signal is inherited and must not be given. clone(2).
+    // With CLONE_PARENT the exit signal is inherited and must not be given. clone(2).
     arguments.exit_signal = if parent { 0 } else { u64::from(libc::SIGCHLD.cast_unsigned()) };
     if let Some(cgroup) = cgroup {
         arguments.flags |= 0x2_0000_0000; // CLONE_INTO_CGROUP
@@ -250,17 +257,19 @@ fn arguments(flags: i32, parent: bool, cgroup: Option<BorrowedFd<'_>>) -> (libc:
 #[expect(unsafe_code, reason = "takes the descriptor the kernel has just made")]
 fn taken(result: io::Result<i64>, pidfd: &RawFd) -> io::Result<Child> {
     let pid = u32::try_from(result?).map_err(io::Error::other)?;
-    // SAFETY: clone3 succeeded, so it wrote a new descriptor nobody else owns. Volatile: the compiler did not see it written.
+    // SAFETY: clone3 succeeded, so it wrote a new descriptor that nobody else owns. The read is volatile because the
+    // compiler did not see the write.
     let pidfd = unsafe { OwnedFd::from_raw_fd(std::ptr::read_volatile(pidfd)) };
     Ok(Child { pid, pidfd })
 }
 
-/// Returns like `clone3` in the caller, at once; the child runs [`child`] and never returns.
+/// Calls `clone3` and returns its result in the caller at once; the child runs [`child`] and never returns.
 #[expect(unsafe_code, reason = "clone3 on a new stack can't return through a C function")]
 fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i64> {
     let result: i64;
-    // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and the stack
-    // outlive it because the caller waits until it has executed or exited, and does nothing else meanwhile.
+    // SAFETY: the child gets a stack of its own, aligned to 16, calls `child` on it and never comes back; `order` and
+    // the stack outlive it because the caller waits until the child has executed or exited, and does nothing else
+    // meanwhile.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -302,10 +311,10 @@ fn vfork_clone(arguments: &libc::clone_args, order: &Order<'_>) -> io::Result<i6
     if result < 0 { Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO))) } else { Ok(result) }
 }
 
-/// What the child does: the first failure is reported.
+/// Runs the child's steps and stores the first error.
 #[expect(unsafe_code, reason = "the child shares the memory of its waiting caller")]
 extern "C" fn child(order: *const Order<'_>) -> ! {
-    // SAFETY: the caller keeps it until the child is gone, and reads what the child writes only then.
+    // SAFETY: the caller keeps `order` until the child is gone, and reads what the child writes only then.
     let order = unsafe { &*order };
     order.failed.set(steps(order).err());
     // SAFETY: ends this process.
@@ -320,7 +329,8 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
     order.step.set("make a session");
     rustix::process::setsid()?;
-    // What it makes is its own. A socket for fnd gets fnd's group from its directory, whose bits count then.
+    // Files that the program creates are for its user only. A program that serves HTTP makes a socket, which gets fnd's
+    // group from its directory; then the group's permission bits must be kept.
     let shares = |line: &CString| line.to_bytes().starts_with(b"FND_SOCKET_PATH=");
     rustix::process::umask(Mode::from_raw_mode(if exec.environment.iter().any(shares) { 0o007 } else { 0o077 }));
     order.step.set("place standard input and output");
@@ -332,14 +342,15 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let last = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
     if let Some(channel) = order.place.channel {
         order.step.set("place the worker protocol's socket");
-        // SAFETY: numbers. What had the number 3 was copied above, or is the socket, which then keeps its close-on-exec.
+        // SAFETY: numbers. The descriptor that had the number 3 was copied above, or is the socket; dup2 then keeps its
+        // close-on-exec flag, which fcntl clears.
         if unsafe { libc::dup2(channel.as_raw_fd(), 3) < 0 || libc::fcntl(3, libc::F_SETFD, 0) < 0 } {
             return Err(last());
         }
     }
     order.step.set("close inherited descriptors");
     let first = 3 + u32::from(order.place.channel.is_some());
-    // SAFETY: numbers. At exec, since the file may go by the number of a descriptor.
+    // SAFETY: numbers. The descriptors are closed at exec and not now, since the program's path may name a descriptor.
     if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0 {
         return Err(last());
     }
@@ -367,7 +378,7 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     }
     order.step.set("execute the program");
     let (argv, environment) = (order.argv.as_ptr(), order.environment.as_ptr());
-    // SAFETY: strings and tables, ended by null, live in the waiting caller.
+    // SAFETY: the strings and the tables, which end with null, live in the waiting caller.
     unsafe { libc::execve(exec.path.as_ptr(), argv, environment) };
     Err(last())
 }

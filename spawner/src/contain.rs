@@ -1,11 +1,12 @@
-//! Holding a process tree together where there is no cgroup: a small init for each attempt.
+//! Contains a process tree where there is no cgroup: each attempt gets a small init.
 //!
-//! The init is the child the spawner waits for; the function is its child, never pid 1 itself (bash there ignores SIGTERM).
-//! In a pid namespace everything dies with the init. Without (subreaper) it kills what it finds below itself, which is best
-//! effort: a tree that forks faster than it is killed stays ahead.
+//! The spawner waits for the init; the function is the init's child and never pid 1 itself (bash as pid 1 ignores
+//! SIGTERM). In a pid namespace every process dies with the init. Without a namespace the init is a subreaper and kills
+//! the processes that it finds below itself. This is best effort: a tree that forks faster than it is killed survives.
 //!
-//! It is told by signals: SIGTERM, pass it on to every process; SIGUSR1, kill every process. It reports by two frames: why
-//! the start failed (empty: it did not), then how the function ended and whether processes were left.
+//! The spawner controls the init by signals: on SIGTERM it passes SIGTERM on to every process, on SIGUSR1 it kills
+//! every process. The init reports by two frames: first why the start failed (empty: it succeeded), then how the
+//! function ended and whether other processes still ran.
 
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::log::Failed as _;
@@ -20,7 +21,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-/// What an init reports last: how the function ended, and whether processes were left.
+/// The last report of an init: how the function ended, and whether other processes still ran.
 pub type Report = (ExitStatus, bool);
 
 /// Returns the best containment that works here without cgroups.
@@ -33,8 +34,8 @@ pub fn without_cgroups(root: bool) -> Containment {
     }
 }
 
-/// Says whether this process may make ipc namespaces: shared memory and the like of System V, and POSIX queues, of its own
-/// for each launcher, gone with it.
+/// Returns whether this process may make ipc namespaces. With one, each launcher has its own System V shared memory,
+/// semaphores and queues and its own POSIX queues, which end with it.
 pub fn own_ipc() -> bool {
     let tried = clone::fork(None, false, libc::CLONE_NEWIPC, || 0);
     tried.is_ok_and(|child| crate::reap::wait(&child).is_some())
@@ -44,25 +45,25 @@ fn namespaces(root: bool) -> i32 {
     libc::CLONE_NEWPID | if root { 0 } else { libc::CLONE_NEWUSER | libc::CLONE_NEWIPC }
 }
 
-/// In a fresh user namespace, makes this user known there as itself. user_namespaces(7).
+/// In a new user namespace, maps this user and group to themselves. user_namespaces(7).
 fn map_user(root: bool, (uid, gid): (u32, u32)) -> io::Result<()> {
     if root {
         return Ok(());
     }
-    // In the namespace the own ids read as 65534 until they are mapped; the owner of /proc/self is seen from outside.
-    // Files in /proc/self are root's unless the process may be dumped; the launcher, copied, may not.
+    // In the namespace this process's ids read as 65534 until they are mapped. Root owns the files in /proc/self unless
+    // the process may be dumped, and a copy of the launcher may not.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-/// Returns user and group of this process: to be asked for before a namespace hides them.
+/// Returns user and group of this process; called before a namespace hides them.
 fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Starts a program below an init of its own; returns the init and the channel on which it is going to report the end.
+/// Starts a program below an init of its own; returns the init and the channel on which the init reports the end.
 ///
 /// # Errors
 /// [`CloneError`] of the init or of the program.
@@ -70,7 +71,8 @@ pub fn start(exec: &Exec, place: Place<'_>, containment: Containment) -> Result<
     let (own, root) = (own_ids(), exec.identity.is_some());
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
     let flags = if containment == Containment::PidNamespace { namespaces(root) } else { 0 };
-    // The copy's end of the channel; here it is closed with the closure, so that the copy's end is seen.
+    // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
+    // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
     let set_up = |error: io::Error| CloneError {
         shortage: clone::shortage(&error),
@@ -95,17 +97,17 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
         } else {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         }
-        // The end of the spawner is the end of everything it started.
+        // When the spawner ends, everything that it started has to end.
         let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
         Ok::<_, io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
     let started = prepared.failed(SET_UP).and_then(|()| clone::start(exec, place).map_err(|error| error.why));
     let why = started.as_ref().err().cloned().unwrap_or_default();
-    let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; below likewise
+    let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; this holds for the second report, too
     let Ok(first) = started.map(|child| child.pid) else { return 1 };
     clone::close_all_but(report.as_fd().as_raw_fd());
     let status = serve_until(first, namespace);
-    let left = || wait(WaitOptions::NOHANG).is_ok(); // an error where there is no child
+    let left = || wait(WaitOptions::NOHANG).is_ok(); // an error means that there is no child
     let ended: Report = (status, left());
     let _ = report.send(&ended.to_wire(), Vec::new());
     while !namespace && left() {
@@ -115,9 +117,9 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
     0
 }
 
-/// Handles signals until the first process ended, and returns how it did.
+/// Handles signals until the first process ends, and returns how it ended.
 fn serve_until(first: u32, namespace: bool) -> ExitStatus {
-    // Every signal is blocked since the launcher began.
+    // Every signal has been blocked since the launcher started.
     let told = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
     loop {
         match told.wait() {
@@ -142,7 +144,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 #[expect(unsafe_code, reason = "kill(-1) in a pid namespace has no safe wrapper")]
 fn signal_all(told: rustix::process::Signal, namespace: bool) {
     if namespace {
-        // SAFETY: as pid 1 of its namespace this reaches what is in the namespace only, and not this process.
+        // SAFETY: as pid 1 of its namespace this process reaches only processes in that namespace, and not itself.
         let _ = unsafe { libc::kill(-1, told.as_raw()) };
         return;
     }
@@ -153,7 +155,8 @@ fn signal_all(told: rustix::process::Signal, namespace: bool) {
     let mut next = 0;
     while let Some((parent, pid)) = found.get(next).copied() {
         let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        // Its parent may have waited for it, and the number passed to a process of somebody else, before it was opened.
+        // Before the descriptor was opened, the parent may have waited for this process and the number may have passed
+        // to an unrelated process.
         let ours = || children(parent).contains(&pid) || children(own).contains(&pid);
         if let Some(pidfd) = pidfd.filter(|_| ours()) {
             let _ = pidfd_send_signal(&pidfd, told);

@@ -1,14 +1,14 @@
-//! What a function's process is told: command line and environment (contract, section 3). The plan says it; what the judge
-//! can't know is filled in here.
+//! Builds the command line and the environment of a function's process (contract, section 3) from its plan, and fills
+//! in the values that the judge can't know.
 
 use fnd_wire::form::Bytes;
 use fnd_wire::plan::{Plan, Text};
 
-/// What templates of a plan stand for: `{code}` and the like, and each one's value.
+/// The placeholders of a plan's templates (`{code}` and the like), each with its value.
 pub type Values = [(&'static str, String)];
 
-/// Says whether fnd may give a variable of this name: those of the contract that only fnd knows. Never what steers the
-/// loader, a shell or an interpreter, nor what the spawner itself sets.
+/// Returns whether fnd may set a variable of this name: one of the contract's variables that only fnd knows. It may
+/// never set a variable that controls the loader, a shell or an interpreter, nor one that the spawner itself sets.
 pub fn may_be_given(name: &str) -> bool {
     let own = name.strip_prefix("FND_").is_some_and(|rest| {
         !rest.is_empty()
@@ -19,7 +19,7 @@ pub fn may_be_given(name: &str) -> bool {
     own || names.contains(&name)
 }
 
-/// Returns command line and environment; what is given goes before what the plan says.
+/// Returns command line and environment. A variable in `given` replaces the plan's variable of the same name.
 pub fn lines(plan: &Plan, values: &Values, given: Vec<(String, Bytes)>) -> (Vec<Bytes>, Vec<Bytes>) {
     let filled = |text: &Text| Bytes(fill(text, values).into_bytes());
     let entry = Text { text: "{entry}".to_owned(), template: true };
@@ -31,13 +31,13 @@ pub fn lines(plan: &Plan, values: &Values, given: Vec<(String, Bytes)>) -> (Vec<
     (argv, all.into_iter().chain(given).map(line).collect())
 }
 
-/// Values hold no braces of ours (names are checked), so replacing one after the other can't meet itself.
+/// Replaces the placeholders one after the other. No value can hold a placeholder, since names are checked.
 fn fill(text: &Text, values: &Values) -> String {
     let values = if text.template { values } else { &[] };
     values.iter().fold(text.text.clone(), |filled, (name, value)| filled.replace(name, value))
 }
 
-/// Returns the machine's time zone by name, as `TZ` takes it: from `/etc/localtime`, else `UTC`.
+/// Returns the name of the machine's time zone, as `TZ` takes it: from `/etc/localtime`, else `UTC`.
 pub fn machine_zone() -> String {
     let target = std::fs::canonicalize("/etc/localtime").unwrap_or_default();
     let name = target.to_str().and_then(|path| path.split_once("zoneinfo/")).map(|(_, name)| name);

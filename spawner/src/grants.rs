@@ -1,5 +1,6 @@
-//! Which functions may have another user than their own, or more groups: what their files asked for when the spawner looked
-//! at them last. An installed version that asks for more than that was taken back by whoever owns the files.
+//! Records which functions may have another user than their own, or more groups: those that their files asked for when
+//! the spawner last read them. If an installed version asks for more than that, the owner of the files has withdrawn
+//! the request.
 
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{Plan, User};
@@ -8,22 +9,23 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// How long a file may differ from what was looked at: fnd has a change looked at within a few seconds. Seconds.
+/// How long in seconds a file may differ from the state that was read: fnd asks to install a changed file within a few
+/// seconds.
 const CHANGED_MAX: i64 = 10;
 
-/// What tells one state of a file from another.
+/// The values that distinguish one state of a file from another.
 type Stamp = (u64, u64, u64, i64, i64, i64, i64);
 
-/// Files and their state.
+/// Files, each with its state.
 pub type Stamps = Vec<(PathBuf, Stamp)>;
 
-/// Returns what tells one state of a file from another.
+/// Returns the values that distinguish one state of a file from another.
 pub fn stamp(meta: &Metadata) -> Stamp {
     let changed = (meta.ctime(), meta.ctime_nsec());
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), changed.0, changed.1)
 }
 
-/// What functions may have. Only of those that ask for something.
+/// The users and groups that functions may have; only functions that ask for some are listed.
 #[derive(Debug, Default)]
 pub struct Grants(BTreeMap<FunctionName, Grant>);
 
@@ -39,7 +41,8 @@ fn asks(plan: &Plan) -> bool {
 }
 
 impl Grants {
-    /// A function's files were read, and the judge made this of them; none where it refused them, which takes back nothing.
+    /// Records the judge's plan for a function whose files were just read. None: the judge refused the files; this
+    /// withdraws nothing.
     pub fn judged(&mut self, function: &FunctionName, plan: Option<&Plan>, files: Stamps) {
         match plan {
             None => drop(self.0.get_mut(function).map(|grant| grant.files = files)),
@@ -51,10 +54,10 @@ impl Grants {
         }
     }
 
-    /// Says whether a version may still have what it asks for.
+    /// Checks whether a version may still have the user and the groups that it asks for.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Why it may not, for people.
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
         if !asks(plan) {
             return Ok(());

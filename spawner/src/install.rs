@@ -1,11 +1,7 @@
-//! Installing a function: read its files once, have them judged, copy what was read.
+//! Installs a function: reads its files once, has the judge check them, and copies the bytes that were read.
 //!
-//! ```text
-//! Install ─▶ reading (a few files a turn, so that the loop never waits) ─▶ judging ─▶ copied below versions/F/HASH ─▶ reply
-//!             └─▶ copying a large file, in a helper ─▶ reading
-//! ```
-//! What is hashed, judged and installed are the same bytes: small sources are held in memory, larger ones are copied to a
-//! staging directory and read from there. A file above 1 MiB is copied, and a staged function is stored, by a helper.
+//! The bytes that are hashed, judged and installed are the same: small sources are held in memory, larger ones are
+//! copied to a staging directory and read from there. A helper copies a file above 1 MiB, and stores a staged function.
 
 use crate::clock::now;
 use crate::grants::{self, Stamps};
@@ -27,19 +23,19 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files of a directory form.
+/// Largest number of files in a directory form.
 const FILES_MAX: usize = 10_000;
-/// Bytes of them.
+/// Largest sum of their bytes.
 const BYTES_MAX: u64 = 512 << 20;
-/// Bytes of one function held in memory; the rest is staged.
+/// Bytes of one function that are held in memory; the rest is staged.
 const HELD_MAX: u64 = 1 << 20;
-/// Bytes of code shown to the judge, all files together.
+/// Bytes of code that the judge gets, all files together.
 const SHOWN_MAX: usize = 8 << 20;
-/// Files read in one turn of the loop, bytes, and how long it may take.
+/// Limits for one turn of the loop: files, bytes, and time.
 const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
-/// Largest entry of which byte-order mark and carriage returns are removed: what is larger carries data behind its text.
+/// Largest entry from which byte-order mark and carriage returns are removed: a larger one has data after its text.
 const TEXT_MAX: u64 = 1 << 20;
-/// What to do about a source that is too large.
+/// Help for a source that is too large.
 const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
 /// Largest manifest.
 const MANIFEST_MAX: u64 = 1 << 20;
@@ -47,7 +43,7 @@ const MANIFEST_MAX: u64 = 1 << 20;
 /// A file that was read.
 struct Code {
     relative: String,
-    /// The path people know it by.
+    /// The path for people.
     shown: String,
     mode: u32,
     trusted: bool,
@@ -58,12 +54,12 @@ struct Code {
 
 enum Content {
     Held(Vec<u8>),
-    /// Where it is going to be renamed to its place from.
+    /// The file in the staging directory, which is later renamed to its place.
     Staged(PathBuf),
 }
 
 impl Content {
-    /// Returns its front.
+    /// Returns the first bytes, at most `max`.
     fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
         match self {
             Self::Held(bytes) => Ok(bytes.get(..max).unwrap_or(bytes).into()),
@@ -76,10 +72,10 @@ impl Content {
     }
 }
 
-/// How far reading came.
+/// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more.
+    /// Some files are still to be read.
     More,
     /// A large file has to be [copied](Snapshot::copier) first.
     Copy,
@@ -87,19 +83,19 @@ pub enum Progress {
     Read,
 }
 
-/// A function's files, being read or read.
+/// A function's files, partly or completely read.
 pub struct Snapshot {
     /// The request's number.
     pub request: u32,
-    /// Its body.
+    /// The request's body.
     pub install: Install,
-    /// Whether everything is root's.
+    /// Whether root owns code and manifest (or the spawner's user, if the spawner is not root).
     pub trusted: bool,
     /// Owner of the code file or directory.
     pub owner: u32,
     /// Path of the source, for people.
     pub shown: String,
-    /// The state of manifest and code file.
+    /// The state of manifest and code file when they were read.
     pub looked: Stamps,
     manifest: Option<JudgedFile>,
     /// The large file to be copied.
@@ -112,16 +108,16 @@ pub struct Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.staging); // renamed to its place, put away, or never there
+        let _ = fs::remove_dir_all(&self.staging); // it was renamed to its place, moved to a helper, or never made
         let _ = fs::remove_file(self.report());
     }
 }
 
 impl Snapshot {
-    /// Begins to read what a request names; `staging` is a directory of its own.
+    /// Begins to read the files that a request names; `staging` is this snapshot's own directory.
     ///
     /// # Errors
-    /// What is wrong with its manifest.
+    /// What is wrong with the request or with the manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
         let mut looked = Stamps::new();
@@ -150,10 +146,10 @@ impl Snapshot {
         })
     }
 
-    /// Reads a little.
+    /// Reads as many files as fit in one turn of the loop.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// Why a file can't be read, or what is wrong with it.
     pub fn read(&mut self, sources: &Sources) -> Result<Progress, Problem> {
         let (start, until) = (self.bytes, now() + TURN.2);
         for _ in 0..TURN.0 {
@@ -188,7 +184,8 @@ impl Snapshot {
         Ok(Progress::Read)
     }
 
-    /// Returns what copies the large file, and the descriptor that a helper has to keep for it.
+    /// Returns the function that copies the large file in a helper, and the descriptor that the helper has to keep for
+    /// it.
     ///
     /// # Errors
     /// From duplicating a descriptor.
@@ -199,10 +196,10 @@ impl Snapshot {
         Ok((kept, Box::new(move || tell(&report, stage(&file, &path)))))
     }
 
-    /// A helper has copied the large file.
+    /// Takes the result of the helper that copied the large file.
     ///
     /// # Errors
-    /// Why it did not.
+    /// Why the file was not copied.
     pub fn copied(&mut self) -> Result<(), Problem> {
         let Some((relative, opened)) = self.large.take() else { return Ok(()) };
         let copied = read_report::<(u64, [u8; 32])>(&self.report());
@@ -213,12 +210,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Says whether something of it lies in the staging directory, so that storing and removing it may take long.
+    /// Returns whether part of the function is in the staging directory; storing and removing it may then take long.
     pub fn is_staged(&self) -> bool {
         self.staging.exists()
     }
 
-    /// Returns what removes its staging directory.
+    /// Returns the function that removes the staging directory.
     pub fn remover(&mut self) -> Box<dyn FnOnce() -> i32> {
         let staging = std::mem::take(&mut self.staging);
         Box::new(move || i32::from(fs::remove_dir_all(staging).is_err()))
@@ -228,7 +225,7 @@ impl Snapshot {
         self.staging.join("code").join(relative)
     }
 
-    /// Where a helper writes what came of its work: beside the staging directory.
+    /// Returns the path where a helper writes the result of its work; beside the staging directory.
     pub fn report(&self) -> PathBuf {
         self.staging.with_extension("report")
     }
@@ -291,12 +288,12 @@ impl Snapshot {
         self.files.push(Code { relative, shown, mode, trusted, digest, length, content });
     }
 
-    /// Returns what the judge is shown: every file by name, with its front as far as there is room.
+    /// Returns the request to the judge: every file by name, with its first bytes as far as there is room.
     pub fn question(&self) -> JudgeRequest {
         let mut room = SHOWN_MAX;
         let judged = |file: &Code| {
             let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
-            // What can't be read back is not shown; storing it fails with the reason.
+            // A file that can't be read back is sent without content; storing it fails later with the reason.
             let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };
             room -= front.len().min(room);
             let path = if self.install.directory_form { &file.relative } else { &file.shown }.clone();
@@ -310,15 +307,15 @@ impl Snapshot {
         })
     }
 
-    /// Says whether it has a file, by its name relative to the code directory.
+    /// Returns whether the function has a file of this name, relative to the code directory.
     pub fn holds(&self, relative: &str) -> bool {
         self.files.iter().any(|file| file.relative == relative)
     }
 
-    /// Returns what the version goes by, the interpreter among it, and what "runs once per content" goes by: code and own
-    /// manifest only.
+    /// Returns the version's hash, which includes the interpreter, and the key for "runs once per content": the hash of
+    /// code and own manifest only.
     pub fn versions(&self, runtime: &str, interpreter: &Interpreter) -> (Version, Version) {
-        // Each with its length, so that no two lists of parts read the same.
+        // Each part is hashed with its length, so that no two lists of parts give the same input.
         let add = |digest: &mut Sha256, bytes: &[u8]| {
             digest.update((bytes.len() as u64).to_le_bytes());
             digest.update(bytes);
@@ -340,7 +337,8 @@ impl Snapshot {
         (Version(digest.finalize().into()), load_key)
     }
 
-    /// Copies code and plan to their place, owned by root and readable by `group`. Says whether anything was written.
+    /// Copies code and plan to their place, owned by root and readable by `group`. Returns whether anything was
+    /// written.
     ///
     /// # Errors
     /// From writing.
@@ -352,7 +350,7 @@ impl Snapshot {
         let bytes = plan.to_wire();
         let mut written = false;
         if !self.is_stored(&target, plan, group) {
-            let _ = fs::remove_dir_all(&target); // torn by a crash, or not there
+            let _ = fs::remove_dir_all(&target); // incomplete after a crash, or absent
             for file in &self.files {
                 let path = self.staging.join("code").join(&file.relative);
                 let mode = if file.mode & 0o111 == 0 { 0o640 } else { 0o750 };
@@ -377,11 +375,11 @@ impl Snapshot {
         Ok(written)
     }
 
-    /// Says whether the version is there already and whole. Copies are not synced one by one, so after a power cut one may be
-    /// torn; held files are compared whole, staged ones by their length.
+    /// Returns whether the version is installed already and complete. Copies are not synced one by one, so a copy may
+    /// be incomplete after a power cut; held files are compared byte by byte, staged ones by their length.
     fn is_stored(&self, target: &Path, plan: &Plan, group: Option<u32>) -> bool {
         let found = fs::metadata(target.join("plan"));
-        // The group is another one if the uid table lost its end in the same power cut.
+        // The group differs if the uid table lost its last lines in the same power cut.
         found.is_ok_and(|meta| group.is_none_or(|group| meta.gid() == group))
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
@@ -405,17 +403,17 @@ fn uncopied(opened: &Opened, why: &str) -> Problem {
     problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the room on the disk")
 }
 
-/// Writes what came of a helper's work; returns the helper's exit code.
+/// Writes the result of a helper's work; returns the helper's exit code.
 pub fn tell<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
     let result = result.map_err(|error| error.to_string());
     let told = (result.as_ref().ok().map(Wire::to_wire).map(Bytes), result.err().unwrap_or_default());
     i32::from(write(report, &told.to_wire(), 0o600).is_err())
 }
 
-/// Returns what came of a helper's work.
+/// Returns the result of a helper's work.
 ///
 /// # Errors
-/// Why it failed, for people.
+/// Why the work failed, for people.
 pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
     let bytes = fs::read(report).map_err(|_| "the helper ended before it was done".to_owned())?;
     let _ = fs::remove_file(report);
@@ -444,7 +442,7 @@ fn stage(from: &File, to: &Path) -> io::Result<(u64, [u8; 32])> {
     }
 }
 
-/// Gives a tree of root's to a group: directories 0750.
+/// Gives a tree that root owns to a group; directories get mode 0750.
 fn give(path: &Path, group: Option<u32>) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
@@ -457,11 +455,11 @@ fn give(path: &Path, group: Option<u32>) -> io::Result<()> {
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.set_permissions(Permissions::from_mode(mode))?; // whatever the umask
+    file.set_permissions(Permissions::from_mode(mode))?; // independent of the umask
     file.write_all(bytes)
 }
 
-/// Returns text without byte-order mark and without carriage returns before line feeds.
+/// Returns the text without byte-order mark and without carriage returns before line feeds.
 fn unix_text(bytes: &[u8]) -> Vec<u8> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let stays = |(index, byte): &(usize, &u8)| **byte != b'\r' || bytes.get(index + 1) != Some(&b'\n');

@@ -1,8 +1,8 @@
-//! Talking to the judge: `fnd --judge`, a child without user, files or network that reads what people wrote.
+//! Talks to the judge: `fnd --judge`, a child without user, files or network that reads files that people wrote.
 //!
-//! One judge reads files of one owner only: whoever writes a file that breaks into it judges nobody else's. It has one request
-//! in hand at a time, and nothing here blocks. A judge that dies or hangs costs that request only: it is
-//! started again when it is needed, with the settings it had.
+//! One judge process reads files of one owner only: a person whose file takes over the judge can't change the verdicts
+//! on other people's files. A judge handles one request at a time, and nothing here blocks. If a judge dies or hangs,
+//! only the current request is lost: a new judge is started when it is needed, and gets the same settings.
 
 use crate::clock::now;
 use crate::clone::{self, Child, Exec, Place};
@@ -24,29 +24,30 @@ use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one answer may take; parsing a manifest takes microseconds.
+/// Deadline for one answer; parsing a manifest takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The judge and what is asked of it.
+/// The judge and the request it is working on.
 pub struct Judge {
     program: PathBuf,
     root: bool,
-    /// The program's file as it was first opened: a judge speaks the wire form of its own build, also after an upgrade.
+    /// The program's file as it was first opened. A later judge must have the wire form of this build, also after an
+    /// upgrade.
     image: Option<OwnedFd>,
     running: Option<(Channel, Child)>,
-    /// Whose files it has read.
+    /// Uid of the owner whose files the judge has read.
     owner: Option<u32>,
-    /// Descriptors it passed.
+    /// Descriptors that the judge passed.
     unwanted: Vec<OwnedFd>,
-    /// The message of the last settings it took.
+    /// The message with the last settings that the judge accepted.
     settings: Option<Vec<u8>>,
-    /// Whether its next answer is to settings it was given only because it was started again.
+    /// Whether the next answer is to settings that the judge got only because it was started again.
     repeated: bool,
-    /// The message in hand, and when its answer is overdue.
+    /// The current message, and the deadline for its answer.
     asked: Option<(Vec<u8>, Duration)>,
 }
 
 impl Judge {
-    /// Returns a judge that is started when it is first asked.
+    /// Returns a judge whose process is started at the first request.
     pub fn new(program: PathBuf, root: bool) -> Self {
         let (running, unwanted) = (None, Vec::new());
         Self {
@@ -62,30 +63,31 @@ impl Judge {
         }
     }
 
-    /// Returns whose files it has read.
+    /// Returns the uid of the owner whose files the judge has read.
     pub fn owner(&self) -> Option<u32> {
         self.owner
     }
 
-    /// Says whether this is its process.
+    /// Returns whether this is the judge's process.
     pub fn is(&self, pid: u32) -> bool {
         self.running.as_ref().is_some_and(|(_, child)| child.pid == pid)
     }
 
-    /// Returns when the answer in hand is overdue; none where nothing was asked.
+    /// Returns the deadline for the current answer; none if no request is open.
     pub fn deadline(&self) -> Option<Duration> {
         self.asked.as_ref().map(|(_, deadline)| *deadline)
     }
 
-    /// Returns the message of the last settings that were good.
+    /// Returns the message with the last settings that the judge accepted.
     pub fn settings(&self) -> Option<&[u8]> {
         self.settings.as_deref()
     }
 
-    /// Asks about files of this owner, a fresh judge where the last ones were another's; the answer comes from [`answer`](Self::answer).
+    /// Sends a request about files of this owner; the answer comes from [`answer`](Self::answer). If the last files
+    /// were another owner's, a new judge is started first.
     ///
     /// # Errors
-    /// Why the judge can't be asked, for people.
+    /// Why the request can't be sent, for people.
     pub fn ask(&mut self, request: &JudgeRequest, owner: u32, poller: &Poller) -> Result<(), String> {
         let message = request.to_wire();
         if message.len() > FRAME_MAX {
@@ -99,7 +101,7 @@ impl Judge {
             let (mut channel, child) = self.start(poller).failed(&format!("start the judge `{program}`"))?;
             self.repeated = self.settings.is_some();
             if let Some(settings) = &self.settings {
-                let _ = channel.send(settings, Vec::new()); // below likewise: seen when it is read from
+                let _ = channel.send(settings, Vec::new()); // an error here or below shows at the next receive
             }
             self.running = Some((channel, child));
         }
@@ -110,8 +112,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Writes and reads what is possible. Returns the answer to the request in hand, if it came; within that none where the
-    /// judge is never going to give one.
+    /// Sends and receives without blocking. Returns the answer to the current request if it came; `Some(None)` means
+    /// that the judge ended and no answer will come.
     pub fn answer(&mut self) -> Option<Option<JudgeReply>> {
         let answer = match self.receive() {
             Ok(None) => return None,
@@ -137,7 +139,7 @@ impl Judge {
         Some(child.pid)
     }
 
-    /// Takes the descriptors it passed: it has none to pass.
+    /// Returns the descriptors that the judge passed; none of them is used.
     pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
         let running = self.running.iter_mut().flat_map(|(channel, _)| channel.take_unwanted());
         self.unwanted.drain(..).chain(running).collect()
@@ -167,9 +169,10 @@ impl Judge {
         let (channel, theirs) = Channel::pair()?;
         let null = File::options().read(true).write(true).open("/dev/null")?;
         let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
-        // Counted over all processes of the user, so only where it is the judge's own.
+        // The kernel counts this limit over all processes of the user, so it is set only if the judge has its own user.
         rlimits.extend(self.root.then_some((Resource::Nproc, 64)));
-        // By descriptor: the judge's user may be unable to reach a program in somebody's home.
+        // The program is executed by descriptor: the judge's user may not be able to reach a program in somebody's
+        // home.
         if self.image.is_none() {
             self.image = Some(rustix::fs::open(&self.program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
         }

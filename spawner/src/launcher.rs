@@ -1,9 +1,9 @@
-//! A launcher: a copy of the spawner that lives in the function's cgroups and starts its processes.
+//! Runs a launcher: a copy of the spawner that lives in the function's cgroups and starts its processes.
 //!
-//! One for each active version of a function. Where limits are in v1 hierarchies it enters them once (8 ms), and what it
-//! clones is born there; the children are the spawner's, which alone waits for them. The sandbox is going to be built here,
-//! once for all of them. At the end of its socket (the spawner was killed) it kills all of the function, so no orphan is
-//! left.
+//! Each active version of a function has one launcher. If limits are in v1 hierarchies, the launcher enters them once
+//! (8 ms), and the children it clones start in them. The children's parent is the spawner, which alone waits for them.
+//! The sandbox is going to be built here, once for all of them. When the launcher's socket is closed because the
+//! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
 use crate::clone::{self, Child, CloneError, Exec, Place};
 use crate::contain;
@@ -18,25 +18,25 @@ use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
-/// What a launcher knows of its function.
+/// The values that a launcher needs of its function.
 pub struct Spec {
     /// The program, without command line and environment.
     pub exec: Exec,
-    /// How its trees are held together.
+    /// How process trees are contained.
     pub containment: Containment,
     /// The function's group in cgroup2.
     pub group: Option<PathBuf>,
-    /// v1 groups to enter.
+    /// The v1 groups that the launcher enters.
     pub v1: Vec<PathBuf>,
 }
 
-/// An order: the worker (0: end), command line and environment. Descriptors: leaf (if cgroups), standard input, output, error,
-/// a handler's socket.
+/// An order to a launcher: the worker (0: end), command line and environment. Descriptors: the leaf (only with
+/// cgroups), standard input, output, error, and for a handler its socket.
 pub type Order = (u64, (Vec<Bytes>, Vec<Bytes>));
 
-/// An answer: worker, pid (0: no process), what the machine has run out of (an error number; 0: nothing) and why it failed
-/// (empty: it runs). Descriptors: pidfd, then what an init reports
-/// on, where there is one.
+/// A launcher's answer: the worker, the pid (0: no process), the error number if the machine has run out of something
+/// (else 0), and why the start failed (empty: it succeeded). Descriptors: the pidfd, then the channel of the init, if
+/// there is one.
 pub type Answer = (u64, ((u32, u32), String));
 
 /// Runs the launcher in a fresh copy of the spawner.
@@ -46,10 +46,11 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     spec.exec.parent = rustix::process::getppid();
     let entered = spec.v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
     let entered = entered.failed("enter the function's cgroups");
-    // Once for all it starts, since it takes a call for each capability; it bounds only what is executed. A new user namespace
-    // would have a full one again.
+    // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
+    // capability; it affects only programs that are executed. A new user namespace would have a full bounding set
+    // again.
     let bounded = spec.containment == Containment::Cgroup && spec.exec.identity.is_some();
-    spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // where not, the start says why
+    spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
     let mut channel = Channel::new(socket);
     while let Ok(Some(frame)) = channel.receive() {
         let Ok((worker, (argv, environment))) = Order::from_wire(&frame.bytes) else { break };
@@ -76,7 +77,7 @@ pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
             break;
         }
     }
-    // The spawner is gone. This kills the launcher too; without cgroups each init sees it by itself.
+    // The spawner is gone. This kills the launcher too. Without cgroups, each init notices the spawner's end itself.
     if let Some(group) = &spec.group {
         let _ = fs::write(group.join("cgroup.kill"), "1");
     }

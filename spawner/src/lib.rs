@@ -1,7 +1,7 @@
-//! The only part of fnd that runs as root: it installs, starts, limits and kills what fnd names.
+//! Installs, starts, limits and kills the functions that fnd names; the only part of fnd that runs as root.
 //!
-//! It does not parse TOML, JSON or HTTP (the judge, a child without privileges, reads what people wrote), has no threads and
-//! no async runtime, and its loop never waits for anything but the next event.
+//! This program does not parse TOML, JSON or HTTP: the judge, a child without privileges, reads the files that people
+//! wrote. It has no threads and no async runtime, and its loop never waits for anything but the next event.
 //!
 //! ```text
 //! fnd ──frames──▶ spawner ──▶ installer ──▶ judge

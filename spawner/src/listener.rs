@@ -1,14 +1,14 @@
-//! The listening socket of the spawner: and who may connect.
+//! Opens the spawner's listening socket and decides who may connect.
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 
-/// Takes over a connected socket that was passed by number.
+/// Takes over a connected socket that was passed to this process by number.
 ///
 /// # Errors
-/// Where it is no socket.
+/// If the number is not a socket.
 #[expect(unsafe_code, reason = "takes over a descriptor by its number")]
 pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: the number was passed to this process for this purpose, and nothing else here owns it.
@@ -18,7 +18,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Listens for fnd on a path that only it can use.
+/// Listens on a path that only fnd can connect to.
 ///
 /// # Errors
 /// From the socket calls.
@@ -28,14 +28,14 @@ pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {} // left by an earlier spawner; the lock on the state directory says there is no other
+        _ => {} // an earlier spawner left it; no other spawner runs, since this one has the state directory's lock
     }
     let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let bound = bind(&socket, &address);
     rustix::process::umask(mask);
     bound?;
     if let Some(fnd) = fnd_user().filter(|_| rustix::process::geteuid().is_root()) {
-        std::os::unix::fs::lchown(path, Some(fnd), None)?; // whatever has taken that name since
+        std::os::unix::fs::lchown(path, Some(fnd), None)?; // a link in its place is not followed
     }
     listen(&socket, 4)?;
     Ok(socket)
@@ -45,7 +45,8 @@ fn fnd_user() -> Option<u32> {
     nix::unistd::User::from_name("fnd").ok().flatten().map(|user| user.uid.as_raw())
 }
 
-/// Accepts a peer: root, the spawner's own user or the user `fnd`. None where nobody (any more) or somebody else called.
+/// Accepts a connection of root, the spawner's own user or the user `fnd`; none if the peer has gone or is another
+/// user.
 #[must_use]
 pub fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC).ok()?;

@@ -1,4 +1,5 @@
-//! Messages to standard error: one line each, escaped. How many a second the journal keeps is the unit's to say.
+//! Writes messages to standard error, one escaped line each. The systemd unit limits how many a second the journal
+//! keeps.
 
 use std::fmt::Arguments;
 use std::io::Write as _;
@@ -10,7 +11,7 @@ pub fn line(message: Arguments<'_>) {
         if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
     }
     text.push('\n');
-    let _ = std::io::stderr().write_all(text.as_bytes()); // nowhere else to say it
+    let _ = std::io::stderr().write_all(text.as_bytes()); // there is no other place to report to
 }
 
 /// Logs a line, formatted like `format!`.
@@ -19,12 +20,12 @@ macro_rules! log {
     ($($argument:tt)*) => { $crate::log::line(format_args!($($argument)*)) };
 }
 
-/// Says what failed, for people.
+/// Adds the name of the failed step to an error.
 pub trait Failed<T> {
     /// Puts "failed to WHAT" before the error.
     ///
     /// # Errors
-    /// The same, in words.
+    /// The same error, as text.
     fn failed(self, what: &str) -> Result<T, String>;
 }
 

@@ -1,4 +1,4 @@
-//! Arguments in, exit code out.
+//! Reads the arguments, runs the spawner and returns the exit code.
 
 use fnd_spawner::args;
 use fnd_spawner::spawner::Spawner;

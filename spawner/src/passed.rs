@@ -1,11 +1,11 @@
-//! What kind of descriptor fnd passed. Only a pipe and a memory file are taken: whatever else has a descriptor may block who
-//! reads or closes it, or change what it belongs to.
+//! Checks the descriptors that fnd passes. Only a pipe and a memory file are accepted: any other descriptor may block
+//! the process that reads or closes it, or change the thing it belongs to.
 
 use rustix::fs::{AtFlags, FileType, MemfdFlags, StatxFlags, memfd_create, statx};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The kernel's own file systems of pipes and of memory files, by their devices: no other file is on these.
+/// The devices of the kernel's own file systems of pipes and of memory files; no other file is on these.
 #[derive(Debug, Clone, Copy)]
 pub struct Passed {
     pipes: (u32, u32),
@@ -13,7 +13,7 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Looks at a pipe and a memory file of its own.
+    /// Finds the devices from a new pipe and a new memory file.
     ///
     /// # Errors
     /// From making them.
@@ -24,18 +24,18 @@ impl Passed {
         Ok(Self { pipes: device(&pipe)?, memory: device(&memory)? })
     }
 
-    /// Says whether it is a pipe that has no name.
+    /// Returns whether the descriptor is a pipe without a name.
     pub fn is_pipe(&self, fd: &OwnedFd) -> bool {
         device(fd) == Some((self.pipes, FileType::Fifo))
     }
 
-    /// Says whether it is a memory file.
+    /// Returns whether the descriptor is a memory file.
     pub fn is_memory(&self, fd: &OwnedFd) -> bool {
         device(fd) == Some((self.memory, FileType::RegularFile))
     }
 }
 
-/// Returns device and type; without asking a file system for news, which a hostile one would never give.
+/// Returns device and type. It does not make the file system refresh them: a hostile file system would never answer.
 fn device(fd: impl AsFd) -> Option<((u32, u32), FileType)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = statx(fd, "", flags, StatxFlags::TYPE).ok()?;

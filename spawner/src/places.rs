@@ -1,7 +1,7 @@
-//! The directories below the state and run directories: who owns them, and making them.
+//! Makes the directories below the state and run directories, and sets their owners.
 //!
-//! Root makes and removes things only in directories that are root's; what a function owns it enters never, except as that
-//! function ([`removal`](crate::removal)).
+//! Root makes and removes files only in directories that root owns. The spawner enters a directory that a function owns
+//! only with that function's file rights ([`removal`](crate::removal)).
 
 use crate::policy::insecure_above;
 use crate::protocol::copy_file;
@@ -15,8 +15,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Where a function's last invocation left its directories, empty, for the next one: ext4 makes each new inode look at all that
-/// were deleted in the last minutes, which under load costs more than everything else about a start.
+/// The empty directories of a function's last invocation, kept for the next one. For a new inode ext4 checks all inodes
+/// that were deleted in the last minutes; under load this takes longer than the rest of a start.
 const SPARE: &str = "spare";
 
 /// State and run directory.
@@ -43,34 +43,34 @@ pub struct FunctionPlaces {
     tmp: PathBuf,
 }
 
-/// What an attempt got for itself.
+/// The files of one attempt.
 pub struct AttemptFiles {
     /// `TMPDIR`.
     pub tmp: PathBuf,
     /// `FND_RESULT`.
     pub result: PathBuf,
-    /// The same, open for reading.
+    /// The result file, open for reading.
     pub result_file: File,
     previous: PathBuf,
 }
 
 impl AttemptFiles {
-    /// Copies the previous result (at most `max` bytes) to where `FND_PREVIOUS` is; returns that.
+    /// Copies the previous result (at most `max` bytes) and returns the copy's path, for `FND_PREVIOUS`.
     ///
     /// # Errors
     /// From copying.
     pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
-        let _ = fs::remove_file(&self.previous); // of the attempt before
+        let _ = fs::remove_file(&self.previous); // from the attempt before
         copy_file(from, &mut File::create_new(&self.previous)?, max)?;
         own(&self.previous, owner)?;
         Ok(self.previous.to_string_lossy().into_owned())
     }
 }
 
-/// Replaces a file that is root's alone: after a kill or a power cut it is the old one or the new one.
+/// Replaces a file that only root can access: after a kill or a power cut the file is the old one or the new one.
 ///
 /// # Errors
-/// From writing; the file is the old one then.
+/// From writing; then the old file stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -80,10 +80,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Places {
-    /// Makes the fixed directories. As root it takes none that somebody else can change.
+    /// Makes the fixed directories. As root it refuses directories that somebody else can change.
     ///
     /// # Errors
-    /// From making them; where functions have users of their own (`root`), also a directory above that those can't pass.
+    /// From making them. As root, also if a directory above is closed to the functions' users.
     pub fn prepare(state: &Path, run: &Path, root: bool) -> io::Result<Self> {
         for dir in [state, run] {
             DirBuilder::new().recursive(true).mode(0o711).create(dir)?;
@@ -115,7 +115,7 @@ impl Places {
         Ok(places)
     }
 
-    /// The directories below which root makes what functions own, and their modes.
+    /// Returns the directories below which root makes the functions' directories, with their modes.
     fn fixed(&self) -> Vec<(PathBuf, u32)> {
         let (state, run) = (|name| (self.state.join(name), 0o711), |name| (self.run.join(name), 0o711));
         let mut fixed: Vec<_> = ["versions", "home", "cache", "tmp"].map(state).into();
@@ -124,7 +124,7 @@ impl Places {
         fixed
     }
 
-    /// Makes those of the fixed directories that are missing, and the two above them.
+    /// Makes the fixed directories that are missing, and the state and run directory if they are missing.
     ///
     /// # Errors
     /// From making them.
@@ -137,7 +137,8 @@ impl Places {
         self.fixed().iter().try_for_each(|(dir, mode)| make(dir, *mode))
     }
 
-    /// Makes what a function owns beyond its invocations; also where somebody removed the directories above.
+    /// Makes a function's own directories except those of its invocations; also if somebody removed the directories
+    /// above.
     ///
     /// # Errors
     /// From making it.
@@ -154,7 +155,8 @@ impl Places {
         names(&self.state.join("tmp")).into_iter().flat_map(of).collect()
     }
 
-    /// Returns names of functions that are not among these and left a home or a cache, in file form, and how many there are.
+    /// Returns the functions that have a home or a cache but are not in `functions`: names in file form, at most
+    /// [`SWEPT_MAX`], and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
         let left: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
@@ -187,17 +189,17 @@ impl FunctionPlaces {
         self.versions.join(version.hex())
     }
 
-    /// Returns the directory of an invocation: root's, holding `tmp`, `result.N` and `previous`.
+    /// Returns the directory of an invocation. Root owns it; it holds `tmp`, `result.N` and `previous`.
     pub fn invocation(&self, invocation: InvocationId) -> PathBuf {
         self.tmp.join(invocation.to_string())
     }
 
-    /// Says whether what [`prepare`](Self::prepare) makes is there.
+    /// Returns whether the directories that [`prepare`](Self::prepare) makes exist.
     pub fn are_there(&self) -> bool {
         [&self.home, &self.cache, &self.credentials, &self.bindings, &self.tmp].iter().all(|dir| dir.exists())
     }
 
-    /// Makes what a function owns beyond its invocations.
+    /// Makes the function's own directories except those of its invocations.
     ///
     /// # Errors
     /// From making them.
@@ -212,23 +214,25 @@ impl FunctionPlaces {
         Ok(())
     }
 
-    /// Makes what one attempt needs; `worker` tells results of attempts apart.
+    /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own.
     ///
     /// # Errors
     /// From making it.
     pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        // Where it fails there is none, or this invocation has its own, which is not empty.
+        // The rename fails if there is no spare directory, or if this invocation has its own directory already, which
+        // is not empty.
         if fs::rename(self.tmp.join(SPARE), &dir).is_err() {
             make(&dir, 0o711)?;
             make(&tmp, 0o700)?;
         }
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
-        // Workers are numbered from the start of a spawner: one before this may have left a file of the same number. What can't
-        // go makes the next step fail.
+        // Each spawner numbers its workers anew, so an earlier spawner may have left a file of the same number. If this
+        // file can't be removed, the next step fails.
         let _ = fs::remove_file(&result);
-        // Two descriptions: fnd's is for reading only. New in a directory that is root's, so it is nobody else's.
+        // The file is opened twice, because fnd's descriptor is for reading only. The file is new in a directory of
+        // root, so it has no other owner.
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&result)?;
         let result_file = File::open(&result)?;
         if let Some(owner) = owner {
@@ -237,34 +241,35 @@ impl FunctionPlaces {
         Ok(AttemptFiles { tmp, result, result_file, previous: dir.join("previous") })
     }
 
-    /// Removes an invocation's directory where nothing is left in its `tmp`, or keeps it for the next; says whether it did.
+    /// Removes an invocation's directory, or keeps it for the next invocation, if its `tmp` is empty; returns whether
+    /// it did.
     #[must_use]
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
         let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
         if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |left| left.count() == 0) {
-            return false; // also where nobody can tell
+            return false; // also if `tmp` can't be read
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path()); // what can't go is made anew by the next, or keeps that from starting
+            let _ = fs::remove_file(entry.path()); // if one stays, the next start replaces it or fails
         }
-        // The mode was the function's to change. Another one may be kept already.
+        // The function may have changed the mode. The rename fails if another directory is kept already.
         let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
             || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
     }
 }
 
-/// Returns the names in a directory; none where it can't be read.
+/// Returns the names in a directory; none if it can't be read.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Makes a directory with this mode whatever the umask, or leaves the one that is there.
+/// Makes a directory with this mode, independent of the umask; a directory that exists stays as it is.
 ///
 /// # Errors
-/// From making it; `AlreadyExists` where something else has its name.
+/// From making it; `AlreadyExists` if the name belongs to something else.
 pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(dir) {
         Ok(()) => fs::set_permissions(dir, Permissions::from_mode(mode)),
@@ -273,7 +278,7 @@ pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Gives something in a directory of root's to a function.
+/// Gives a file or directory, in a directory that root owns, to a function.
 ///
 /// # Errors
 /// From `lchown`.
@@ -312,7 +317,7 @@ mod tests {
         assert_eq!((meta.ino(), meta.mode() & 0o777, files(2)), (inode, 0o700, 2));
         begin(3, 3);
         assert!(places.remove_invocation(InvocationId(2)));
-        // Another attempt of the same invocation has what the first one wrote.
+        // Another attempt of the same invocation finds the files of the first one.
         fs::write(tmp(3).join("kept"), "").unwrap();
         begin(3, 4);
         assert!(tmp(3).join("kept").exists() && files(3) == 3);

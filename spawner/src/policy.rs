@@ -1,5 +1,5 @@
-//! What a plan may be granted, judged by facts that root owns: users, interpreters, limits. The judge's word counts for
-//! nothing here.
+//! Decides what a plan may be granted, by facts that root owns: users, interpreters, limits. Nothing here relies on the
+//! judge.
 
 use crate::sandbox::identity::Identity;
 use fnd_wire::frame::Problem;
@@ -12,46 +12,48 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Who the spawner is.
+/// The user that the spawner runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Myself {
     /// Effective uid; 0 is root.
     pub uid: u32,
     /// Effective gid.
     pub gid: u32,
-    /// User name, where it has one.
+    /// User name, if the user has one.
     pub name: Option<String>,
 }
 
 impl Myself {
-    /// Returns who this process is.
+    /// Returns the user that this process runs as.
     pub fn look() -> Self {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let name = Account::from_uid(Uid::from_raw(uid)).ok().flatten().map(|account| account.name);
         Self { uid, gid, name }
     }
 
-    /// Says whether it is root, so that functions can have users of their own.
+    /// Returns whether this user is root; only then can functions have users of their own.
     pub fn root(&self) -> bool {
         self.uid == 0
     }
 }
 
-/// A problem with a file.
+/// Returns a problem with a file.
 pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) -> Problem {
     Problem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
-/// Returns the first of a file or directory (a real path) and those above that somebody besides these owners can write.
+/// Returns the first path, of a file or directory (a real path) and those above, that somebody else than these owners
+/// can change; none if only they can.
 pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
     let fine = |meta: Metadata| trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid());
     dir.ancestors().find(|above| !fs::metadata(above).is_ok_and(fine)).map(Path::to_owned)
 }
 
-/// Returns as whom a plan runs (absent: as the spawner itself, which is not root) and the user name to tell it.
+/// Returns the identity that a plan runs with (absent: that of the spawner, which is not root) and the user's name for
+/// the function.
 ///
 /// # Errors
-/// Why it may not.
+/// Why the plan may not have this user or these groups.
 pub fn identity(
     plan: &Plan,
     uid: u32,
@@ -70,7 +72,7 @@ pub fn identity(
         return Ok((None, own));
     }
     let (uid, gid, name) = match &plan.user {
-        // Stamps at again: the range, or the table of numbers, may have changed since it was installed.
+        // Checked again at each start: the range or the uid table may have changed since the function was installed.
         User::Own if !(policy.uid_range.0..=policy.uid_range.1).contains(&uid) => {
             return Err(format!("its uid {uid} is outside `[users] range`"));
         }
@@ -103,21 +105,23 @@ pub fn identity(
     Ok((Some(Identity { uid, gid, groups }), name))
 }
 
-/// The interpreter chosen: as given (that is executed: a virtual environment goes by its own name) and its real path.
+/// The chosen interpreter. The path as given is executed, since a virtual environment depends on its own path; the real
+/// path is kept, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interpreter {
-    /// As given.
+    /// The path as given.
     pub given: String,
-    /// Resolved.
+    /// The real path.
     pub real: String,
-    /// What tells this file from another one that is put in its place.
+    /// The values that distinguish this file from another one put in its place.
     pub seal: [i64; 3],
 }
 
-/// Chooses the first interpreter that is there and safe. `owner` is the owner of the file whose `#!` asked for some.
+/// Returns the first interpreter that exists and is safe, with warnings for those of the `#!` line that were skipped.
+/// `owner` is the owner of the file with that line.
 ///
 /// # Errors
-/// What was looked for, and what to do.
+/// The interpreters that were tried, and what to do.
 pub fn interpreter(
     plan: &Plan,
     file: &str,
@@ -148,17 +152,17 @@ pub fn interpreter(
     ))
 }
 
-/// Looks whether every function could read the shim of a handler, and nobody but root change it.
+/// Checks that every function can read the shim of a handler, and that nobody but root can change it.
 ///
 /// # Errors
-/// Why not, and what to do.
+/// Why it is refused, and what to do.
 pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
     let Some(shim) = plan.mode.handler().filter(|shim| !shim.is_empty()) else { return Ok(()) };
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
     let path = Path::new(shim);
     let found = real(path).and_then(|real| safe(path, &real, &[0, myself.uid]).map(|()| real));
     let real = found.map_err(|why| bad(why, "install the runtime again".to_owned()))?;
-    // Where fnd is not root, functions have its user, which read the description beside it.
+    // If fnd is not root, functions run as its user, which has read the runtime's description beside the shim.
     let closed = |path: &&Path| {
         myself.root() && !fs::metadata(path).is_ok_and(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } != 0)
     };
@@ -193,7 +197,7 @@ fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
 fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String> {
     let path = Path::new(candidate);
     let real = real(path)?;
-    // A version manager's shim picks another program by the working directory, and takes 100 ms for it.
+    // A version manager's shim chooses the program by the working directory, which takes 100 ms.
     if [path, &real].iter().any(|path| path.components().any(|part| part == Component::Normal("shims".as_ref()))) {
         return Err("is a version manager's shim; name the real interpreter".to_owned());
     }
@@ -207,7 +211,7 @@ fn usable(candidate: &str, owners: &[u32]) -> Result<(String, [i64; 3]), String>
     real.map(|real| (real, seal)).map_err(|_| "has a path that is not UTF-8".to_owned())
 }
 
-/// Says why a plan is not sane in itself.
+/// Returns why a plan is invalid in itself; none if it is valid.
 pub fn insane(plan: &Plan, asked_for: &FunctionName, has_entry: bool) -> Option<String> {
     let limits = &plan.limits;
     let texts = || plan.argv.iter().map(|text| &text.text).chain(plan.environment.iter().map(|(_, text)| &text.text));

@@ -1,11 +1,12 @@
-//! What the loop waits for, each with a name.
+//! Waits for the events of the spawner's loop; each event has a token.
 
 use rustix::event::{Timespec, epoll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What became ready. Numbers are those of launchers, workers, functions and helpers; one that is gone by now is ignored.
+/// The source of an event. The numbers are those of launchers, workers, functions and helpers; a number that no longer
+/// exists is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
     /// The listening socket.
@@ -28,10 +29,10 @@ pub enum Token {
     Helper(u64),
 }
 
-/// Numbers a token can carry.
+/// Largest number that a token can hold.
 pub const NUMBER_MAX: u64 = (1 << 56) - 1;
 
-/// Every kind of token; its place here is what the kernel keeps for us beside the number.
+/// Every kind of token. The kernel stores a kind's index here together with the number.
 const KINDS: [fn(u64) -> Token; 9] = [
     |_| Token::Listener,
     |_| Token::Connection,
@@ -65,7 +66,7 @@ impl Token {
 pub struct Poller(OwnedFd);
 
 impl Poller {
-    /// Makes one.
+    /// Makes an epoll instance.
     ///
     /// # Errors
     /// From `epoll_create1`.
@@ -73,15 +74,16 @@ impl Poller {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Waits for a descriptor to become readable; closing it ends that.
+    /// Begins to watch a descriptor for reading; closing the descriptor ends that.
     ///
     /// # Errors
     /// From `epoll_ctl`.
     pub fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         let flags = match token {
-            // `cgroup.events` is always readable and tells of a change by POLLPRI.
+            // `cgroup.events` is always readable and signals a change by POLLPRI.
             Token::Leaf(_) => epoll::EventFlags::PRI,
-            // Told of once, when something came or there is room again: these are read and written until they would block.
+            // Edge-triggered: these sockets are read and written until they would block, so one event for new data or
+            // new room is enough.
             Token::Judge => epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
             Token::Launcher(_) => epoll::EventFlags::IN | epoll::EventFlags::ET,
             _ => epoll::EventFlags::IN,
@@ -89,21 +91,22 @@ impl Poller {
         Ok(epoll::add(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Says what to wait for on the connection or a launcher's socket; with neither only its end is told.
+    /// Sets whether the connection or a launcher's socket is watched for reading and for writing; with neither only its
+    /// end is reported.
     pub fn change(&self, fd: impl AsFd, token: Token, (read, write): (bool, bool)) {
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::ET, matches!(token, Token::Launcher(_)));
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
-        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags); // of what is watched it can't fail
+        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags); // can't fail for a watched descriptor
     }
 
-    /// Stops waiting for a descriptor that stays open.
+    /// Stops watching a descriptor that stays open.
     pub fn remove(&self, fd: impl AsFd) {
-        let _ = epoll::delete(&self.0, fd); // gone is gone
+        let _ = epoll::delete(&self.0, fd); // an error means that it is not watched
     }
 
-    /// Waits until something is ready or the time is over; none: for ever.
+    /// Waits until an event comes or the time is over; none: without limit. Returns the tokens of the events.
     ///
     /// # Errors
     /// From `epoll_wait`.

@@ -1,4 +1,4 @@
-//! Frames and descriptors over `SOCK_SEQPACKET` sockets: with fnd, the judge and launchers.
+//! Sends and receives frames and descriptors over `SOCK_SEQPACKET` sockets: with fnd, the judge and launchers.
 
 use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, packets};
 use rustix::io::Errno;
@@ -12,37 +12,38 @@ use std::io::{self, IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Most packets waiting for a peer that does not read; beyond it the connection is given up.
+/// Largest number of packets that wait for a peer that does not read; with more the connection is closed.
 const QUEUE_MAX: usize = 20_000;
 
-/// A socket that carries frames; what can't be sent at once waits.
+/// A socket that carries frames; packets that can't be sent at once wait in a queue.
 pub struct Channel {
     socket: OwnedFd,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     partial: Partial,
-    /// Descriptors that came where none belong.
+    /// Descriptors that came with a packet that is not the last of its frame.
     unwanted: Vec<OwnedFd>,
-    /// Room for a packet, made when the first is received.
+    /// Buffer for a packet, allocated at the first receive.
     room: Vec<u8>,
 }
 
-/// A frame and what came with it.
+/// A frame and its descriptors.
 pub struct Frame {
     /// Bytes.
     pub bytes: Vec<u8>,
     /// Descriptors, in order.
     pub descriptors: VecDeque<OwnedFd>,
-    /// Whether there was no room for some of them, the last ones.
+    /// Whether the last descriptors were lost because there was no room for them.
     pub cut: bool,
 }
 
 impl Channel {
-    /// Takes a connected socket. One that blocks makes [`send`](Self::send) and [`receive`](Self::receive) wait.
+    /// Returns a channel on a connected socket. If the socket is blocking, [`send`](Self::send) and
+    /// [`receive`](Self::receive) wait.
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket, waiting: VecDeque::new(), partial: Partial::default(), unwanted: Vec::new(), room: Vec::new() }
     }
 
-    /// Returns a channel that never waits, and the other end, which does.
+    /// Returns a channel that never waits, and the other end, which is blocking.
     ///
     /// # Errors
     /// From `socketpair`.
@@ -52,10 +53,10 @@ impl Channel {
         Ok((Self::new(ours), theirs))
     }
 
-    /// Sends a frame, or keeps it for [`flush`](Self::flush).
+    /// Sends a frame; packets that can't be sent at once are kept for [`flush`](Self::flush).
     ///
     /// # Errors
-    /// From sending; `ENOBUFS` where too much waits.
+    /// From sending; `ENOBUFS` if too many packets wait.
     pub fn send(&mut self, frame: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
         if self.waiting.len() >= QUEUE_MAX {
             return Err(Errno::NOBUFS.into());
@@ -67,7 +68,7 @@ impl Channel {
         self.flush()
     }
 
-    /// Sends what waits, as far as the peer takes it.
+    /// Sends waiting packets until the peer takes no more.
     ///
     /// # Errors
     /// From sending.
@@ -77,7 +78,7 @@ impl Channel {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(error) => {
-                    // Nobody will take it.
+                    // The peer will not take the rest.
                     self.waiting.clear();
                     return Err(error.into());
                 }
@@ -86,12 +87,12 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes the descriptors that came where none belong: closing one may take as long as whoever made it likes.
+    /// Returns the unwanted descriptors. Closing one may take as long as the process that made it likes.
     pub fn take_unwanted(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.unwanted)
     }
 
-    /// Returns the socket and what came where it does not belong.
+    /// Returns the socket and the unwanted descriptors.
     pub fn into_descriptors(mut self) -> Vec<OwnedFd> {
         self.unwanted.push(self.socket);
         self.unwanted
@@ -102,10 +103,10 @@ impl Channel {
         self.waiting.len()
     }
 
-    /// Receives a frame; none where no whole one is there.
+    /// Receives a frame; none if no complete frame is there.
     ///
     /// # Errors
-    /// From `recvmsg`; `UnexpectedEof` at the end of the connection, `InvalidData` for what is no packet of ours.
+    /// From `recvmsg`; `UnexpectedEof` at the end of the connection, `InvalidData` for an invalid packet.
     pub fn receive(&mut self) -> io::Result<Option<Frame>> {
         self.room.resize(PACKET_MAX, 0);
         loop {
@@ -114,7 +115,8 @@ impl Channel {
             let parts = &mut [IoSliceMut::new(&mut self.room)];
             let got = match recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::AGAIN) => return Ok(None),
-                // A reset is said once, where the peer left something unread; what it had sent itself comes behind it. unix(7)
+                // If the peer closed without reading everything, a reset is reported once; the data that the peer sent
+                // follows it. unix(7)
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
                 other => other?,
             };
@@ -163,8 +165,8 @@ fn send(socket: &OwnedFd, packet: &[u8], descriptors: &[OwnedFd]) -> Result<(), 
     sendmsg(socket, &[IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL).map(|_| ())
 }
 
-/// Copies what a descriptor of the peer holds, from its start, at most `max` bytes: a regular or memory file only, so that
-/// reading can't block.
+/// Copies the content of a descriptor that the peer passed, from its start, at most `max` bytes. Only a regular or
+/// memory file is accepted, so that reading can't block.
 ///
 /// # Errors
 /// From reading and writing; `InvalidData` for another kind of file.

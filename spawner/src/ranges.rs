@@ -1,8 +1,9 @@
 //! Keeps two spawners of root on one machine from giving the same user to functions of both.
 //!
-//! A spawner locks its `[users] range` in a file that all of them know: the user N is the byte N of that file (record locks,
-//! fcntl(2)). So the kernel refuses ranges that overlap, names the process that has the other one, and ends a lock with its
-//! process, however that ends. What a spawner forks inherits no lock.
+//! A spawner locks its `[users] range` in a file that is the same for all of them: the byte N of that file stands for
+//! the user N (record locks, fcntl(2)). So the kernel refuses ranges that overlap, names the process that holds the
+//! other range, and ends a lock with its process, in whatever way the process ends. Processes that a spawner forks do
+//! not inherit the lock.
 
 use crate::log::Failed as _;
 use crate::policy::insecure_above;
@@ -13,18 +14,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The file, in a directory that is root's on every system and empty after a boot.
+/// The lock file, in a directory that root owns on every system and that is empty after a boot.
 pub const FILE: &str = "/run/fnd-users.lock";
 
-/// The file of locks. A process opens it once: the locks end where a process closes any descriptor of that file.
+/// The open lock file. A process opens it only once: the locks end when the process closes any descriptor of that file.
 #[derive(Debug)]
 pub struct Ranges(File);
 
 impl Ranges {
-    /// Opens the file, or makes it.
+    /// Opens the lock file, or makes it.
     ///
     /// # Errors
-    /// From opening it, or where somebody else could change it; for people.
+    /// Why the file can't be opened, or who else could change it; for people.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let mut options = OpenOptions::new();
@@ -37,11 +38,11 @@ impl Ranges {
         }
     }
 
-    /// Takes the users from the first to the last until this process ends: also after another range was configured, since
-    /// functions may still run as the users of this one.
+    /// Locks the users from the first to the last until this process ends. The lock stays when another range is
+    /// configured, since functions may still run as users of this one.
     ///
     /// # Errors
-    /// Who has some of them, for people; nothing is taken then.
+    /// The process that holds some of them, for people; then no user is locked.
     #[expect(clippy::cast_possible_truncation, reason = "constants of fcntl(2), none above 2")]
     pub fn take(&self, (first, last): (u32, u32)) -> Result<(), String> {
         let mut lock = libc::flock {
@@ -57,7 +58,7 @@ impl Ranges {
         }
         fcntl(&self.0, FcntlArg::F_GETLK(&mut lock)).failed("find who has the users of functions")?;
         if lock.l_type == libc::F_UNLCK as libc::c_short {
-            return self.take((first, last)); // they have gone meanwhile
+            return self.take((first, last)); // the other process has ended meanwhile
         }
         let (from, to) = (lock.l_start, lock.l_start + lock.l_len - 1);
         let who = match lock.l_pid {
@@ -68,7 +69,7 @@ impl Ranges {
     }
 }
 
-/// Returns the state directory of another spawner as its command line has it, in words.
+/// Returns, in words, the state directory of another spawner as its command line has it.
 fn state_of(pid: i32) -> String {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip_while(|word| *word != b"--state").skip(1);

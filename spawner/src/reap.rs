@@ -1,10 +1,10 @@
-//! Waiting for children: the only place that does.
+//! Waits for children; no other module does.
 
 use crate::clone::Child;
 use fnd_wire::frame::ExitStatus;
 use std::os::fd::AsRawFd as _;
 
-/// How a child ended, with what the kernel counted for it and the children it waited for.
+/// How a child ended, with the kernel's counts for the child and the children it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// Exit code or signal.
@@ -15,24 +15,25 @@ pub struct Ended {
     pub largest: u64,
 }
 
-/// Returns how a child ended; none while it runs (or where it is not our child).
+/// Returns how a child ended; none if it runs (or is not our child).
 ///
-/// Goes by descriptor: a process id may be somebody else's by now. waitid(2), the raw call for `rusage`.
+/// The child is identified by its descriptor: its process id may belong to another process by now. waitid(2), the raw
+/// call for `rusage`.
 pub fn ended(child: &Child) -> Option<Ended> {
     waitid(child, libc::WNOHANG)
 }
 
-/// Waits for a child that is about to end, and returns how it did.
+/// Waits for a child that is about to end, and returns how it ended.
 pub fn wait(child: &Child) -> Option<Ended> {
     waitid(child, 0)
 }
 
-/// Returns a child that ended and was not waited for; none where there is none.
+/// Returns the pid of a child that ended and was not waited for; none if there is none.
 pub fn first_ended() -> Option<u32> {
     raw((libc::P_ALL, 0), libc::WNOHANG | libc::WNOWAIT).map(|(pid, _)| pid)
 }
 
-/// Waits for a child that ended and that nobody else waits for: an orphan of some function.
+/// Waits for an orphan: a child that ended and that no other part of the spawner waits for.
 pub fn orphan(pid: u32) {
     let _ = raw((libc::P_PID, pid), libc::WNOHANG);
 }

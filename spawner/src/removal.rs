@@ -1,8 +1,8 @@
-//! Emptying a directory that a function owned, with that function's file rights, so that a link planted there leads root
-//! nowhere.
+//! Empties a directory that a function owned, with that function's file rights, so that a link made there can't mislead
+//! root.
 //!
-//! Directories are moved up before they are emptied: however deep a function nests them, only two are open at a time and no
-//! path grows. Their modes are the function's to change, so they are changed back on the way.
+//! Directories are moved up before they are emptied: however deep a function nests them, only two are open at a time
+//! and no path grows. A function may have changed the modes of its directories, so they are changed back on the way.
 
 use crate::sandbox::identity;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Names listed at once: a function may make millions.
+/// Largest number of names that are listed at once: a function may make millions.
 const NAMES: usize = 10_000;
 
-/// Empties a directory, as root with the file rights of its owner. For a copy of the spawner only: it never has root's rights
-/// again. Returns its exit code.
+/// Empties a directory; as root with the file rights of the directory's owner. Call it in a copy of the spawner only:
+/// the process never gets root's rights back. Returns the copy's exit code.
 pub fn empty(dir: &Path, root: bool) -> i32 {
     let Ok(meta) = fs::symlink_metadata(dir) else { return 1 };
     if root && identity::take_files_of((meta.uid(), meta.gid())).is_err() {
@@ -25,12 +25,12 @@ pub fn empty(dir: &Path, root: bool) -> i32 {
     }
     let Ok(top) = enter(CWD, dir) else { return 1 };
     let mut moved = 0;
-    // Each pass removes what it finds in the directory, and brings up what lies one level below.
+    // Each pass removes the entries of the directory, and moves up the entries of its subdirectories.
     while pass(&top, &mut moved) {}
     0
 }
 
-/// Says whether it removed or moved anything, so that another pass may do more.
+/// Runs one pass; returns whether it removed or moved anything, so that another pass may do more.
 fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
     let mut progress = false;
     for name in names(top) {
@@ -44,7 +44,7 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
                 progress = true;
                 continue;
             }
-            drop(enter(&sub, &inner)); // to move a directory takes the right to write in it
+            drop(enter(&sub, &inner)); // moving a directory needs write access to it
             *moved += 1;
             let to = format!(".fnd-{moved}");
             progress |= renameat_with(&sub, &inner, top, to, RenameFlags::NOREPLACE).is_ok();
@@ -54,18 +54,18 @@ fn pass(top: &OwnedFd, moved: &mut u64) -> bool {
     progress
 }
 
-/// Removes a file or an empty directory; says whether it did.
+/// Removes a file or an empty directory; returns whether it did.
 fn removed(dir: &OwnedFd, name: &CStr) -> bool {
     let remove = |flags| unlinkat(dir, name, flags).is_ok();
     remove(AtFlags::empty()) || remove(AtFlags::REMOVEDIR)
 }
 
-/// Opens a directory, and lets its owner do everything in it.
+/// Opens a directory after giving its owner all rights to it.
 fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = openat(&at, name, flags | OFlags::PATH, Mode::empty())?;
     let known = format!("/proc/self/fd/{}", path.as_raw_fd());
-    let _ = fs::set_permissions(known, Permissions::from_mode(0o700)); // opening it says whether that was needed
+    let _ = fs::set_permissions(known, Permissions::from_mode(0o700)); // if this fails and was needed, opening fails below
     openat(path, c".", flags, Mode::empty())
 }
 

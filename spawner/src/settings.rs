@@ -1,4 +1,4 @@
-//! Collecting configuration and runtime descriptions for the judge; nothing in them is understood here.
+//! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
 use crate::policy::Myself;
 use crate::source::{self, Kind};
@@ -8,14 +8,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Largest file of settings.
+/// Largest settings file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Most files of settings.
+/// Largest number of entries that are read from one directory of settings or runtimes.
 const FILES_MAX: usize = 1000;
 
-/// Reads `fnd.toml`, `conf.d/*.toml` beside it and every `ID/runtime.toml` of the runtimes directories.
+/// Returns the content of `fnd.toml`, of `conf.d/*.toml` beside it and of every `ID/runtime.toml` in the runtimes
+/// directories; and the problems with these files.
 ///
-/// What is wrong comes second; then the settings must not be put in force.
+/// If there are problems, the settings must not be put in force.
 pub fn read(config: &Path, runtimes: &[PathBuf], myself: &Myself) -> (JudgeSettings, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut read = |paths: Vec<PathBuf>| {
@@ -37,7 +38,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Reads one; one that is absent is none.
+/// Reads one file; none if it is absent.
 fn read_file(path: &Path, myself: &Myself) -> Result<Option<JudgedFile>, Problem> {
     let shown = path.display().to_string();
     let real = match fs::canonicalize(path) {

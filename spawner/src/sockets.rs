@@ -1,10 +1,11 @@
-//! Where programs that serve HTTP make their sockets: a directory `RUN/http/N` for the worker N, made before it starts and removed
-//! with it.
+//! Makes and removes the directories for the sockets of programs that serve HTTP: a directory `RUN/http/N` for the
+//! worker N, made before the worker starts and removed with it.
 //!
-//! It is the function's user's, and the group's of the connected fnd, who may pass it but not list it. What is made in it gets
-//! that group (setgid), so that fnd may connect; nobody else may. Its name is in a directory of root's, so a function can
-//! replace what is in it and never the directory itself. What it leaves beside its socket is charged to its memory limit
-//! (`/run` is a tmpfs) and goes with the worker.
+//! The directory belongs to the function's user and to the group of the connected fnd; members of that group may enter
+//! it but not list it. Files made in it get that group (setgid), so that fnd, and no other user, may connect to the
+//! socket. The directory's name is in a directory that root owns, so a function can replace the content but never the
+//! directory itself. Files that the worker leaves beside its socket are charged to the function's memory limit (`/run`
+//! is a tmpfs) and are removed with the worker.
 
 use crate::sandbox::identity::Identity;
 use std::fs::{self, DirBuilder, Permissions};
@@ -12,39 +13,40 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 
-/// The variable that tells a program where.
+/// The variable with the path of a program's socket.
 pub const VARIABLE: &str = "FND_SOCKET_PATH";
-/// The socket's name.
+/// The socket's file name.
 const NAME: &str = "http.sock";
-/// What comes before the names of directories of an earlier spawner. No worker has such a name.
+/// Prefix of the names of directories that an earlier spawner left. No worker has such a name.
 const EARLIER: &str = "earlier-";
 
-/// Says whether a path is that of the socket in this directory.
+/// Returns whether a path is that of the socket in this directory.
 pub fn is_in(dir: &Path, path: &[u8]) -> bool {
     dir.join(NAME).as_os_str().as_encoded_bytes() == path
 }
 
-/// Makes the directory for a worker of `owner` and an fnd of this group. Nothing may have its name.
+/// Makes the directory for a worker of `owner` and an fnd of this group. The name must be unused.
 ///
 /// # Errors
 /// From making it.
 pub fn make(dir: &Path, owner: Option<&Identity>, group: u32) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)?;
     let Some(owner) = owner else { return Ok(()) }; // fnd, the function and the spawner are one user
-    // The mode while the directory is the spawner's own group's: for a group it is not in, the kernel drops the setgid bit where
-    // CAP_FSETID is missing, as in its unit (chmod(2)). A new owner leaves the bit of a directory as it is (chown(2)).
+    // The mode is set while the directory still has the spawner's own group: if the process is not in a directory's
+    // group and has no CAP_FSETID, as in the spawner's unit, the kernel drops the setgid bit (chmod(2)). Changing the
+    // owner of a directory keeps the bit (chown(2)).
     fs::set_permissions(dir, Permissions::from_mode(0o2710))?;
     lchown(dir, Some(owner.uid), Some(group))
 }
 
-/// Removes a directory with nothing but a socket in it; says whether it is gone.
+/// Removes a directory that holds nothing but a socket; returns whether it is gone.
 #[must_use]
 pub fn remove(dir: &Path) -> bool {
-    let _ = fs::remove_file(dir.join(NAME)); // removing the directory says whether that was all
+    let _ = fs::remove_file(dir.join(NAME)); // if other files remain, the next line fails
     fs::remove_dir(dir).err().is_none_or(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// Gives what an earlier spawner left other names, since workers are numbered from 1 again; returns them.
+/// Renames the directories that an earlier spawner left, since workers are numbered from 1 again; returns their paths.
 pub fn set_aside(http: &Path) -> Vec<PathBuf> {
     let mut left = Vec::new();
     for entry in fs::read_dir(http).into_iter().flatten().flatten() {
@@ -62,7 +64,8 @@ mod tests {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use std::os::unix::fs::MetadataExt as _;
 
-    /// What its unit leaves the spawner: without that one a mode's setgid bit is dropped for a group it is not in (chmod(2)).
+    /// The spawner's unit gives it no CAP_FSETID: then the kernel drops a mode's setgid bit for a group that the
+    /// process is not in (chmod(2)).
     #[test]
     fn a_directory_gives_its_group_also_without_the_capability_for_that() {
         if !rustix::process::geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! Reading what people wrote, functions and settings, without trusting any of it: everything is opened without following a
-//! link, checked on the descriptor that is read, and refused where somebody else could have written it.
+//! Reads files that people wrote (functions and settings) without trusting them: every file is opened without following
+//! a link, checked on the descriptor that is read, and refused if somebody else could have written it.
 
 use crate::policy::{Myself, insecure_above, problem};
 use crate::sandbox::identity;
@@ -16,28 +16,28 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Most levels of directories in a function.
+/// Largest number of directory levels in a function.
 pub const DEPTH_MAX: usize = 32;
-/// Longest path below a functions directory, bytes.
+/// Longest path below a functions directory in bytes.
 pub const PATH_MAX: usize = 1024;
-/// Most symbolic links on the way to a file.
+/// Largest number of symbolic links on the way to a file.
 const LINKS_MAX: usize = 16;
-/// What to do about a path that is too deep or too long.
+/// Help for a path that is too deep or too long.
 pub const SHALLOWER: &str = "move it up, or rename its directories";
 
-/// A file opened and found fit to be read.
+/// An open file that passed the checks and may be read.
 pub struct Opened {
     /// The descriptor, non-blocking.
     pub file: File,
-    /// What `fstat` said when it was opened.
+    /// The result of `fstat` when the file was opened.
     pub meta: Metadata,
-    /// Its path, for people.
+    /// The file's path, for people.
     pub shown: String,
-    /// Whether it is root's (or the spawner's own user's): only then may it grant itself more.
+    /// Whether root owns it (or the spawner's user, if the spawner is not root): only then may it ask for more rights.
     pub trusted: bool,
 }
 
-/// Kind of what a path names.
+/// The kind of file that a path is expected to name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Regular file.
@@ -46,15 +46,15 @@ pub enum Kind {
     Directory,
 }
 
-/// The functions directories and who looks at them.
+/// The functions directories, and the user that reads them.
 pub struct Sources {
     /// The directories, absolute, in the order of their index.
     pub dirs: Vec<PathBuf>,
-    /// Who looks.
+    /// The user that the spawner runs as.
     pub myself: Myself,
 }
 
-/// Where a path leads, links followed.
+/// The file that a path leads to after following links.
 struct Place {
     /// The functions directory it is in, without links.
     base: PathBuf,
@@ -65,11 +65,11 @@ struct Place {
 }
 
 impl Sources {
-    /// Opens a file or directory beneath a functions directory. A symbolic link must stay in these directories, and gives
-    /// only what its owner may read.
+    /// Opens a file or directory beneath a functions directory. A symbolic link must stay in these directories, and the
+    /// link's owner must be allowed to read the file.
     ///
     /// # Errors
-    /// What is wrong with it and what to do; `index` out of range counts as not there.
+    /// What is wrong with it and what to do; also if `index` names no functions directory.
     pub fn open(&self, index: u16, relative: &str, wanted: Kind) -> Result<Opened, Problem> {
         let dir = self.dirs.get(usize::from(index));
         let dir = dir.ok_or_else(|| problem(relative, "there is no such functions directory", "reload fnd"))?;
@@ -79,7 +79,7 @@ impl Sources {
         open(&place.base, &place.real, shown, (wanted, &links), &self.myself)
     }
 
-    /// Follows a path one name at a time. Outside the functions directories nothing is looked at.
+    /// Follows a path one name at a time. Nothing outside the functions directories is opened.
     fn follow(&self, dir: &Path, relative: &str, shown: &str) -> Result<Place, Problem> {
         let failed = |error: &io::Error| unreadable(shown, error);
         let real_of = |dir: &PathBuf| Some((dir.clone(), fs::canonicalize(dir).ok()?));
@@ -142,8 +142,8 @@ fn leads_out(shown: &str, real: &Path) -> Problem {
     problem(shown, message, "copy the file here instead of linking it")
 }
 
-/// Opens what a real path (without links) names, beneath a directory. It has to be readable for every user and group in
-/// `links` as well: they own the links that led to it.
+/// Opens the file that a real path (without links) names, beneath a directory. Every user and group in `links` must be
+/// able to read it, too: they own the links that led to it.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
@@ -159,8 +159,8 @@ pub fn open(
         let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
         Ok((file, meta))
     };
-    // Stamps at by O_PATH first, since opening a device or FIFO can have effects. If it was exchanged since, the check below
-    // sees it.
+    // The file is checked through O_PATH first, since opening a device or FIFO can have effects. If the file was
+    // exchanged since, the check after the second opening fails.
     let (_, meta) = look(OFlags::PATH)?;
     if wanted == Kind::File && !meta.is_file() {
         let help = "only regular files and directories are read; remove it or move it elsewhere";
@@ -187,8 +187,8 @@ pub fn open(
     if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
         return Err(changed(&shown));
     }
-    // Before Linux 6.13 a file is stamped with the time of the last tick (at most 10 ms ago): a change within the same one
-    // would not be seen, so it is read in a later one.
+    // Before Linux 6.13 a file is stamped with the time of the last tick (at most 10 ms ago), so a second change within
+    // the same tick would not be seen. Therefore the file is read in a later tick.
     while wanted == Kind::File && crate::clock::is_tick(again.ctime(), again.ctime_nsec()) {
         std::thread::yield_now();
     }
@@ -196,10 +196,10 @@ pub fn open(
 }
 
 impl Opened {
-    /// Reads at most `max` bytes and checks that the file stayed the same meanwhile.
+    /// Reads at most `max` bytes and checks that the file did not change meanwhile.
     ///
     /// # Errors
-    /// What is wrong: it is larger than `max`, changed, or can't be read.
+    /// The problem: the file is larger than `max`, changed, or can't be read.
     pub fn read(&mut self, max: u64) -> Result<Vec<u8>, Problem> {
         if self.meta.len() > max {
             return Err(problem(&self.shown, format!("it is larger than {} MiB", max >> 20), "shorten it"));
@@ -211,7 +211,7 @@ impl Opened {
         Ok(bytes)
     }
 
-    /// Reads it for the judge, at most `max` bytes.
+    /// Reads the file for the judge, at most `max` bytes.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -220,7 +220,8 @@ impl Opened {
         Ok(JudgedFile { path: self.shown, bytes, mode: self.meta.mode() & 0o7777, trusted: self.trusted })
     }
 
-    /// Checks that the file is as it was when it was opened, `length` bytes having been read.
+    /// Checks that the file has not changed since it was opened, and that `length`, the number of bytes read, is its
+    /// size.
     ///
     /// # Errors
     /// The problem that it changed.
@@ -238,7 +239,7 @@ fn beneath(dir: &Path, real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     openat2(dir, below, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | no_links)
 }
 
-/// The problem that a file can't be opened or read.
+/// Returns the problem that a file can't be opened or read.
 pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {

@@ -1,8 +1,10 @@
-//! Which function has which number and user: `STATE/spawner/uids`, a line `UID NAME SUM` each, only ever appended to.
+//! Keeps the number and the user of each function in `STATE/spawner/uids`: one line `UID NAME SUM` for each function;
+//! lines are only ever appended.
 //!
-//! A function's [`FunctionId`] is its line number. A user is never given to another function, so files it left behind can't
-//! fall to a stranger. `SUM` is the beginning of the SHA-256 of what is before it; lines of the first release have none.
-//! What the table lost is taken from the homes: who owns one, has that number.
+//! A function's [`FunctionId`] is its line number. A user is never given to another function, so files that a function
+//! left behind can't come to belong to another one. `SUM` is the beginning of the SHA-256 of the text before it; lines
+//! of the first release have none. If the table lost lines, the owners of the homes replace them: a function gets the
+//! uid of its home's owner.
 
 use crate::log::Failed as _;
 use fnd_wire::ids::{FunctionId, FunctionName};
@@ -18,32 +20,32 @@ use std::path::Path;
 pub struct Uids {
     file: File,
     lines: Vec<(u32, FunctionName)>,
-    /// Owners of homes of which the table says nothing, with the function's name where the home has such a name.
+    /// Owners of homes that are not in the table, with the function's name if the home's name is that of a function.
     homes: Vec<(u32, Option<FunctionName>)>,
     unsynced: bool,
 }
 
-/// Returns the owners of the homes in a directory; root's are nobody's.
+/// Returns the owners of the homes in a directory, without those of root.
 pub fn owners(homes: &Path) -> Vec<(u32, Option<FunctionName>)> {
     let owner = |entry: std::fs::DirEntry| {
         let uid = entry.metadata().ok()?.uid();
-        // No part of a name has a dot, so the first one is between group and name.
+        // No part of a name has a dot, so the first dot separates group and name.
         let name = entry.file_name().to_str().and_then(|name| FunctionName::new(&name.replacen('.', "/", 1)).ok());
         (uid != 0).then_some((uid, name))
     };
     std::fs::read_dir(homes).into_iter().flatten().flatten().filter_map(owner).collect()
 }
 
-/// Returns the sum of a line. It begins with a character that no name has: a line that lost the space before it is not taken
-/// for an old one.
+/// Returns the sum of a line. It begins with a character that no name has: so a line that lost the space before the sum
+/// is not taken for a line without sum.
 fn sum(line: &str) -> String {
     Sha256::digest(line).iter().take(4).fold("#".to_owned(), |sum, byte| format!("{sum}{byte:02x}"))
 }
 
 impl Uids {
-    /// Opens the table, or begins one, and locks it: there is one spawner to a state directory.
+    /// Opens the table, or makes one, and locks it: only one spawner may use a state directory.
     ///
-    /// A last line without its end was torn by a crash before anything used it, and is cut off.
+    /// A last line without line end was cut by a crash before anything used it; it is removed.
     ///
     /// # Errors
     /// Why it can't be used, for people.
@@ -76,17 +78,18 @@ impl Uids {
         Ok(table)
     }
 
-    /// Takes what the homes say into account; what the table says counts more.
+    /// Adds the owners of homes that are not in the table; for others the table decides.
     pub fn with_homes(mut self, homes: Vec<(u32, Option<FunctionName>)>) -> Self {
         let known = |uid: u32, lines: &[(u32, FunctionName)]| lines.iter().any(|(known, _)| *known == uid);
         self.homes = homes.into_iter().filter(|(uid, _)| !known(*uid, &self.lines)).collect();
         self
     }
 
-    /// Returns number and uid of a function, given now if it has none; [`sync`](Self::sync) it before use. `range` is inclusive; absent: everything runs as `own`.
+    /// Returns number and uid of a function, and assigns them if it has none; call [`sync`](Self::sync) before their
+    /// first use. `range` is inclusive; absent: everything runs as `own`.
     ///
     /// # Errors
-    /// Where no number is left, or from writing.
+    /// If no uid is left, if the function's uid is outside the range, or from writing.
     pub fn assign(
         &mut self,
         name: &FunctionName,
@@ -116,7 +119,7 @@ impl Uids {
         };
         self.homes.retain(|(taken, _)| *taken != uid);
         let end = self.file.metadata().failed("look at the uid table")?.len();
-        // What a full disk lets through of a line would be the beginning of the next one.
+        // If a full disk lets only part of a line through, this part would become the beginning of the next line.
         let cut = |_: &std::io::Error| drop(self.file.set_len(end));
         let line = format!("{uid} {name}");
         let line = format!("{line} {}\n", sum(&line));
@@ -126,7 +129,8 @@ impl Uids {
         Ok((FunctionId(u32::try_from(self.lines.len()).unwrap_or(u32::MAX)), uid))
     }
 
-    /// Makes what was assigned durable: before anything is owned by it, since a number must not be given twice.
+    /// Writes assigned numbers to the disk. Call it before a file belongs to a new user, since a number must not be
+    /// given twice.
     ///
     /// # Errors
     /// From writing.
@@ -138,7 +142,7 @@ impl Uids {
         Ok(())
     }
 
-    /// Returns uid and name of a number.
+    /// Returns the uid and the name of the function with a number.
     pub fn get(&self, id: FunctionId) -> Option<(u32, &FunctionName)> {
         let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
         self.lines.get(index).map(|(uid, name)| (*uid, name))
@@ -174,7 +178,7 @@ mod tests {
     fn a_line_cut_by_a_full_disk_is_not_the_beginning_of_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
-        // 512 bytes for every file, and no signal for it: what a full disk is to a program. The hard limit stays.
+        // 512 bytes for every file, without a signal: to the program this is a full disk. The hard limit stays.
         let output = std::process::Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$0\" \"$@\""])
             .arg(std::env::current_exe().unwrap())

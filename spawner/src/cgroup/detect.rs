@@ -1,22 +1,22 @@
-//! Which cgroup hierarchies there are, and what of them may be used.
+//! Finds the cgroup hierarchies, and which parts of them may be used.
 
 use super::CONTROLLERS;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A mounted hierarchy: where, and this process's own directory in it.
+/// A mounted hierarchy, with this process's own directory in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// `cgroup2` has none; v1: `memory`, `cpu` ...
+    /// The controllers in use: none for `cgroup2`; `memory`, `cpu` ... for v1.
     pub controllers: Vec<String>,
     /// Mount point.
     pub mount: PathBuf,
-    /// Own directory, below the mount point; absent where it is outside of what is mounted.
+    /// This process's own directory below the mount point; absent if the mount does not show it.
     pub own: Option<PathBuf>,
 }
 
-/// Returns the hierarchies of `/proc/self/mountinfo` and `/proc/self/cgroup`, cgroup2 (if mounted) first; of v1 those with a
-/// controller that is used.
+/// Returns the hierarchies in `/proc/self/mountinfo` and `/proc/self/cgroup`: cgroup2 (if mounted) first, then v1
+/// hierarchies with a controller that is used.
 pub fn hierarchies(mountinfo: &str, own: &str) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = mountinfo.lines().filter_map(|line| hierarchy(line, own)).collect();
     found.sort_by_key(|hierarchy| !hierarchy.controllers.is_empty());
@@ -43,7 +43,8 @@ fn hierarchy(line: &str, own: &str) -> Option<Hierarchy> {
     Some(Hierarchy { controllers, own: below.map(|below| mount.join(below)), mount })
 }
 
-/// Returns the delegated unit a process in `own` lives in: `own`, or its parent where `own` is the unit's `hold`.
+/// Returns the delegated unit of a process whose directory is `own`: `own` itself, or its parent if `own` is the unit's
+/// `hold`.
 ///
 /// systemd marks a delegated group with the attribute `trusted.delegate` or `user.delegate`.
 pub(super) fn delegated(own: &Path) -> Option<PathBuf> {
@@ -58,11 +59,11 @@ pub(super) fn delegated(own: &Path) -> Option<PathBuf> {
     [Some(own), parent].into_iter().flatten().find(|dir| marked(dir) && writable(dir)).map(Path::to_owned)
 }
 
-/// Switches a controller on for the functions, and says whether it is.
+/// Enables a controller for the functions, and returns whether it is enabled.
 pub(super) fn enable(controller: &str, base: &Path, functions: &Path) -> bool {
     [base, functions].into_iter().all(|dir| {
         let file = dir.join("cgroup.subtree_control");
-        let _ = fs::write(&file, format!("+{controller}")); // read back
+        let _ = fs::write(&file, format!("+{controller}")); // read back below
         let text = fs::read_to_string(&file).unwrap_or_default();
         text.split_whitespace().any(|name| name.trim_start_matches('+') == controller)
     })

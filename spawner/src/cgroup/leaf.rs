@@ -1,4 +1,4 @@
-//! A leaf: the cgroup one attempt is born in, and what is read and killed there.
+//! Handles a leaf: the cgroup that one attempt starts in.
 
 use crate::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,43 +13,44 @@ use std::time::Duration;
 /// The cgroup of one attempt.
 pub struct Leaf {
     path: PathBuf,
-    /// Whether it has files of the memory controller.
+    /// Whether the leaf has files of the memory controller.
     memory: bool,
-    /// `cgroup.events`, once something was left in it: polls `POLLPRI` when that changed since it was read.
+    /// `cgroup.events`, opened if processes remain after the first one ended: polls `POLLPRI` when it has changed since
+    /// it was last read.
     events: Option<File>,
     /// `cgroup.kill`.
     pub kill_end: OwnedFd,
 }
 
-/// What a leaf used.
+/// Resources that a leaf has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in microseconds.
     pub cpu_us: u64,
-    /// Peak memory, where the memory controller is in cgroup2 and the kernel is 5.19 or later.
+    /// Peak memory in bytes, if the memory controller is in cgroup2 and the kernel is 5.19 or later.
     pub memory_peak: Option<u64>,
-    /// Processes killed because memory ran out, where the memory controller is in cgroup2.
+    /// Processes killed because memory ran out, if the memory controller is in cgroup2.
     pub oom_kills: Option<u64>,
 }
 
 impl Leaf {
-    /// See [`Group::leaf`](super::Group::leaf).
+    /// Makes the leaf for [`Group::leaf`](super::Group::leaf).
     pub(super) fn make(group: &Path, name: &str, memory: bool) -> io::Result<(Self, OwnedFd)> {
         let path = group.join(name);
         fs::create_dir(&path)?;
         if memory {
-            // One that dies takes the others along: half a process tree is of no use.
+            // If the kernel kills one process, it kills all: half a process tree is of no use.
             let _ = fs::write(path.join("memory.oom.group"), "1");
         }
         let open = |file: &str, flags| rustix::fs::open(path.join(file), flags | OFlags::CLOEXEC, Mode::empty());
         let opened = (|| Ok((open("", OFlags::DIRECTORY)?, open("cgroup.kill", OFlags::WRONLY)?)))();
         let (dir, kill_end) = opened.inspect_err(|_: &rustix::io::Errno| {
-            let _ = fs::remove_dir(&path); // made just now, empty
+            let _ = fs::remove_dir(&path); // new and empty
         })?;
         Ok((Self { path, memory, events: None, kill_end }, dir))
     }
 
-    /// Kills every process in it.
+    /// Kills every process in the leaf.
     ///
     /// # Errors
     /// From writing.
@@ -57,7 +58,7 @@ impl Leaf {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
 
-    /// Opens what tells that it became empty.
+    /// Opens the file that signals when the leaf becomes empty.
     ///
     /// # Errors
     /// From opening it.
@@ -65,19 +66,19 @@ impl Leaf {
         Ok(self.events.insert(File::open(self.path.join("cgroup.events"))?))
     }
 
-    /// Says whether a process lives in it, where [`open_events`](Self::open_events) was called; one that can't be read
-    /// counts as populated.
+    /// Returns whether a process is in the leaf; absent if [`open_events`](Self::open_events) was not called. If this
+    /// can't be read, the leaf counts as populated.
     pub fn populated(&self) -> Option<bool> {
         self.events.as_ref().map(|events| number(events, "populated") != Some(0))
     }
 
-    /// Returns the processes in it.
+    /// Returns the processes in the leaf.
     pub fn processes(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 1).collect()
     }
 
-    /// Returns what it used so far.
+    /// Returns the resources that the leaf has used so far.
     pub fn usage(&self) -> Usage {
         let open = |name: &str| File::open(self.path.join(name)).ok();
         let memory = |name: &str| if self.memory { open(name) } else { None };
@@ -88,12 +89,13 @@ impl Leaf {
         }
     }
 
-    /// Removes it.
+    /// Removes the leaf.
     ///
     /// # Errors
-    /// From `rmdir`: `ResourceBusy` where something lives in it.
+    /// From `rmdir`: `ResourceBusy` if a process is in the leaf.
     pub fn remove(&self) -> io::Result<()> {
-        // A function that owns its leaf can't make groups in it: the directory is root's. Without root it can.
+        // A function of another user can't make groups in its leaf, since root owns the directory. If the spawner is
+        // not root, a function can.
         fs::remove_dir(&self.path).or_else(|_| {
             super::remove_below(&self.path);
             fs::remove_dir(&self.path)
@@ -101,25 +103,25 @@ impl Leaf {
     }
 }
 
-/// Returns the number behind a name in a file of `NAME NUMBER` lines.
+/// Returns the number after a name in a file of `NAME NUMBER` lines.
 pub(super) fn number(file: &File, name: &str) -> Option<u64> {
     text(file)?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// Returns what a file of the kernel's says now, in one call: the longest, `cpu.stat`, is below 1 KiB.
+/// Returns the current content of a kernel file, read in one call: the longest, `cpu.stat`, is below 1 KiB.
 fn text(file: &File) -> Option<String> {
     let mut bytes = [0; 4096];
     let length = file.read_at(&mut bytes, 0).ok()?;
     Some(String::from_utf8_lossy(bytes.get(..length)?).into_owned())
 }
 
-/// Waits until nothing lives in a group; at most `patience`, for use at start and end only.
+/// Waits until no process is in a group, at most `patience`; for use at start and end only.
 pub(super) fn wait_empty(dir: &Path, patience: Duration) {
     let deadline = now() + patience;
     let Ok(events) = File::open(dir.join("cgroup.events")) else { return };
     let a_little = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-    // Read before polling: the event is edge-like, and one missed would be waited for in vain.
+    // The file is read before polling: the event is edge-triggered, and a missed one would not come again.
     while number(&events, "populated") != Some(0) && now() < deadline {
-        let _ = poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&a_little)); // looked at again above
+        let _ = poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&a_little)); // checked again above
     }
 }

@@ -1,15 +1,15 @@
-//! Limits as the kernel names them, written and read back: the kernel rounds and clamps, and a limit that is not in force
-//! must not be claimed.
+//! Writes limits to the kernel's files and reads them back: the kernel rounds and clamps, and a limit that is not in
+//! force must not be reported as one that is.
 
 use super::Home;
 use fnd_wire::plan::Limits;
 use std::fs;
 use std::path::Path;
 
-/// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 can't do it).
+/// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 has no such limit).
 pub(super) type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);
 
-/// All of them.
+/// All limits.
 pub(super) const LIMITS: [Limit; 9] = [
     ("memory", "memory", "memory.max", Some("memory.limit_in_bytes")),
     ("memory_high", "memory", "memory.high", None),
@@ -23,10 +23,10 @@ pub(super) const LIMITS: [Limit; 9] = [
     ("io_write", "io", "io.max", None),
 ];
 
-/// One value for one file. Without a limit's name it is only a step on the way.
+/// A limit's name, a file and the value for it. An empty name means an intermediate step.
 type Setting = (&'static str, &'static str, String);
 
-/// Returns what is written for a function's limits of one controller, in this order.
+/// Returns the values to write for a function's limits of one controller, in this order.
 fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> {
     let or = |none: &str, value: Option<u64>| value.map_or_else(|| none.to_owned(), |value| value.to_string());
     let (quota, period) = quota(limits.cpu_milli);
@@ -37,7 +37,7 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
             ("swap", "memory.swap.max", limits.swap.to_string()),
         ],
         ("memory", true) => vec![
-            // Memory and swap together may never be below memory alone, so it is lifted first.
+            // Memory and swap together may never be below memory alone, so that limit is lifted first.
             ("", "memory.memsw.limit_in_bytes", "-1".to_owned()),
             ("memory", "memory.limit_in_bytes", limits.memory.to_string()),
             ("swap", "memory.memsw.limit_in_bytes", limits.memory.saturating_add(limits.swap).to_string()),
@@ -47,13 +47,13 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
             ("cpu", "cpu.max", format!("{} {period}", or("max", quota))),
         ],
         ("cpu", true) => vec![
-            // 1 to 10000 with 100 as the default becomes 2 to 262144 with 1024 as the default.
+            // The range 1 to 10000 with default 100 becomes 2 to 262144 with default 1024.
             ("cpu_weight", "cpu.shares", (u64::from(limits.cpu_weight) * 1024 / 100).clamp(2, 262_144).to_string()),
             ("", "cpu.cfs_quota_us", "-1".to_owned()),
             ("cpu", "cpu.cfs_period_us", period.to_string()),
             ("cpu", "cpu.cfs_quota_us", or("-1", quota)),
         ],
-        // The launcher is one process more.
+        // One more, for the launcher.
         ("pids", _) => vec![("pids", "pids.max", (u64::from(limits.pids) + 1).to_string())],
         ("io", false) => {
             let mut settings = vec![("io_weight", "io.weight", format!("default {}", limits.io_weight))];
@@ -73,7 +73,7 @@ pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: 
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);
         let written = fs::write(&path, &value);
-        // Swap and weights are skipped where the kernel has no such file: found at start, in `missing`.
+        // If the kernel has no such file, swap and IO weight are skipped: `missing` lists them since the start.
         if limit.is_empty() || (matches!(limit, "swap" | "io_weight") && !path.exists()) {
             continue;
         }
@@ -86,7 +86,7 @@ pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: 
     }
 }
 
-/// Says why a limit can't be enforced, if so.
+/// Returns why a limit can't be enforced; none if it can.
 pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option<&str>) -> Option<String> {
     let (limit, controller, file, v1_file) = *limit;
     let Some(home) = homes.iter().find(|home| home.controller == controller) else {
@@ -103,7 +103,7 @@ pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option
     no_device.then(|| "the state directory is not on a block device".to_owned())
 }
 
-/// Says whether what was read back is what was written: the same, or a size rounded down to a page (at most 64 KiB).
+/// Returns whether the value read back is the written one: the same, or a size rounded down to a page (at most 64 KiB).
 fn agrees(written: &str, read: &str) -> bool {
     let read = read.trim();
     if written == read {
@@ -112,13 +112,13 @@ fn agrees(written: &str, read: &str) -> bool {
     if let (Ok(written), Ok(read)) = (written.parse::<u64>(), read.parse::<u64>()) {
         return read <= written && written - read < 65_536;
     }
-    // `io.max` and `io.weight` list several devices; every word written must stand in one line.
+    // `io.max` and `io.weight` list several devices; one line must hold every word that was written.
     read.lines().any(|line| written.split(' ').all(|word| line.split(' ').any(|found| found == word)))
 }
 
 /// Returns quota (none: unlimited) and period in microseconds for thousandths of a core.
 ///
-/// The kernel takes no quota below 1 ms, so the smallest ones get the longest period.
+/// The kernel accepts no quota below 1 ms, so the smallest shares get the longest period.
 pub(super) fn quota(cpu_milli: Option<u32>) -> (Option<u64>, u64) {
     let period = if cpu_milli.is_some_and(|milli| milli < 10) { 1_000_000 } else { 100_000 };
     (cpu_milli.map(|milli| (u64::from(milli) * period / 1000).max(1000)), period)

@@ -1,13 +1,8 @@
-//! Where functions live: which cgroup hierarchies there are, what may be used of them, and the tree made below.
+//! Makes the cgroups that functions run in: finds the hierarchies and the usable controllers, and makes the tree below.
 //!
-//! ```text
-//! cgroup2   BASE/hold  (the spawner, in a delegated unit only)
-//!           BASE/f/GROUP.NAME/{l, w1, w2 ...}     launcher and one leaf per attempt: containment and kill
-//! v1        BASE/f.GROUP.NAME                     limits, where a controller is mounted as v1 (hybrid)
-//! ```
-//! BASE is the delegated systemd unit the spawner runs in, else (as root) a top-level `fnd-INSTANCE` in each hierarchy.
-//! Other programs' groups are never touched. Source: cgroups(7), kernel `admin-guide/cgroup-v2.rst`, systemd
-//! `CGROUP_DELEGATION.md`.
+//! BASE is the delegated systemd unit that the spawner runs in, otherwise (as root) a top-level `fnd-INSTANCE` in each
+//! hierarchy. Groups of other programs are never changed. Source: cgroups(7), kernel `admin-guide/cgroup-v2.rst`,
+//! systemd `CGROUP_DELEGATION.md`.
 
 pub mod detect;
 pub mod leaf;
@@ -24,10 +19,10 @@ use std::time::Duration;
 pub use detect::{Hierarchy, hierarchies};
 pub use leaf::{Leaf, Usage};
 
-/// The kernel's names of the controllers whose limits are used; `io` on cgroup2 only.
+/// The kernel's names of the controllers that are used; `io` on cgroup2 only.
 pub const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "io"];
 
-/// Where a controller's files are: in the cgroup2 tree, or in a v1 hierarchy of its own.
+/// The directory with a controller's files: in the cgroup2 tree, or in a v1 hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Home {
     controller: &'static str,
@@ -36,7 +31,7 @@ struct Home {
 }
 
 impl Home {
-    /// Returns the file that counts for the function as a whole, and the name of the number in it.
+    /// Returns the file with the counter of the function as a whole, and the counter's name in that file.
     fn counter(&self) -> Option<(&'static str, &'static str)> {
         match (self.controller, self.v1) {
             ("memory", true) => Some(("memory.oom_control", "oom_kill")),
@@ -58,7 +53,7 @@ pub struct Tree {
     pub missing: Vec<(String, String)>,
 }
 
-/// Returns what can't be limited where there are no cgroups at all, and why.
+/// Returns all limits, with the reason why none can be enforced, for a machine without usable cgroups.
 pub fn nothing(why: &str) -> Vec<(String, String)> {
     limits::LIMITS.iter().map(|limit| (limit.0.to_owned(), why.to_owned())).collect()
 }
@@ -66,8 +61,8 @@ pub fn nothing(why: &str) -> Vec<(String, String)> {
 impl Tree {
     /// Makes the spawner's directories in the given hierarchies.
     ///
-    /// `name` is the top-level directory used outside a delegated unit, `device` the `MAJOR:MINOR` whose input and output is
-    /// limited.
+    /// `name` is the top-level directory used outside a delegated unit, `device` the `MAJOR:MINOR` of the device whose
+    /// IO is limited.
     ///
     /// # Errors
     /// Why cgroups can't be used at all, for people.
@@ -90,7 +85,8 @@ impl Tree {
         let mut homes = Vec::new();
         for controller in CONTROLLERS {
             let v1 = hierarchies.iter().find(|hierarchy| hierarchy.controllers.iter().any(|found| found == controller));
-            // In a unit the own v1 directory is the unit's; at the top of the hierarchy it is everybody's.
+            // In a unit, the process's own v1 directory belongs to the unit; the top of the hierarchy is shared with
+            // everybody.
             let v1 = v1.map(|hierarchy| match &hierarchy.own {
                 Some(own) if unit.is_some() && *own != hierarchy.mount => own.join("fnd"),
                 _ => hierarchy.mount.join(name),
@@ -109,7 +105,7 @@ impl Tree {
         Ok(Self { base, homes, device, missing })
     }
 
-    /// Returns the layout in a word: `v2` or `hybrid`.
+    /// Returns the layout as a word: `v2` or `hybrid`.
     pub fn layout(&self) -> &'static str {
         if self.homes.iter().any(|home| home.v1) { "hybrid" } else { "v2" }
     }
@@ -128,7 +124,7 @@ impl Tree {
         self.base.join("f")
     }
 
-    /// Makes the groups of a function, or finds them; `name` is the file form.
+    /// Makes the groups of a function if they are missing, and opens them; `name` is the file form.
     ///
     /// # Errors
     /// From making the directories.
@@ -153,11 +149,11 @@ impl Tree {
         Ok(Group { dir, homes, counters, device: self.device.clone() })
     }
 
-    /// Limits the memory of all functions together, with what outlives their runs (files in shared memory). A limit below what
-    /// is in use now would kill: then it stays as it was.
+    /// Limits the memory of all functions together, including files in shared memory, which outlive a run. If functions
+    /// use more than the limit now, setting it would kill processes; then the old limit stays.
     ///
     /// # Errors
-    /// Why it is not in force, for people.
+    /// Why the limit is not in force, for people.
     pub fn bound_memory(&self, bytes: u64) -> Result<(), String> {
         let Some(home) = self.homes.iter().find(|home| home.controller == "memory") else { return Ok(()) }; // in `missing`
         let names =
@@ -170,21 +166,21 @@ impl Tree {
         fs::write(&limit, bytes.to_string()).map_err(|error| format!("failed to write `{}`: {error}", limit.display()))
     }
 
-    /// Kills everything in every function, and waits until it is gone; at most `patience`.
+    /// Kills all processes of all functions, and waits until they are gone; at most `patience`.
     fn kill_all(&self, patience: Duration) {
-        // A missing file means a kernel before 5.14, where `open` was followed by the launchers' own end at EOF.
+        // The file is missing before Linux 5.14. Then the launchers end at the end of their sockets.
         let _ = fs::write(self.functions().join("cgroup.kill"), "1");
         leaf::wait_empty(&self.functions(), patience);
     }
 
-    /// Kills what an earlier spawner with the same base left, and removes its groups.
+    /// Kills the processes that an earlier spawner with the same base left, and removes their groups.
     pub fn kill_left(&self, patience: Duration) {
         self.kill_all(patience);
         remove_below(&self.functions());
     }
 
-    /// Kills everything, waits until it is gone (at most `patience`) and removes what is below the base; outside a unit the
-    /// base too.
+    /// Kills all processes, waits until they are gone (at most `patience`) and removes the groups below the base;
+    /// outside a unit also the base.
     pub fn clear(&self, patience: Duration) {
         self.kill_all(patience);
         remove(&self.functions());
@@ -202,7 +198,7 @@ pub struct Group {
     /// The directory that holds the leaves.
     pub dir: PathBuf,
     homes: Vec<Home>,
-    /// Where it is counted: the number's name, and its file, kept open because it is read twice an attempt.
+    /// The counters: each with its name and its file, kept open because it is read twice for each attempt.
     counters: Vec<(&'static str, fs::File)>,
     device: Option<String>,
 }
@@ -210,16 +206,16 @@ pub struct Group {
 /// Counters of a function as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Processes killed because memory ran out; v1 only, on cgroup2 the leaf tells.
+    /// Processes killed because memory ran out; v1 only, on cgroup2 the leaf counts them.
     pub oom_kills: u64,
-    /// Forks refused.
+    /// Forks that the pids limit refused.
     pub pids_refused: u64,
-    /// Microseconds held back by the quota.
+    /// Microseconds in which the CPU quota throttled the function.
     pub throttled_us: u64,
 }
 
 impl Group {
-    /// Makes a leaf for an attempt; returns its directory too, for `CLONE_INTO_CGROUP`.
+    /// Makes a leaf for an attempt; also returns the leaf's directory, for `CLONE_INTO_CGROUP`.
     ///
     /// # Errors
     /// From making and opening it.
@@ -228,7 +224,7 @@ impl Group {
         Leaf::make(&self.dir, name, memory)
     }
 
-    /// Returns the v1 directories a process has to enter itself.
+    /// Returns the v1 directories that a process has to enter itself.
     pub fn v1_dirs(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = self.homes.iter().filter(|home| home.v1).map(|home| home.dir.clone()).collect();
         dirs.sort();
@@ -253,7 +249,7 @@ impl Group {
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 
-    /// Returns the function's counters; those that can't be read are 0.
+    /// Returns the function's counters; a counter that can't be read is 0.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         for (name, file) in &self.counters {
@@ -268,8 +264,9 @@ impl Group {
         counters
     }
 
-    /// Says whether the function uses half or more of its memory or its processes. Then it may be at its own limit in the next
-    /// moment, and a start that was refused either is its own affair; otherwise it could hold up all others.
+    /// Returns whether the function uses half or more of its memory or of its processes. Such a function may be the
+    /// reason when the kernel refuses a start for want of either, so only its own starts fail; otherwise it could hold
+    /// up all others.
     pub fn is_at_its_limits(&self) -> bool {
         let files = [
             ("pids.current", "pids.max"),
@@ -284,7 +281,7 @@ impl Group {
         self.homes.iter().any(half)
     }
 
-    /// Removes the function's groups; those still in use stay.
+    /// Removes the function's groups; groups still in use stay.
     pub fn remove(&self) {
         remove(&self.dir);
         for home in self.homes.iter().filter(|home| home.v1) {
@@ -293,7 +290,7 @@ impl Group {
     }
 }
 
-/// Returns the attempt whose leaf a process is in, or was when it ended; none where that can't be read.
+/// Returns the attempt in whose leaf a process is, or was when it ended; none if that can't be read.
 pub fn attempt_of(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     attempt(text.lines().find_map(|line| line.strip_prefix("0::"))?)
@@ -304,7 +301,7 @@ fn attempt(path: &str) -> Option<u64> {
     path.rsplit('/').next()?.strip_prefix('w')?.parse().ok()
 }
 
-/// Removes top-level trees of spawners that are no more; `rmdir` itself refuses one with processes.
+/// Removes top-level trees of spawners that have ended; `rmdir` itself refuses one with processes.
 pub fn remove_stale(hierarchies: &[Hierarchy], alive: impl Fn(&str) -> bool) {
     for hierarchy in hierarchies {
         for entry in fs::read_dir(&hierarchy.mount).into_iter().flatten().flatten() {
@@ -326,10 +323,10 @@ fn make(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a directory of cgroups, leaves first. Files in it are the kernel's and go with it.
+/// Removes a directory of cgroups, leaves first. The files in it belong to the kernel and go with it.
 fn remove(dir: &Path) {
     remove_below(dir);
-    let _ = fs::remove_dir(dir); // still in use, or gone already: the next start looks again
+    let _ = fs::remove_dir(dir); // still in use, or gone already; the next start tries again
 }
 
 fn remove_below(dir: &Path) {

@@ -1,4 +1,4 @@
-//! cgroup2 and hybrid trees made of ordinary files: what is written where.
+//! Tests of the files that are written, with cgroup2 and hybrid trees made of ordinary files.
 
 use super::*;
 use fnd_wire::plan::Limits;
@@ -74,7 +74,8 @@ fn mounts_and_own_groups_are_found() {
 fn on_cgroup2_limits_are_the_functions_and_leaves_get_memory_only() {
     let root = tempfile::tempdir().unwrap();
     files(root.path(), &["cgroup.procs", "cgroup.controllers"]);
-    // `echo +x` adds to the kernel's list; a plain file holds the last one only, so each controller has its turn here.
+    // `echo +x` adds to the kernel's list. A plain file holds only the last value, so each controller is read back
+    // right after its own write.
     files(&root.path().join("fnd-1"), &["cgroup.subtree_control"]);
     files(&root.path().join("fnd-1/f"), &V2);
     files(&root.path().join("fnd-1/f/ops.a"), &V2);
@@ -103,7 +104,7 @@ fn on_cgroup2_limits_are_the_functions_and_leaves_get_memory_only() {
     fs::write(dir.join("cpu.stat"), "usage_usec 1\nthrottled_usec 7\n").unwrap();
     assert_eq!(group.counters(), Counters { oom_kills: 0, pids_refused: 3, throttled_us: 7 });
     fs::remove_file(dir.join("memory.max")).unwrap();
-    fs::create_dir(dir.join("memory.max")).unwrap(); // what can't be written
+    fs::create_dir(dir.join("memory.max")).unwrap(); // a directory can't be written
     assert!(group.apply(&limits()).unwrap_err().contains("`memory`:"));
 }
 
@@ -130,7 +131,7 @@ fn a_controller_that_is_not_there_is_told() {
 
 #[test]
 fn a_leaf_that_could_not_be_opened_is_not_left() {
-    // Without descriptors opening it fails as it does here, where the directory has no `cgroup.kill`.
+    // Without free descriptors, opening it fails in the same way as here, where the directory has no `cgroup.kill`.
     let group = tempfile::tempdir().unwrap();
     assert!(Leaf::make(group.path(), "w1", false).is_err());
     assert_eq!(fs::read_dir(group.path()).unwrap().count(), 0);

@@ -1,10 +1,10 @@
-//! User and groups of a child, and the file rights of a user for the spawner itself.
+//! Sets user and groups of a child, and gives the spawner itself the file rights of a user.
 
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// As whom a child runs.
+/// The user and the groups that a child runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// User.
@@ -16,7 +16,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Takes on its groups.
+    /// Sets this process's groups to those of the identity.
     ///
     /// # Errors
     /// From the step that failed.
@@ -26,15 +26,16 @@ impl Identity {
         set_thread_res_gid(gid, gid, gid)
     }
 
-    /// Opens files as its user from now on. Its other processes can't send it signals because of that; what follows
-    /// [`take_user`](Self::take_user) they can stop.
+    /// Opens files with the user's rights from now on. The user's other processes still can't send this process
+    /// signals; only after [`take_user`](Self::take_user) they can stop it.
     #[expect(unsafe_code, reason = "setfsuid has no wrapper")]
     pub fn see_files_as_user(&self) {
-        // SAFETY: a number. Where it fails files are opened as root, and execve looks again as the user.
+        // SAFETY: a number. If it fails, files are opened as root, and execve checks the rights again as the user.
         unsafe { libc::syscall(libc::SYS_setfsuid, self.uid) };
     }
 
-    /// Takes on its user, which is not looked at again: every call more is a moment in which the child can be stopped.
+    /// Changes to the identity's user. The result is not checked by another call, since in each further call the child
+    /// could be stopped.
     ///
     /// # Errors
     /// From the kernel.
@@ -44,20 +45,20 @@ impl Identity {
     }
 }
 
-/// Takes on the file rights of a user and its group, and no others, in place of root's. Unlike a process that has the user's
-/// id, this one can't be stopped or killed by the user's other processes. setfsuid(2).
+/// Replaces root's file rights by those of a user and its group only. A process that has the user's id can be stopped
+/// or killed by the user's other processes; this process can't. setfsuid(2).
 ///
 /// # Errors
-/// `EPERM` where the kernel did not do it.
+/// `EPERM` if the kernel did not change the rights.
 pub fn take_files_of((uid, gid): (u32, u32)) -> Result<()> {
     set_thread_groups(&[])?;
     set_files_of((uid, gid))
 }
 
-/// Does something with the file rights of a user and its group, and takes root's back. For root only.
+/// Runs `body` with the file rights of a user and its group, then takes root's rights back. For root only.
 ///
 /// # Errors
-/// As [`take_files_of`]; then nothing was done.
+/// As [`take_files_of`]; then `body` was not run.
 pub fn with_files_of<T>(owner: (u32, u32), body: impl FnOnce() -> T) -> Result<T> {
     let groups = rustix::process::getgroups()?;
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -69,7 +70,7 @@ pub fn with_files_of<T>(owner: (u32, u32), body: impl FnOnce() -> T) -> Result<T
 
 #[expect(unsafe_code, reason = "setfsuid and setfsgid have no wrapper")]
 fn set_files_of((uid, gid): (u32, u32)) -> Result<()> {
-    // SAFETY: numbers. Both return the former id, and change nothing when they are given one that is none.
+    // SAFETY: numbers. Both calls return the former id, and change nothing if the number is not a valid id.
     let now = unsafe {
         libc::setfsgid(gid);
         libc::setfsuid(uid);

@@ -1,9 +1,9 @@
-//! What a child gives up before it becomes a function.
+//! Removes a child's rights before it becomes a function.
 //!
-//! Everything here is prepared before the clone and applied between clone and exec: the child shares the launcher's memory
-//! there, so nothing may allocate, lock or touch glibc's view of the process. rustix makes the bare system calls; glibc's
-//! `setuid` and the like would take locks.
-//! Mounts, passwd, network, seccomp and landlock get their files here when they are built.
+//! Everything here is prepared before the clone and applied between clone and exec. The child shares the launcher's
+//! memory there, so nothing may allocate, lock or touch glibc's view of the process. rustix makes the bare system
+//! calls; glibc's `setuid` and the like would take locks. Mounts, passwd, network, seccomp and landlock get their files
+//! here when they are built.
 
 pub mod identity;
 pub mod keyring;

@@ -1,4 +1,4 @@
-//! Capabilities and the ways to get some back.
+//! Drops capabilities, and closes the ways to get some back.
 
 use rustix::io::{Errno, Result};
 use rustix::thread::{
@@ -6,10 +6,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// Empties the bounding set; needs `CAP_SETPCAP`, so before the identity is taken.
+/// Empties the bounding set. This needs `CAP_SETPCAP`, so it comes before the change of the user.
 ///
 /// # Errors
-/// Where root can't; `EPERM` where capabilities would outlive the change of the user (securebits, capabilities(7)).
+/// If root may not do it; `EPERM` if capabilities would outlive the change of the user (securebits, capabilities(7)).
 pub fn empty_bounding_set() -> Result<()> {
     if !capabilities_secure_bits()?.is_empty() {
         return Err(Errno::PERM);
@@ -23,8 +23,8 @@ pub fn empty_bounding_set() -> Result<()> {
     Ok(())
 }
 
-/// Drops every capability, now and for everything that is executed later; with `user_follows` all but the one to become
-/// another user, which goes with that.
+/// Drops every capability, now and for every program that is executed later. With `user_follows`, the one to become
+/// another user stays until the user is changed.
 ///
 /// # Errors
 /// From the step that failed.

@@ -1,10 +1,10 @@
-//! Resource limits of a process (`setrlimit(2)`).
+//! Sets resource limits of a process (`setrlimit(2)`).
 
 use fnd_wire::plan::Limits;
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Puts a limit in force for this process, soft and hard.
+/// Sets a limit of this process, soft and hard.
 ///
 /// # Errors
 /// From `setrlimit`.
@@ -12,7 +12,7 @@ pub fn apply((resource, value): (Resource, u64)) -> Result<()> {
     setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
 }
 
-/// Returns limits as they can be set: at most the present hard limit, since without `CAP_SYS_RESOURCE` it can't be raised.
+/// Returns limits that can be set: at most the present hard limit, since without `CAP_SYS_RESOURCE` it can't be raised.
 pub fn possible(mut limits: Vec<(Resource, u64)>) -> Vec<(Resource, u64)> {
     for (resource, value) in &mut limits {
         *value = (*value).min(getrlimit(*resource).maximum.unwrap_or(u64::MAX));
@@ -20,8 +20,8 @@ pub fn possible(mut limits: Vec<(Resource, u64)>) -> Vec<(Resource, u64)> {
     limits
 }
 
-/// Returns the limits of a function's processes. Memory is not among them: only a cgroup counts it truly (deno dies below
-/// an address space of 64 GiB).
+/// Returns the limits of a function's processes. Memory is not among them: only a cgroup measures it correctly (deno
+/// dies with an address space below 64 GiB).
 pub fn of(limits: &Limits) -> Vec<(Resource, u64)> {
     let mut all = vec![(Resource::Nofile, limits.open_files), (Resource::Core, 0)];
     all.extend(limits.file_size.map(|size| (Resource::Fsize, size)));

@@ -1,17 +1,17 @@
-//! The configuration: reading it, having it judged, and keeping the last one that was good.
+//! Reads the configuration, has the judge check it, and keeps the last one that was good.
 //!
-//! fnd.service must never fail for a mistake in a file: this unit would be unneeded then, and every function would end with
-//! it. So the files of each configuration that is put in force are kept below the state directory, and an fnd that meets a
-//! configuration which is refused gets the kept one first.
+//! fnd.service must never fail because of a mistake in a file: systemd would then stop this unit as unneeded, and every
+//! function would end with it. So the files of each configuration that is put in force are kept below the state
+//! directory. If the configuration is refused and fnd has none yet, it gets the kept one first.
 
 use super::*;
 
-/// What to do where another instance has users of the range.
+/// Help if another instance has users of the range.
 const OTHERS: &str =
     "set `[users] range` of one of the two to users that the other does not have, or stop the other one";
 
 impl Spawner {
-    /// Reads the configuration for the judge; none where the files themselves are refused.
+    /// Reads the configuration for the judge; none if the files themselves are refused.
     pub(super) fn read_settings(&mut self, request: u32) -> Option<(Subject, JudgeRequest)> {
         let (args, myself) = (&self.args, &self.sources.myself);
         let (settings, problems) = crate::settings::read(&args.config, &args.runtimes, myself);
@@ -22,7 +22,7 @@ impl Spawner {
         None
     }
 
-    /// Takes the judge's verdict on the configuration. `refused` is the newer one in whose place this one was judged.
+    /// Handles the judge's verdict on the configuration. `refused` is the newer configuration that this one replaces.
     pub(super) fn settings_judged(
         &mut self,
         (request, trusted, refused): (u32, bool, Option<SettingsRead>),
@@ -38,13 +38,14 @@ impl Spawner {
         }
         let Some(mut policy) = verdict.policy.filter(|_| problems.is_empty()) else {
             let read = SettingsRead { document, problems, applied: false };
-            // The kept one is not good for this version of fnd, or its users are another's now: the newer one is what people have to mend.
+            // The kept configuration is refused, too: by this version of fnd, or because another instance has its users
+            // now. fnd gets the problems of the newer one, which people have to correct.
             return match refused {
                 Some(refused) => self.reply(request, &Reply::Settings(refused), Vec::new()),
                 None => self.settings_refused(request, read),
             };
         };
-        // Who can write the settings may not let functions be other users unless that is root anyway.
+        // A user who can write the settings may let functions run as other users only if that user is root anyway.
         policy.allow_root &= trusted;
         policy.allow_users.retain(|_| trusted);
         self.bound_memory(&policy);
@@ -58,7 +59,7 @@ impl Spawner {
         }
     }
 
-    /// Tells fnd that the configuration is refused. One that has none yet gets the last good one first.
+    /// Tells fnd that the configuration is refused. If fnd has no configuration yet, it gets the last good one first.
     pub(super) fn settings_refused(&mut self, request: u32, refused: SettingsRead) {
         match self.kept_settings().filter(|_| !self.configured) {
             Some(settings) => self.jobs.push_front(Job::LastGood(request, settings, refused)),
@@ -66,7 +67,8 @@ impl Spawner {
         }
     }
 
-    /// Bounds what all functions use together: files in shared memory outlive the run that its own limit was for.
+    /// Limits the memory of all functions together: files in shared memory outlive the run whose own limit covered
+    /// them.
     fn bound_memory(&self, policy: &Policy) {
         let kilobytes = |text: String| text.lines().next()?.split_whitespace().nth(1)?.parse::<u64>().ok();
         let machine = fs::read_to_string("/proc/meminfo").ok().and_then(kilobytes).unwrap_or(0) << 10;
@@ -93,7 +95,7 @@ impl Spawner {
         }
     }
 
-    /// Keeps the files of the configuration in force, where they are other files than before.
+    /// Keeps the files of the configuration in force, if they differ from the kept ones.
     fn keep_settings(&self) {
         let (Some(message), path) = (self.judge.settings(), self.kept_at()) else { return };
         if fs::read(&path).is_ok_and(|kept| kept == message) {
@@ -105,7 +107,7 @@ impl Spawner {
     }
 }
 
-/// Says whether all files of a configuration are root's (or the spawner's own user's).
+/// Returns whether root (or the spawner's user, if the spawner is not root) owns all files of a configuration.
 pub(super) fn trusted(settings: &JudgeSettings) -> bool {
     settings.files.iter().all(|file| file.trusted)
 }

@@ -1,4 +1,4 @@
-//! The loop: one event at a time, nothing waited for in between.
+//! Runs the spawner's loop: it handles one event at a time and never waits in between.
 
 mod configuration;
 mod helpers;
@@ -47,13 +47,14 @@ use std::time::Duration;
 use helpers::{After, Helpers, Lane};
 use verdicts::{Job, Subject};
 
-/// Frames waiting for fnd above which no more requests are read: it has to read first.
+/// If more frames than this wait for fnd, no more requests are read until fnd has read some.
 const BACKLOG: usize = 1000;
-/// How long after an install its copies are synced, all at once; none is synced alone.
+/// How long after an install its copies are synced, all together; no copy is synced alone.
 const SYNC_AFTER: Duration = Duration::from_secs(3);
-/// How much longer than a worker's time the fnd that is connected has to end it: it may be busy, and it knows best why.
+/// Extra time after a worker's deadline in which a connected fnd may end the worker itself: it may be busy, and it
+/// knows best why the worker is ended.
 const FNDS_TURN: Duration = Duration::from_secs(1);
-/// How long the end of everything is waited for at the very end.
+/// How long the spawner waits at its start or end for all processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new fnd waits for starts that are under way.
 const STARTS: Duration = Duration::from_secs(1);
@@ -64,45 +65,46 @@ pub struct Spawner {
     poller: Poller,
     listener: Option<OwnedFd>,
     connection: Option<Channel>,
-    /// What is waited for on it: to read, to write.
+    /// Whether the connection is watched for reading and for writing.
     interest: (bool, bool),
     greeted: bool,
-    /// The protocol spoken.
+    /// The protocol of this connection.
     protocol: u16,
-    /// Of a new connection, its number, and by when it is answered.
+    /// The Hello of a new connection: its request number, its body, and when it is answered at the latest.
     hello: Option<(u32, Hello, Duration)>,
     signals: SignalFd,
-    /// When to look for ended children that nobody else waits for.
+    /// When to wait next for ended children that no other part of the spawner waits for.
     orphans: Option<Duration>,
     sources: Sources,
     uids: Uids,
-    /// Where functions have users of their own: what keeps other spawners from theirs.
+    /// The lock against other spawners' users; present if functions have users of their own.
     ranges: Option<Ranges>,
     workers: Workers,
     judge: Judge,
     policy: Option<Policy>,
-    /// Whether this fnd was given a configuration that is in force.
+    /// Whether the connected fnd got a configuration that is in force.
     configured: bool,
-    /// What is to be read, is being read, was read, and is with the judge.
+    /// Jobs that wait; then, below, the snapshot that is being read, the question that is ready for the judge, and the
+    /// subject that the judge has.
     jobs: VecDeque<Job>,
-    /// How often the first job was passed over.
+    /// How often the first job was skipped.
     passed_over: usize,
     reading: Option<Snapshot>,
     next: Option<(Subject, JudgeRequest)>,
     judging: Option<Subject>,
     snapshots: u64,
-    /// Large files of these were copied; the rest is to be read.
+    /// Snapshots whose large file was copied; the rest of their files is still to be read.
     copied: VecDeque<Snapshot>,
     helpers: Helpers,
     grants: Grants,
-    /// When what was installed is synced to the disk.
+    /// When installed copies are synced to the disk.
     sync_at: Option<Duration>,
-    /// When what still runs is killed.
+    /// When the spawner is stopping: when the remaining processes are killed.
     stopping: Option<Duration>,
 }
 
 impl Spawner {
-    /// Sets up everything.
+    /// Returns a spawner that is ready to run.
     ///
     /// # Errors
     /// Why it can't run, for people.
@@ -153,7 +155,7 @@ impl Spawner {
             reading: None,
             next: None,
             judging: None,
-            snapshots: crate::clock::unix_ms(), // no name that an earlier spawner left
+            snapshots: crate::clock::unix_ms(), // so no name is one that an earlier spawner left
             copied: VecDeque::new(),
             helpers: Helpers::default(),
             grants: Grants::default(),
@@ -175,10 +177,10 @@ impl Spawner {
         Ok(spawner)
     }
 
-    /// Runs until told to stop.
+    /// Runs until a signal or fnd's end stops the spawner.
     ///
     /// # Errors
-    /// What broke the loop, for people.
+    /// Why the loop failed, for people.
     pub fn run(mut self) -> Result<(), String> {
         notify(&[sd_notify::NotifyState::Ready]);
         let result = self.serve();
@@ -186,7 +188,7 @@ impl Spawner {
         self.workers.kill_all();
         match &self.workers.host().tree {
             Some(tree) => tree.clear(PATIENCE),
-            // The inits have their parent's death as a signal; this only waits for them to have gone.
+            // The inits get a signal when their parent dies; this only waits for their end.
             None => self.workers.wait(),
         }
         let _ = self
@@ -230,7 +232,7 @@ impl Spawner {
                 }
             }
             if self.connection.is_none() && self.listener.is_none() && self.stopping.is_none() {
-                self.stop(false); // fnd, whose child this is, ended
+                self.stop(false); // fnd has ended, and this process is its child
                 continue;
             }
             let reading = self.can_read().then_some(now);
@@ -278,7 +280,7 @@ impl Spawner {
         }
     }
 
-    /// Where ends are kept over a stop.
+    /// Returns the file that keeps unacknowledged exits over a stop.
     fn exits(&self) -> PathBuf {
         self.workers.host().places.state.join("spawner/exits")
     }
@@ -289,13 +291,13 @@ impl Spawner {
             return self.orphans = Some(Duration::ZERO);
         }
         if matches!(self.args.meeting, Some(Meeting::Inherited(_))) {
-            return; // a terminal's Ctrl-C, a closed terminal or `kill` of the group reach fnd as well, and fnd decides
+            return; // a signal to the terminal's group reaches fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
             return self.jobs.push_back(Job::Reload(0));
         }
         if self.stopping.is_some() {
-            self.workers.kill_all(); // asked twice
+            self.workers.kill_all(); // this is the second signal
             return;
         }
         notify(&[sd_notify::NotifyState::Stopping]);
@@ -303,7 +305,7 @@ impl Spawner {
         self.stop(true);
     }
 
-    /// Ends what runs, with or without its grace, and then itself.
+    /// Ends all workers, with or without their grace, and then the spawner itself.
     fn stop(&mut self, with_grace: bool) {
         let running = self.workers.running();
         for (worker, _) in &running {
@@ -326,12 +328,12 @@ fn cgroups(args: &Args, places: &Places) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// Returns the whole disk a directory is on, `MAJOR:MINOR`; none for a file system without one.
+/// Returns the whole disk that a directory is on, as `MAJOR:MINOR`; none for a file system without one.
 fn block_device(dir: &std::path::Path) -> Option<String> {
     let device = fs::metadata(dir).ok()?.dev();
     let numbers = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let entry = fs::canonicalize(format!("/sys/dev/block/{numbers}")).ok()?;
-    // `io.max` takes no partitions.
+    // `io.max` accepts no partitions.
     let whole = if entry.join("partition").exists() { entry.parent()? } else { &entry };
     Some(fs::read_to_string(whole.join("dev")).ok()?.trim().to_owned())
 }

@@ -1,8 +1,9 @@
-//! The conversation with fnd: connections, requests, replies.
+//! Talks with fnd: connections, requests, replies.
 
 use super::*;
 
-/// Most requests to read or install that wait, and the longest path in one: more than there are users for functions.
+/// Largest number of waiting requests to read or install, more than there are users for functions; and the longest path
+/// in one.
 const JOBS_MAX: usize = 40_000;
 const PATH_MAX: usize = 1024;
 const TOO_MANY: &str = "too many files wait to be read";
@@ -12,8 +13,8 @@ impl Spawner {
         let Some(socket) = self.listener.as_ref().and_then(listener::accept) else {
             return;
         };
-        // An fnd that ended may not have been noticed yet: all it still asked, some 300 frames at most in the buffer of a socket,
-        // comes first, then its end.
+        // The previous fnd may have ended without being noticed yet. Its last requests, at most some 300 frames in the
+        // socket's buffer, are read first, then the end of its connection.
         (0..16).for_each(|_| self.read_requests());
         if self.connection.is_some() {
             crate::log!("refused a second connection: one fnd at a time");
@@ -36,12 +37,12 @@ impl Spawner {
 
     pub(super) fn disconnect(&mut self, why: &io::Error) {
         if let Some(connection) = self.connection.take() {
-            // Closed: fnd has ended, and has said so itself.
+            // The connection was closed: fnd has ended, and has logged that itself.
             if why.kind() != io::ErrorKind::UnexpectedEof {
                 crate::log!("the connection with fnd ended: {why}");
             }
             self.poller.remove(&connection);
-            // What it passed and nobody has read is closed with it.
+            // Descriptors that fnd passed and that were not read are closed with the connection.
             self.helpers.close(connection.into_descriptors());
             self.hello = None;
             self.disown();
@@ -49,7 +50,7 @@ impl Spawner {
     }
 
     pub(super) fn read_requests(&mut self) {
-        // Bounded, so that a flood of requests can't keep the loop from exits.
+        // Bounded, so that a flood of requests can't keep the loop from handling exits.
         for _ in 0..64 {
             let Some(connection) = &mut self.connection else { return };
             let received = still_heard(connection.flush())
@@ -76,7 +77,7 @@ impl Spawner {
         }
     }
 
-    /// Returns the descriptors that may be read, given away and closed here; none where another one is among them.
+    /// Returns the descriptors if the spawner may read, pass on and close them; none if one of them is of another kind.
     fn sorted(&mut self, descriptors: VecDeque<OwnedFd>) -> VecDeque<OwnedFd> {
         let passed = self.workers.host().passed;
         let fine = |fd: &OwnedFd| passed.is_pipe(fd) || passed.is_memory(fd);
@@ -128,7 +129,7 @@ impl Spawner {
 
     fn spawn(&mut self, number: u32, spawn: Spawn, descriptors: VecDeque<OwnedFd>) {
         let (worker, function) = (spawn.worker, spawn.function);
-        // Before anything is the function's: its number must not be given to another after a crash.
+        // Before a file belongs to the function: its uid must not be given to another function after a crash.
         let synced = self.uids.sync();
         let policy = self.policy.as_ref().ok_or("the configuration has not been read yet".to_owned());
         let result = synced.and(policy).map_err(NoStart::from).and_then(|policy| {
@@ -139,11 +140,12 @@ impl Spawner {
         }
     }
 
-    /// Greets fnd once no start is under way, since then it is told of every worker there is; a start that takes too long fails.
+    /// Answers the Hello once no start is under way, so that fnd learns of every worker. A start that takes too long
+    /// fails.
     pub(super) fn greet(&mut self) {
         let ready = |(_, _, at): &mut (u32, Hello, Duration)| now() >= *at || !self.workers.any_starting();
         let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
-        self.workers.give_up_starts(&mut Outbox::new()); // an fnd that is no more asked for them
+        self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
             let text = format!(
                 "fnd speaks protocol {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
@@ -196,7 +198,8 @@ impl Spawner {
     }
 }
 
-/// An fnd that has closed its end takes no answers; what it asked before is still done, and then its end is read.
+/// Ignores the error that fnd has closed its end. Its earlier requests are still carried out; then the end of the
+/// connection is read.
 fn still_heard(sent: io::Result<()>) -> io::Result<()> {
     sent.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
