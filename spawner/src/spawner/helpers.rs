@@ -1,5 +1,5 @@
-//! Helpers: copies of this process that do what may take long. Each kind of work has places of its own, so that none of it
-//! waits for another, and an end: who has not ended then is killed.
+//! Runs helpers: copies of this process for work that may take long. Each kind of work has a number of places and a
+//! deadline of its own, so that no kind waits for another. A helper that exceeds its deadline is killed.
 
 use crate::clock::now;
 use crate::clone::{self, Child};
@@ -15,35 +15,35 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Kinds of work.
+/// The kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Emptying what a function owned: its size is the function's choice.
+    /// Emptying a directory that a function owned; the function decides its size.
     Clean,
     /// Copying, storing, deleting versions, syncing.
     Write,
-    /// Closing what fnd should not have passed.
+    /// Closing descriptors that fnd should not have passed.
     Close,
 }
 
-/// Of each kind: how many at once, and how long one may take.
+/// For each kind: how many helpers run at once, and how long one may take.
 const LANES: [(usize, Duration); 3] =
     [(16, Duration::from_secs(30)), (4, Duration::from_secs(300)), (4, Duration::from_secs(30))];
 
-/// What follows when a helper ends. The number is of a request (0: none).
+/// The next step when a helper ends. The number is that of a request (0: none).
 pub(super) enum After {
     Done(u32),
-    /// The invocation whose `tmp` was emptied: the rest of its files go now.
+    /// The `tmp` of the invocation was emptied; the rest of its files are removed now.
     Released(u32, FunctionPlaces, InvocationId),
     /// A large file was copied.
     Copied(Box<Snapshot>),
-    /// A function was stored: what fnd is going to be told.
+    /// A function was stored; fnd gets this answer.
     Stored(Rc<Snapshot>, u32, Box<Installed>),
-    /// Remove the directory of a socket, which is empty.
+    /// The directory of a socket was emptied; it is removed now.
     Emptied(PathBuf),
 }
 
-/// What runs in a helper.
+/// The function that a helper runs.
 type Body = Box<dyn FnOnce() -> i32>;
 
 struct Task {
@@ -74,12 +74,12 @@ impl Helpers {
         self.add_with(lane, after, (2, body));
     }
 
-    /// Adds work that needs one descriptor, which it owns.
+    /// Adds work that needs one descriptor, which the work owns.
     pub(super) fn add_with(&mut self, lane: Lane, after: After, (kept, body): (RawFd, Body)) {
         self.waiting.push_back(Task { lane, kept, body, after });
     }
 
-    /// Has descriptors closed, which may take as long as whoever made them likes.
+    /// Closes descriptors in a helper, since closing may take as long as the process that made them likes.
     pub(super) fn close(&mut self, descriptors: impl IntoIterator<Item = OwnedFd>) {
         let numbers: Vec<RawFd> = descriptors.into_iter().map(OwnedFd::into_raw_fd).collect();
         if !numbers.is_empty() {
@@ -91,7 +91,7 @@ impl Helpers {
         }
     }
 
-    /// Starts what there are places for; returns what follows of those that could not be started.
+    /// Starts waiting work while there are free places; returns the next steps of work that could not be started.
     pub(super) fn start(&mut self, poller: &Poller) -> Vec<After> {
         let mut failed = Vec::new();
         let mut index = 0;
@@ -105,7 +105,7 @@ impl Helpers {
             match fork(lane, kept, body) {
                 Ok(child) => {
                     self.count += 1;
-                    let _ = poller.add(&child.pidfd, Token::Helper(self.count)); // only memory can fail it
+                    let _ = poller.add(&child.pidfd, Token::Helper(self.count)); // fails only without memory
                     let helper = Helper { child, lane, after, ends_at: now() + lasts, killed: false };
                     self.running.insert(self.count, helper);
                 }
@@ -118,7 +118,7 @@ impl Helpers {
         failed
     }
 
-    /// Kills those that should have ended.
+    /// Kills helpers that exceeded their deadline.
     pub(super) fn enforce(&mut self, now: Duration) {
         for helper in self.running.values_mut().filter(|helper| helper.ends_at <= now && !helper.killed) {
             crate::log!("a helper has not ended in its time and is killed");
@@ -132,19 +132,19 @@ impl Helpers {
         self.running.values().filter(|helper| !helper.killed).map(|helper| helper.ends_at).min()
     }
 
-    /// Says whether this is a helper's process.
+    /// Returns whether this is a helper's process.
     pub(super) fn has(&self, pid: u32) -> bool {
         self.running.values().any(|helper| helper.child.pid == pid)
     }
 
-    /// A helper has ended: returns what follows.
+    /// Removes a helper that has ended and returns its next step.
     pub(super) fn ended(&mut self, number: u64) -> Option<After> {
         let helper = self.running.remove(&number)?;
-        let _ = crate::reap::ended(&helper.child); // how far it came is seen by what is left
+        let _ = crate::reap::ended(&helper.child); // the next step sees what the helper did
         Some(helper.after)
     }
 
-    /// Returns how many functions wait for a copy: each holds what was read of it.
+    /// Returns how many functions wait for a copy; each keeps the files that were read in memory.
     pub(super) fn copying(&self) -> usize {
         self.afters().filter(|after| matches!(after, After::Copied(_))).count()
     }
@@ -154,7 +154,7 @@ impl Helpers {
         self.running.values().map(|helper| &helper.after).chain(waiting)
     }
 
-    /// Nobody waits any more for what was asked.
+    /// Clears all request numbers: nobody waits for the answers any more.
     pub(super) fn disown(&mut self) {
         let waiting = self.waiting.iter_mut().map(|task| &mut task.after);
         for after in self.running.values_mut().map(|helper| &mut helper.after).chain(waiting) {
@@ -167,7 +167,8 @@ impl Helpers {
     }
 }
 
-/// One that closes descriptors shares this process's table of them: so they are closed here, without this process waiting.
+/// Makes a helper. A helper that closes descriptors shares this process's descriptor table, so the descriptors are
+/// closed here, too, and this process does not wait.
 fn fork(lane: Lane, kept: RawFd, body: Body) -> io::Result<Child> {
     let closes = lane == Lane::Close;
     clone::fork(None, false, if closes { libc::CLONE_FILES } else { 0 }, || {
@@ -211,13 +212,13 @@ mod tests {
         helpers.add(Lane::Clean, After::Done(2), Box::new(|| 0));
         helpers.add(Lane::Write, After::Done(3), Box::new(|| 0));
         assert!(helpers.start(&poller).is_empty());
-        // Each kind has places of its own: only the one of the same kind waits.
+        // Each kind has its own places, so only the job of the same kind waits.
         assert_eq!((helpers.running.len(), helpers.waiting.len()), (places + 1, 1));
         let other = next_end(&poller);
         assert!(matches!(helpers.ended(other), Some(After::Done(3))));
         let first = helpers.running.values().next().unwrap().child.pid;
         kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::STOP).unwrap();
-        // Nobody is killed before the time is over, and everybody then, also one that is stopped.
+        // No helper is killed before its deadline; then every helper is, also a stopped one.
         let due = helpers.deadline().unwrap();
         assert!(due >= begun + lasts && due <= now() + lasts);
         helpers.enforce(due.saturating_sub(Duration::from_nanos(1)));

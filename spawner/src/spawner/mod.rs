@@ -77,15 +77,14 @@ pub struct Spawner {
     orphans: Option<Duration>,
     sources: Sources,
     uids: Uids,
-    /// The lock against other spawners' users; present if functions have users of their own.
+    /// The locks on this spawner's range of users; present if functions have users of their own.
     ranges: Option<Ranges>,
     workers: Workers,
     judge: Judge,
     policy: Option<Policy>,
     /// Whether the connected fnd got a configuration that is in force.
     configured: bool,
-    /// Jobs that wait; then, below, the snapshot that is being read, the question that is ready for the judge, and the
-    /// subject that the judge has.
+    /// Waiting jobs. The next stages are `reading`, `next` (ready for the judge) and `judging` (sent to the judge).
     jobs: VecDeque<Job>,
     /// How often the first job was skipped.
     passed_over: usize,
@@ -291,7 +290,7 @@ impl Spawner {
             return self.orphans = Some(Duration::ZERO);
         }
         if matches!(self.args.meeting, Some(Meeting::Inherited(_))) {
-            return; // a signal to the terminal's group reaches fnd as well, and fnd decides
+            return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
             return self.jobs.push_back(Job::Reload(0));

@@ -1,16 +1,16 @@
-//! Processes that outlived who started them: the spawner is their parent then, and waits for each as it ends. Where pid 1 is
-//! slow to do that, or never does, they count against the function's limit of processes.
+//! Waits for orphans: processes whose parent has ended. The spawner becomes their parent and waits for each as it ends.
+//! If they were left to a pid 1 that waits slowly or never, they would count against the function's limit of processes.
 
 use super::*;
 use crate::reap;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, sigaction};
 
-/// Most that are waited for in one turn of the loop.
+/// Largest number of orphans that are waited for in one turn of the loop.
 const TURN: usize = 64;
-/// How soon it is looked again where somebody else's child stands first.
+/// How soon the spawner tries again if the first ended child is not an orphan.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Makes this process the parent of orphans, and has it told of ends only, not of every stop.
+/// Makes this process the parent of orphans. The kernel then signals only their ends, not each stop.
 #[expect(unsafe_code, reason = "changes how a signal is handled")]
 pub(super) fn adopt() -> nix::Result<()> {
     let quiet = SigAction::new(SigHandler::SigDfl, SaFlags::SA_NOCLDSTOP, SigSet::empty());
@@ -22,8 +22,8 @@ pub(super) fn adopt() -> nix::Result<()> {
 }
 
 impl Spawner {
-    /// Waits for ended children that nobody else waits for. One that is known comes first where it stands first: whose it is
-    /// gets told of it.
+    /// Waits for ended children that no other part of the spawner waits for. If the first ended child is known, its end
+    /// is handled first: a worker's at once, the others' by their own events.
     pub(super) fn reap_orphans(&mut self) {
         for _ in 0..TURN {
             let Some(pid) = reap::first_ended() else {
@@ -35,7 +35,7 @@ impl Spawner {
                 continue;
             }
             if launcher || self.helpers.has(pid) || self.judge.is(pid) || self.workers.may_be_starting(pid) {
-                return self.orphans = Some(now() + AGAIN); // its own end is about to be told
+                return self.orphans = Some(now() + AGAIN); // its end is about to be handled elsewhere
             }
             reap::orphan(pid);
         }

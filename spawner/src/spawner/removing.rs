@@ -1,4 +1,5 @@
-//! Removing what is no longer needed, in helpers: it may take long, and some of it may be touched as its owner only.
+//! Removes files that are no longer needed. Helpers do it, since it may take long and since some of the files may be
+//! accessed only with their owner's rights.
 
 use super::*;
 use crate::places::FunctionPlaces;
@@ -25,7 +26,7 @@ impl Spawner {
         self.helpers.add(Lane::Clean, after, Box::new(move || removal::empty(&dir, root)));
     }
 
-    /// Removes the directories of invocations that fnd does not know: an earlier spawner was killed while they ran.
+    /// Removes the directories of invocations that fnd does not know: these ran when an earlier spawner was killed.
     pub(super) fn sweep(&mut self, request: u32, sweep: &Sweep) {
         let places = self.workers.host().places.clone();
         let known: BTreeSet<_> = sweep.invocations.iter().copied().chain(self.workers.invocations()).collect();
@@ -52,7 +53,7 @@ impl Spawner {
         self.helpers.add(Lane::Write, After::Done(request), body);
     }
 
-    /// Removes what a spawner that was killed had half copied.
+    /// Removes the incomplete copies that a killed spawner left.
     pub(super) fn remove_staged(&mut self) {
         let versions = self.workers.host().places.state.join("versions");
         let staged = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".new-");
@@ -65,7 +66,7 @@ impl Spawner {
         }
     }
 
-    /// Removes the directories of sockets whose workers are gone, whatever these left in them.
+    /// Removes the directories of sockets whose workers are gone, with everything that the workers left in them.
     pub(super) fn remove_sockets(&mut self) {
         for dir in self.workers.unused_sockets() {
             if !sockets::remove(&dir) {
@@ -83,7 +84,7 @@ impl Spawner {
         self.helpers.add(Lane::Write, After::Done(0), body);
     }
 
-    /// Lets go of a function's files that are not going to be installed.
+    /// Removes the staging directory of a snapshot that is not needed any more.
     pub(super) fn put_away(&mut self, mut snapshot: Snapshot) {
         if snapshot.is_staged() {
             self.helpers.add(Lane::Write, After::Done(0), snapshot.remover());
@@ -104,7 +105,7 @@ impl Spawner {
 
     fn helped(&mut self, after: After) {
         match after {
-            // Nobody asked, or nobody waits any more.
+            // No request asked for it, or nobody waits for the answer any more.
             After::Done(0) => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
             After::Released(request, places, id) if !places.remove_invocation(id) => {

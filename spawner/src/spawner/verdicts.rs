@@ -1,29 +1,30 @@
-//! Settings and functions as the judge sees them, and installing what it lets through.
+//! Sends settings and functions to the judge, and installs the functions that it accepts.
 
 use super::*;
 use std::rc::Rc;
 
-/// What to do about a limit that can't be enforced.
+/// Help for a limit that can't be enforced.
 const GO_ON: &str =
     "remove it from the manifest, or set `best_effort_limits = true` in fnd.toml (`--best-effort-limits`)";
 
-/// Most functions of which a large file is being copied: what was read of each is held.
+/// Largest number of functions with a large file being copied, since the files of each that were read are held in
+/// memory.
 const COPIES_MAX: usize = 4;
 
-/// How many jobs are looked at for one of the same owner, and how often the first may be passed over.
+/// How many jobs are searched for one of the same owner, and how often the first job may be skipped.
 const BATCH: usize = 64;
 
-/// What is read and judged, with the request's number, in order.
+/// The work that is read and judged, each with its request's number, in order.
 pub(super) enum Job {
     Reload(u32),
-    /// The last good configuration, in place of a newer one that is refused.
+    /// The last good configuration, in place of a newer one that was refused.
     LastGood(u32, JudgeSettings, SettingsRead),
     Install(u32, Install),
 }
 
-/// What the judge is asked about.
+/// The subject of a question to the judge.
 pub(super) enum Subject {
-    /// Settings: for which request, whether the files are all root's, and the newer ones in whose place they are judged.
+    /// Settings: the request, whether root owns all files, and the refused newer settings that these replace.
     Settings(u32, bool, Option<SettingsRead>),
     Function(Box<Snapshot>),
 }
@@ -45,7 +46,7 @@ impl Subject {
 }
 
 impl Spawner {
-    /// Nobody waits any more for what was asked: numbers of requests begin anew with the next fnd.
+    /// Clears all request numbers: nobody waits for the answers any more, and the next fnd's numbers begin anew.
     pub(super) fn disown(&mut self) {
         let subjects = self.judging.iter_mut().chain(self.next.iter_mut().map(|(subject, _)| subject));
         let reading = self.reading.iter_mut().chain(&mut self.copied).map(|snapshot| &mut snapshot.request);
@@ -54,7 +55,7 @@ impl Spawner {
         self.helpers.disown();
     }
 
-    /// Takes the judge's answer, if it came; sees its end too.
+    /// Handles the judge's answer if it came, and the judge's end.
     pub(super) fn judge_answered(&mut self) {
         let reply = self.judge.answer();
         self.helpers.close(self.judge.take_unwanted());
@@ -65,7 +66,7 @@ impl Spawner {
         }
     }
 
-    /// Takes the answer to what was asked, asks the judge what was read, and reads a little of what is to be asked next.
+    /// Handles the judge's answer, sends the judge the next question, and reads files for the question after that.
     pub(super) fn judge_some(&mut self) {
         if self.judge.deadline().is_some() {
             self.judge_answered();
@@ -87,7 +88,7 @@ impl Spawner {
         }
     }
 
-    /// Says whether [`judge_some`](Self::judge_some) has something to do now.
+    /// Returns whether [`judge_some`](Self::judge_some) has something to do now.
     pub(super) fn can_read(&self) -> bool {
         let jobs = !self.jobs.is_empty() && self.helpers.copying() < COPIES_MAX;
         self.next.is_none() && (self.reading.is_some() || !self.copied.is_empty() || jobs)
@@ -136,8 +137,9 @@ impl Spawner {
         None
     }
 
-    /// Takes what is done next: of the first that wait one whose owner the judge has read files of, since every other takes a
-    /// fresh judge; not for ever, and not past another of the same function or the configuration.
+    /// Returns the next job. Each other owner's files need a new judge, so among the first jobs one is preferred whose
+    /// owner the judge has read files of. Such a job can't skip the first one for ever, nor overtake a job of the same
+    /// function or of the configuration.
     fn next_job(&mut self) -> Option<Job> {
         let mut before = Vec::new();
         let mut taken = 0;
@@ -155,7 +157,7 @@ impl Spawner {
         self.jobs.remove(taken)
     }
 
-    /// What is wrong was found before the judge saw it.
+    /// Refuses a function because of a problem that was found before the judge read it.
     pub(super) fn refuse_unread(&mut self, snapshot: Snapshot, problem: Problem) {
         self.refuse(snapshot.request, snapshot.install.function.clone(), vec![problem], None);
         self.put_away(snapshot);
@@ -217,7 +219,7 @@ impl Spawner {
         self.reply(request, &Reply::Refused(Refused { function, problems, document }), Vec::new());
     }
 
-    /// Decides how a function is installed: returns plan, answer, and the group its files are given to.
+    /// Decides how a function is installed; returns the plan, the answer, and the group that gets the files.
     fn install(&mut self, snapshot: &Snapshot, mut plan: Plan) -> Result<(Plan, Installed, Option<u32>), Vec<Problem>> {
         let shown = &snapshot.shown;
         let one = |message: String, help: &str| vec![problem(shown, message, help)];
@@ -245,7 +247,7 @@ impl Spawner {
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
         let (version, load_key) = snapshot.versions(&plan.runtime, &interpreter);
-        // What is stored is what was decided: the interpreter chosen, as it is to be executed.
+        // The stored plan holds only the chosen interpreter, by the path that is executed.
         plan.interpreters = Some(interpreter.given).filter(|given| !given.is_empty()).into_iter().collect();
         plan.asked_interpreters = 0;
         let group = identity.as_ref().map(|identity| identity.gid);
@@ -262,7 +264,7 @@ impl Spawner {
         Ok((plan, installed, group))
     }
 
-    /// Has a function copied to its place: by a helper, where it is large.
+    /// Copies a function to its place; if it is large, a helper does it.
     fn store(&mut self, snapshot: Snapshot, plan: Plan, installed: Installed, group: Option<u32>) {
         let (snapshot, places) = (Rc::new(snapshot), self.workers.host().places.clone());
         if !snapshot.is_staged() {
@@ -275,7 +277,7 @@ impl Spawner {
         self.helpers.add(Lane::Write, After::Stored(snapshot, request, Box::new(installed)), Box::new(body));
     }
 
-    /// A function was copied to its place, or why not.
+    /// Handles the result of copying a function to its place.
     pub(super) fn stored(
         &mut self,
         snapshot: &Snapshot,
@@ -294,7 +296,7 @@ impl Spawner {
         if written && self.sync_at.is_none() {
             self.sync_at = Some(now() + SYNC_AFTER);
         }
-        // A plan may change without the version: by the configuration, or by a runtime's description.
+        // The plan may change while the version stays the same: by the configuration, or by a runtime's description.
         self.workers.retire(installed.id, (!written).then_some(installed.version));
         self.reply(request, &Reply::Installed(installed), Vec::new());
     }

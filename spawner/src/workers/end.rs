@@ -1,12 +1,13 @@
-//! What launchers answer and how workers end.
+//! Handles the answers of launchers and the ends of workers.
 
 use super::*;
 
-/// What is said of a start where the kernel counted a refused fork.
+/// Added to the message of a failed start if the kernel counted a refused fork.
 const TOO_MANY: &str = "; the function has as many processes as `limits.pids` allows";
 
 impl Workers {
-    /// Reads a launcher's answers, and sends what waits for it; at its end, starts it did not answer failed.
+    /// Reads a launcher's answers and sends its waiting orders. If the launcher has ended, the starts that it did not
+    /// answer fail.
     pub fn launcher_ready(&mut self, number: u64, poller: &Poller, out: &mut Outbox) {
         loop {
             let waited_for = self.make_room();
@@ -19,7 +20,7 @@ impl Workers {
             match launcher.channel.receive() {
                 Ok(Some(frame)) => self.answered(frame, poller, out),
                 other => {
-                    // There is room for it: nobody has taken it meanwhile.
+                    // This can't fail: the descriptors were freed just now, and no other ones were opened since.
                     let again = if waited_for { set_aside() } else { Ok(Vec::new()) };
                     self.aside.extend(again.into_iter().flatten());
                     if other.is_err() || flushed.is_err() {
@@ -59,7 +60,8 @@ impl Workers {
                 let group = self.active.get(&worker.function).and_then(|active| active.group.as_ref());
                 let refused = group.map_or(0, |group| group.counters().pids_refused) > worker.before.pids_refused;
                 let full = if refused && child.is_none() { TOO_MANY } else { "" };
-                // It is about to exit, or may be stopped: it is not waited for, and reaped like an orphan.
+                // The child is about to exit, or may be stopped. The spawner does not wait for it here; it is reaped
+                // like an orphan.
                 let _ = child.map(|child| child.signal(Signal::KILL));
                 let error = |errno: u32| rustix::io::Errno::from_raw_os_error(errno.cast_signed());
                 let shortage = (1..4096).contains(&errno).then(|| error(errno)).filter(|_| !refused);
@@ -88,7 +90,7 @@ impl Workers {
 
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        launcher.child.signal(Signal::KILL); // where it broke, or hangs; it starts nothing any more before what it started is killed
+        launcher.child.signal(Signal::KILL); // it may be broken or hang; once it is dead it starts nothing more, so what it started can be killed
         let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
             Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
@@ -103,20 +105,22 @@ impl Workers {
         let in_use = self.launchers.values().any(|other| other.function == function)
             || self.workers.values().any(|worker| worker.function == function && !worker.is_over());
         if !in_use && let Some(Active { group: Some(group), .. }) = self.active.remove(&function) {
-            group.remove(); // closing `oom` ends watching it
+            group.remove(); // dropping `oom` closes it, which ends the watch
         }
     }
 
-    /// A worker's first process ended.
+    /// Handles the end of a worker's first process.
     pub fn worker_ended(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Running { child, report } = &mut worker.stage else { return };
         let Some(mut ended) = reap::ended(child) else { return };
-        // The launcher may still hold a copy: closing ours would not end the watch, and the wait would return at once for ever.
+        // The launcher may still hold a copy of the descriptor. Then closing ours would not end the watch, and the loop
+        // would wake up again and again.
         poller.remove(&child.pidfd);
         let mut stragglers = false;
         if let Some(report) = report.take() {
-            // The init wrote it before it ended; one that was killed did not, and its own end stands for the function's.
+            // The init sends its report before it ends. An init that was killed sent none; then its own status is used
+            // as the function's.
             let frame = Channel::new(report).receive().ok().flatten();
             if let Some(report) = frame.and_then(|frame| Report::from_wire(&frame.bytes).ok()) {
                 (ended.status, stragglers) = report;
@@ -126,7 +130,7 @@ impl Workers {
         self.leaf_changed(id, poller, out);
     }
 
-    /// A leaf may be empty now.
+    /// Handles a change in a leaf: ends the worker if the leaf is empty.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
@@ -136,15 +140,15 @@ impl Workers {
             if looked == Some(true) {
                 return;
             }
-            usage = leaf.usage(); // before it is removed
-            // Trying costs less than looking: mostly nothing is left in it.
+            usage = leaf.usage(); // read before the leaf is removed
+            // Trying to remove the leaf costs less than checking it first: usually it is empty.
             let mut removed = leaf.remove();
             if looked.is_none() && removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
                 let watched = leaf.open_events().and_then(|events| poller.add(events, Token::Leaf(id)));
                 *stragglers |= leaf.populated() != Some(false);
                 removed = leaf.kill().and(watched);
                 if removed.is_ok() {
-                    return self.leaf_changed(id, poller, out); // it may have become empty before it was watched
+                    return self.leaf_changed(id, poller, out); // it may have become empty before the watch began
                 }
             }
             if let Err(error) = removed {

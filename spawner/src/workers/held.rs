@@ -1,5 +1,5 @@
-//! Workers that outlive an fnd: told to the next one, ended at their time while there is none, and kept on disk over a stop
-//! of the spawner.
+//! Keeps workers that outlive an fnd: reports them to the next fnd, ends them at their time while none is connected,
+//! and keeps their exits on disk while the spawner is stopped.
 
 use super::*;
 use crate::clock::unix_ms;
@@ -8,27 +8,28 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-/// Ended workers whose descriptors are kept until fnd has acknowledged their ends. Of more than that, which only a disk that
-/// takes no records leaves, the oldest lose theirs: a record without its last output is better than no start for want of
-/// descriptors.
+/// Largest number of ended workers whose descriptors are kept until fnd has acknowledged their exits. There are more
+/// only if fnd can't write its records to the disk; then the oldest lose their descriptors. A record without the last
+/// output is better than a start that fails for want of descriptors.
 const KEPT_MAX: usize = 1000;
-/// Most bytes of a pipe or a result that are kept over a stop.
+/// Largest number of bytes of a pipe or a result that are kept over a stop.
 const REST_MAX: u64 = 16 << 20;
 
-/// What there is of a worker for the next fnd.
+/// The data of a worker for the next fnd.
 #[derive(Debug)]
 pub(super) struct Handover {
-    /// From fnd, unread.
+    /// The adoption record from fnd, not interpreted here.
     pub(super) note: Bytes,
-    /// Of its first process.
+    /// Process id of the worker's first process.
     pub(super) pid: u32,
-    /// Reading ends of standard output and error, and `$FND_RESULT`.
+    /// Read ends of standard output and error, and `$FND_RESULT`.
     pub(super) ends: Vec<OwnedFd>,
-    /// fnd's end of a handler's socket. What is unread in it does not outlive the spawner: what was called is then interrupted.
+    /// fnd's end of a handler's socket. Unread data in it is lost when the spawner ends; the calls concerned are then
+    /// interrupted.
     pub(super) channel: Option<OwnedFd>,
-    /// When it was ordered to start.
+    /// When the start was ordered.
     pub(super) began: Duration,
-    /// When its time is up.
+    /// When the worker's time is up.
     pub(super) until: Option<Duration>,
     pub(super) termed: Option<(Duration, TermCause)>,
     pub(super) killed: bool,
@@ -41,12 +42,14 @@ impl Handover {
 }
 
 impl Workers {
-    /// Returns what a new fnd, of this protocol, is told of the workers of an earlier one: who there is, then the ends.
+    /// Returns the reports for a new fnd of this protocol about the workers of an earlier one: first the workers, then
+    /// the exits.
     pub fn held(&self, now: Duration, protocol: u16) -> Vec<(Reply, Vec<OwnedFd>)> {
         let mut told: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
         for (id, worker) in &self.workers {
             let ends = worker.copies();
-            // An older fnd lets go of the descriptor it does not know; it ends the worker, of which it knows nothing.
+            // An older fnd does not know the descriptor and closes it. It also has no knowledge of the worker, so it
+            // ends it.
             let channel = worker.handover.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
             let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
             told.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
@@ -63,7 +66,7 @@ impl Workers {
         told
     }
 
-    /// Keeps what fnd says of a worker, in place of what it said before.
+    /// Replaces a worker's adoption record.
     pub fn note(&mut self, Note { worker, note }: Note) {
         let others = self.notes() - self.workers.get(&worker.0).map_or(0, |worker| worker.handover.note.0.len());
         let fits = note.0.len() <= NOTE_MAX && others + note.0.len() <= NOTES_MAX;
@@ -72,17 +75,17 @@ impl Workers {
         }
     }
 
-    /// Returns the bytes of all notes.
+    /// Returns the size of all adoption records in bytes.
     pub(super) fn notes(&self) -> usize {
         self.workers.values().map(|worker| worker.handover.note.0.len()).sum()
     }
 
-    /// Says whether a start is under way.
+    /// Returns whether a start is under way.
     pub fn any_starting(&self) -> bool {
         self.workers.values().any(Worker::is_starting)
     }
 
-    /// Sends SIGTERM to every process of a worker and remembers why.
+    /// Sends SIGTERM to every process of a worker and records the cause.
     pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
         if let Some(worker) = self.workers.get_mut(&id.0) {
             worker.handover.termed.get_or_insert((now(), cause));
@@ -91,8 +94,8 @@ impl Workers {
         self.signal(id, Signal::TERM);
     }
 
-    /// Ends workers whose time is up. An fnd that is there has so much more time to do it, and a worker it terminated by itself
-    /// is its to kill.
+    /// Ends workers whose time is up. A connected fnd may do so itself within `slack` more. A worker that fnd
+    /// terminated is killed by the spawner only after `slack` more, too.
     pub fn enforce(&mut self, now: Duration, slack: Duration) {
         let same = std::mem::replace(&mut self.slack, slack) == slack;
         if same && self.enforce_at.is_none_or(|at| at > now) {
@@ -121,17 +124,17 @@ impl Workers {
         self.enforce_at = self.running().into_iter().filter_map(due).min();
     }
 
-    /// Returns when [`enforce`](Self::enforce) is due. Not later; what it was due for may have ended.
+    /// Returns when [`enforce`](Self::enforce) is due, perhaps too early: the worker concerned may have ended.
     pub fn enforce_at(&self) -> Option<Duration> {
         self.enforce_at
     }
 
-    /// Something is to be looked at then.
+    /// Makes sure that [`enforce`](Self::enforce) runs at this time.
     pub(super) fn recheck_at(&mut self, at: Option<Duration>) {
         self.enforce_at = self.enforce_at.into_iter().chain(at).min();
     }
 
-    /// Lets the oldest of too many ended workers go without their descriptors.
+    /// Drops the descriptors of the oldest ended workers if there are too many.
     pub(super) fn bound_kept(&mut self) {
         let with_ends = |worker: &&mut Worker| worker.is_over() && !worker.handover.ends.is_empty();
         let mut ended: Vec<&mut Worker> = self.workers.values_mut().filter(with_ends).collect();
@@ -141,7 +144,7 @@ impl Workers {
         }
     }
 
-    /// Writes the ends nobody acknowledged to a file; none where there are none.
+    /// Writes the exits that fnd has not acknowledged to a file; writes nothing if there are none.
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
         let keep = |(id, worker): (&u64, &Worker)| {
             let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
@@ -156,14 +159,16 @@ impl Workers {
         crate::places::replace(path, &kept.to_wire())
     }
 
-    /// Takes back what [`store_ends`](Self::store_ends) wrote. The file stays until all of it is acknowledged.
+    /// Restores the exits that [`store_ends`](Self::store_ends) wrote. The file stays until all of them are
+    /// acknowledged.
     pub fn restore_ends(&mut self, path: &Path) -> Result<(), String> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             bytes => bytes.failed("read the kept ends")?,
         };
         let kept = Vec::<Kept>::from_wire(&bytes).or_else(|error| {
-            // Without them the ledger calls what ran interrupted, which is not wrong; for people to look at it stays.
+            // Without these exits the ledger records the runs as interrupted, which is not wrong. The file stays so
+            // that people can examine it.
             crate::log!("`{}` is damaged ({error}), it is moved to `exits.corrupt`", path.display());
             fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
         });
@@ -176,7 +181,7 @@ impl Workers {
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
             let worker = Worker {
-                socket: None, // the spawner that had it removed it
+                socket: None, // the earlier spawner removed it
                 function,
                 invocation: InvocationId(0),
                 launcher: 0,
@@ -195,31 +200,32 @@ impl Workers {
         Ok(())
     }
 
-    /// Removes the file of kept ends once nothing of it is waited for.
+    /// Removes the file of kept exits once all of them are acknowledged.
     pub(super) fn forget_kept(&mut self) {
         let restored = |worker: &Worker| worker.launcher == 0;
         if let Some(path) = self.kept.take_if(|_| !self.workers.values().any(restored)) {
-            let _ = fs::remove_file(path); // read again they would be known to the ledger
+            let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
         }
     }
 }
 
 impl Worker {
-    /// Returns since when it has ended (now) and how long it ran, where it was ended for its time: fnd may not have looked.
+    /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
+    /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
         let lasted = now().saturating_sub(self.handover.began).as_micros();
         let over = matches!(self.handover.termed, Some((_, TermCause::TimeUp)));
         over.then(|| (0, u64::try_from(lasted).unwrap_or(u64::MAX)))
     }
 
-    /// Its leaf is empty.
+    /// Records the worker's exit; its leaf is removed.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
         self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
     }
 
-    /// Returns copies of its descriptors for fnd, the kill end of its leaf and a handler's socket last; none where there is no
-    /// room for them: an end matters more than its output.
+    /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
+    /// there is no room for copies it returns none: an exit matters more than the output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
         let kill = self.leaf.iter().map(|leaf| &leaf.kill_end);
         self.handover
@@ -232,7 +238,7 @@ impl Worker {
             .unwrap_or_default()
     }
 
-    /// Returns what is said of its start; `ends`: with descriptors.
+    /// Returns the answer to the worker's start; `ends`: whether descriptors come with it.
     pub(super) fn spawned(&self, id: u64, ends: bool) -> Spawned {
         let pid = if self.is_over() { 0 } else { self.handover.pid };
         let kill = ends && self.leaf.is_some();
@@ -251,27 +257,27 @@ impl Worker {
     }
 }
 
-/// One that fnd terminated itself is fnd's to kill, in its own time.
+/// Returns how much later the spawner kills a worker: if fnd terminated it, fnd may kill it first.
 fn slack_of(cause: TermCause, slack: Duration) -> Duration {
     if cause == TermCause::Asked { slack } else { Duration::ZERO }
 }
 
-/// Reads what is left in a worker's pipe (0 and 1), or its result.
+/// Reads the unread data of a worker's pipe (0 and 1), or its result.
 fn read_rest((index, end): (usize, &OwnedFd)) -> Bytes {
     let mut rest = Vec::new();
     let Ok(file) = end.try_clone().map(File::from) else { return Bytes(rest) };
     if index < 2 {
-        // What comes up to the end or to where it would block is all: nobody writes to it any more.
+        // All data is read once the pipe ends or would block: nobody writes to it any more.
         let _ = rustix::io::ioctl_fionbio(&file, true).map(|()| file.take(REST_MAX).read_to_end(&mut rest));
     } else {
         let size = file.metadata().map_or(0, |meta| meta.len()).min(REST_MAX);
         rest.resize(usize::try_from(size).unwrap_or(0), 0);
-        let _ = file.read_exact_at(&mut rest, 0); // shorter by now: somebody outside the leaf writes to it
+        let _ = file.read_exact_at(&mut rest, 0); // fails if a process outside the leaf has shortened it
     }
     Bytes(rest)
 }
 
-/// Makes a pipe with these bytes in it, or a file.
+/// Makes a pipe or, for the result, a memory file with these bytes in it.
 fn write_rest((index, rest): (usize, &Bytes)) -> io::Result<OwnedFd> {
     if index < 2 {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;

@@ -1,4 +1,4 @@
-//! Launchers and workers: starting, ending, and what is told about it.
+//! Manages launchers and workers: starts them, ends them and reports on them.
 //!
 //! ```text
 //! Starting ──launcher answers──▶ Running ──pidfd──▶ Draining ──leaf empty──▶ Ended ──acknowledged──▶ gone
@@ -48,37 +48,37 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a launcher stays after its last worker.
+/// How long an idle launcher stays after its last worker.
 const IDLE: Duration = Duration::from_secs(10);
-/// How soon, and for how long, the v1 OOM counter is looked at again: the kernel tells before it kills, and counts when it
-/// kills.
+/// How soon and for how long the v1 OOM counter is checked again: the kernel sends the event before it kills, and
+/// counts when it kills.
 const OOM_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
-/// Answers and reports on their way to fnd: the request answered (0: none), the reply, its descriptors.
+/// Answers and reports for fnd: the request that is answered (0: none), the reply, its descriptors.
 pub type Outbox = Vec<(u32, Reply, Vec<OwnedFd>)>;
 
-/// What starting needs from outside.
+/// The parts of the environment that a start needs.
 pub struct Host {
     /// Directories.
     pub places: Places,
-    /// cgroups, where they can be used.
+    /// cgroups, if they can be used.
     pub tree: Option<Tree>,
-    /// How trees are held together.
+    /// How process trees are contained.
     pub containment: Containment,
     /// Whether each launcher gets an ipc namespace of its own.
     pub own_ipc: bool,
-    /// Who the spawner is.
+    /// The user that the spawner runs as.
     pub myself: Myself,
     /// Time zone.
     pub zone: String,
-    /// What descriptors fnd may pass.
+    /// Checks the descriptors that fnd passes.
     pub passed: Passed,
-    /// Goes on where a limit can't be enforced.
+    /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,
 }
 
 impl Host {
-    /// Returns the limits that can't be enforced here, with the reason.
+    /// Returns the limits that can't be enforced here, each with the reason.
     pub fn missing(&self) -> Vec<(String, String)> {
         let nothing = || cgroup::nothing("there is no cgroup fnd-spawner may use");
         let mut missing = self.tree.as_ref().map_or_else(nothing, |tree| tree.missing.clone());
@@ -100,11 +100,11 @@ struct Launcher {
     child: Child,
     live: usize,
     idle_since: Duration,
-    /// Orders it has not answered, and since when it is silent.
+    /// Number of unanswered orders, and since when the launcher has been silent.
     owes: usize,
     heard: Duration,
     retired: bool,
-    /// Whether it was told to end.
+    /// Whether the launcher got the order to end.
     stopping: bool,
 }
 
@@ -112,23 +112,23 @@ struct Launcher {
 struct Active {
     group: Option<Group>,
     oom: Option<OwnedFd>,
-    /// Until when a kill is looked for after memory ran out.
+    /// Until when the counter is checked for a kill after memory ran out.
     oom_until: Option<Duration>,
 }
 
 struct Worker {
     function: FunctionId,
-    /// Whose `TMPDIR` it has.
+    /// The invocation whose `TMPDIR` the worker uses.
     invocation: InvocationId,
     launcher: u64,
     leaf: Option<Leaf>,
-    /// Directory of its socket, where it serves HTTP on one.
+    /// Directory of the worker's socket, if it serves HTTP on one.
     socket: Option<PathBuf>,
     before: Counters,
     shared: bool,
-    /// Signals that came before the process did.
+    /// Signals that were requested before the process existed.
     early: Vec<Signal>,
-    /// Copies of its descriptors for fnd, until it has started.
+    /// Copies of the worker's descriptors for fnd, until it has started.
     ready: Vec<OwnedFd>,
     handover: Handover,
     stage: Stage,
@@ -149,23 +149,23 @@ pub struct Workers {
     active: HashMap<FunctionId, Active>,
     launcher_count: u64,
     next: u64,
-    /// File of the ends of an earlier spawner, while some of them are not acknowledged.
+    /// File of the exits of an earlier spawner, until all of them are acknowledged.
     kept: Option<PathBuf>,
-    /// Cgroups of attempts that are over, which could not be removed yet.
+    /// Cgroups of ended attempts that could not be removed yet.
     leaving: Vec<Leaving>,
-    /// Directories of sockets of workers that are gone.
+    /// Directories of sockets whose workers are gone.
     sockets: Vec<PathBuf>,
     /// The group of the connected fnd.
     fnd_group: u32,
-    /// Descriptors of no use but that there is room for others instead.
+    /// Unused descriptors; closing some makes room for others.
     aside: Vec<OwnedFd>,
-    /// How much longer fnd has to end what has used up its time, and when that is looked at again.
+    /// How much longer fnd has to end a worker whose time is up, and when this is checked next.
     slack: Duration,
     enforce_at: Option<Duration>,
 }
 
 impl Workers {
-    /// Begins with none.
+    /// Returns a value without launchers and workers.
     pub fn new(host: Host) -> Self {
         Self {
             host,
@@ -184,32 +184,32 @@ impl Workers {
         }
     }
 
-    /// Returns what starting needs from outside.
+    /// Returns the parts of the environment that a start needs.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Takes down the group of an fnd that has connected: it gets the sockets of what starts from now on.
+    /// Records the group of an fnd that has connected: workers started from now on give it their sockets.
     pub fn serve(&mut self, fnd_group: u32) {
         self.fnd_group = fnd_group;
     }
 
-    /// Takes directories of sockets that an earlier spawner left, to be removed.
+    /// Adds directories of sockets that an earlier spawner left, to be removed.
     pub fn left_by_others(&mut self, sockets: Vec<PathBuf>) {
         self.sockets.extend(sockets);
     }
 
-    /// Returns the directories of sockets that nobody needs any more, once.
+    /// Returns the directories of sockets that are not needed any more, each only once.
     pub fn unused_sockets(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.sockets)
     }
 
-    /// Returns the number below which all are used.
+    /// Returns the first unused worker number.
     pub fn next_worker(&self) -> WorkerId {
         WorkerId(self.next)
     }
 
-    /// Says whether a process of a worker may still run.
+    /// Returns whether a process of a worker may still run.
     pub fn any_running(&self) -> bool {
         self.workers.values().any(|worker| !worker.is_over())
     }
@@ -222,7 +222,7 @@ impl Workers {
         running.map(|(id, worker)| (WorkerId(*id), Duration::from_millis(grace(worker)))).collect()
     }
 
-    /// Forgets an exit.
+    /// Forgets the exit of a worker.
     pub fn acknowledge(&mut self, id: WorkerId) {
         if self.workers.get(&id.0).is_some_and(Worker::is_over) {
             self.workers.remove(&id.0);
@@ -230,7 +230,7 @@ impl Workers {
         }
     }
 
-    /// Lets launchers of other versions of a function (all, without `keep`) end once they are idle.
+    /// Makes the launchers of a function's other versions (all versions, without `keep`) end once they are idle.
     pub fn retire(&mut self, function: FunctionId, keep: Option<Version>) {
         for launcher in self.launchers.values_mut() {
             launcher.retired |= launcher.function == function && Some(launcher.version) != keep;
@@ -242,17 +242,18 @@ impl Workers {
         self.workers.values().map(|worker| worker.invocation)
     }
 
-    /// Says whether something of a version is active.
+    /// Returns whether a version has a launcher.
     pub fn uses(&self, version: &Version) -> bool {
         self.launchers.values().any(|launcher| launcher.version == *version)
     }
 
-    /// Ends launchers that were idle long enough, and looks again where that is due.
+    /// Ends launchers that were idle long enough, and checks OOM counters that are due.
     pub fn tick(&mut self, now: Duration) {
         self.check_oom(now);
         for launcher in self.launchers.values_mut() {
             if launcher.live == 0 && now >= launcher.ends_at() && !launcher.stopping {
-                // Its own end, not the end of its socket: that would kill a newer version's workers.
+                // The launcher gets an order to end. Closing its socket instead would make it kill the workers of a
+                // newer version.
                 let stop: Order = (0, (Vec::new(), Vec::new()));
                 if launcher.channel.send(&stop.to_wire(), Vec::new()).is_err() {
                     launcher.child.signal(Signal::KILL);
@@ -269,7 +270,7 @@ impl Workers {
         idle.map(Launcher::ends_at).chain(looks).min()
     }
 
-    /// Waits for those that were killed.
+    /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).
     pub fn wait(&self) {
         for worker in self.workers.values() {
             if let Stage::Running { child, .. } = &worker.stage {
@@ -284,18 +285,18 @@ impl Workers {
             self.signal(id, Signal::KILL);
         }
         for launcher in self.launchers.values() {
-            launcher.child.signal(Signal::KILL); // by descriptor: one that hangs reads no order
+            launcher.child.signal(Signal::KILL); // by signal, since a launcher that hangs reads no order
         }
     }
 
-    /// Returns the worker whose first process this is, and whether a launcher is.
+    /// Returns the worker whose first process this is, and whether the process is a launcher.
     pub fn who_is(&self, pid: u32) -> (Option<u64>, bool) {
         let first = |worker: &Worker| matches!(&worker.stage, Stage::Running { child, .. } if child.pid == pid);
         let worker = self.workers.iter().find(|(_, worker)| first(worker)).map(|(id, _)| *id);
         (worker, self.launchers.values().any(|launcher| launcher.child.pid == pid))
     }
 
-    /// Says whether an ended process may be one whose launcher has not told of it yet.
+    /// Returns whether an ended process may belong to a start that its launcher has not answered yet.
     pub fn may_be_starting(&self, pid: u32) -> bool {
         let starting = |id: u64| self.workers.get(&id).is_some_and(Worker::is_starting);
         self.any_starting() && (self.host.tree.is_none() || cgroup::attempt_of(pid).is_none_or(starting))
@@ -307,7 +308,7 @@ impl Worker {
         matches!(self.stage, Stage::Starting { .. })
     }
 
-    /// Says whether its end was told.
+    /// Returns whether the worker's exit was recorded.
     fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Ended { .. })
     }

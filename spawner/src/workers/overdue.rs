@@ -1,10 +1,12 @@
-//! Starts that do not come to an end, and cgroups that are not yet empty: nothing is waited for without a deadline.
+//! Handles starts that exceed their deadline and cgroups that are not empty yet: nothing is waited for without a
+//! deadline.
 
 use super::*;
 
-/// How long a launcher may be silent while it owes an answer: more than it gives a child. Then it is killed.
+/// How long a launcher may be silent while it owes an answer; longer than its own deadline for a child. Then it is
+/// killed.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How soon, and at most how late, removing a cgroup is tried again.
+/// First and longest pause before removing a cgroup is tried again.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10));
 
 /// A cgroup that could not be removed yet.
@@ -15,7 +17,7 @@ pub(super) struct Leaving {
 }
 
 impl Workers {
-    /// Gives up launchers that are overdue, and removes cgroups that became empty.
+    /// Kills launchers that are overdue, and removes cgroups that became empty.
     pub fn overdue(&mut self, now: Duration, out: &mut Outbox) {
         let late = |launcher: &&Launcher| launcher.overdue_at().is_some_and(|at| at <= now);
         if self.launchers.values().any(|launcher| late(&launcher)) {
@@ -43,7 +45,8 @@ impl Workers {
         self.give_up(|launcher| launcher.owes > 0, out);
     }
 
-    /// Kills launchers, and with them what they are about to start. By descriptor: one that hangs reads no order.
+    /// Kills launchers, so that the starts they were ordered fail. It uses a signal: a launcher that hangs reads no
+    /// order.
     fn give_up(&mut self, which: impl Fn(&&Launcher) -> bool, out: &mut Outbox) {
         let given_up: Vec<u64> =
             self.launchers.iter().filter(|(_, launcher)| which(launcher)).map(|(number, _)| *number).collect();
@@ -52,7 +55,7 @@ impl Workers {
         }
     }
 
-    /// Kills what is in a cgroup and removes it, now or as soon as it is empty.
+    /// Kills the processes in a cgroup and removes it, now or as soon as it is empty.
     pub(super) fn clear(&mut self, leaf: Leaf) {
         if leaf.kill().and_then(|()| leaf.remove()).is_err() {
             self.leaving.push(Leaving::new(leaf));
@@ -67,7 +70,7 @@ impl Leaving {
 }
 
 impl Launcher {
-    /// Remembers that an answer is owed.
+    /// Records that an answer is owed.
     pub(super) fn ordered(&mut self, now: Duration) {
         if self.owes == 0 {
             self.heard = now;
@@ -75,7 +78,7 @@ impl Launcher {
         self.owes += 1;
     }
 
-    /// Remembers that one came.
+    /// Records that an answer came.
     pub(super) fn answered(&mut self) {
         self.heard = now();
         self.owes = self.owes.saturating_sub(1);

@@ -1,19 +1,19 @@
-//! Why a worker was not started: because of its function, or because the machine has run out of something. And descriptors that
-//! are set aside, so that a start that was ordered cannot fail for want of them.
+//! Tells failed starts caused by the function from those caused by a machine that has run out of something. Also sets
+//! descriptors aside, so that a start that was ordered can't fail for want of them.
 
 use super::*;
 use fnd_wire::frame::is_shortage;
 use rustix::io::Errno;
 
-/// What the answer to an order brings: the process, and what an init reports on.
+/// Number of descriptors in the answer to an order: that of the process, and the channel of an init.
 const ANSWER: usize = 2;
 
 /// Why a start failed.
 #[derive(Debug)]
 pub struct NoStart {
-    /// In words.
+    /// The reason, for people.
     pub why: String,
-    /// What the machine has run out of, if that is why.
+    /// The error, if the machine has run out of something and this is the reason.
     pub shortage: Option<Errno>,
 }
 
@@ -29,7 +29,7 @@ impl From<&str> for NoStart {
     }
 }
 
-/// Says what failed, and whether the machine has run out of something.
+/// Adds the name of the failed step to an error, and whether the machine has run out of something.
 pub(super) trait Tried<T> {
     fn tried(self, what: &str) -> Result<T, NoStart>;
 }
@@ -44,7 +44,7 @@ impl<T> Tried<T> for io::Result<T> {
 }
 
 impl Workers {
-    /// Returns what fnd is told of a worker of a function that was not started.
+    /// Returns the answer for a worker of a function that was not started.
     pub fn not_started(
         &self,
         worker: WorkerId,
@@ -54,7 +54,7 @@ impl Workers {
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
         let node = match shortage {
             None => false,
-            // Processes and memory are limited for each function, too.
+            // Each function also has its own limit of processes and memory.
             Some(Errno::AGAIN | Errno::NOMEM) => group.is_none_or(|group| !group.is_at_its_limits()),
             Some(_) => true,
         };
@@ -62,7 +62,7 @@ impl Workers {
         reply(SpawnFailed { worker, message })
     }
 
-    /// Makes room for an answer. Says whether one is waited for.
+    /// Makes room for the descriptors of an answer. Returns whether an answer is expected.
     pub(super) fn make_room(&mut self) -> bool {
         let waits = !self.aside.is_empty();
         self.aside.truncate(self.aside.len().saturating_sub(ANSWER));
@@ -70,7 +70,7 @@ impl Workers {
     }
 }
 
-/// Sets descriptors aside for the answer to an order.
+/// Returns descriptors that are set aside for the answer to an order.
 pub(super) fn set_aside() -> io::Result<Vec<OwnedFd>> {
     (0..ANSWER).map(|_| rustix::stdio::stderr().try_clone_to_owned()).collect()
 }

@@ -1,9 +1,9 @@
-//! SIGTERM, SIGKILL, and the killing that cgroup v1 leaves to us.
+//! Sends SIGTERM and SIGKILL, and does the killing that cgroup v1 leaves to the spawner.
 
 use super::*;
 
 impl Workers {
-    /// Sends SIGTERM or SIGKILL to every process of a worker; one that is gone needs none.
+    /// Sends SIGTERM or SIGKILL to every process of a worker; does nothing if the worker has ended.
     pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
         let Some(worker) = self.workers.get_mut(&id.0) else {
@@ -12,23 +12,24 @@ impl Workers {
         if let Stage::Running { child, .. } = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
-            // What is between clone and program has nothing to tidy up; it may be stopped, so that only killing ends it.
+            // A process between clone and exec has nothing to clean up. It may be stopped, so that only SIGKILL ends
+            // it.
             let _ = worker.leaf.as_ref().map(Leaf::kill);
-            worker.early.push(signal); // it may not be born yet
+            worker.early.push(signal); // the process may not exist yet
         }
     }
 
-    /// Memory of a v1 group ran out.
+    /// Handles the event that the memory of a v1 group ran out.
     pub fn oom(&mut self, function: u64) {
         let Ok(function) = u32::try_from(function) else { return };
         if let Some(active) = self.active.get_mut(&FunctionId(function)) {
-            let _ = active.oom.as_ref().map(|oom| rustix::io::read(oom, &mut [0; 8])); // only to make it unreadable
+            let _ = active.oom.as_ref().map(|oom| rustix::io::read(oom, &mut [0; 8])); // resets it, so that it is not readable any more
             active.oom_until = Some(now() + OOM_AGAIN.1);
         }
     }
 
-    /// There is no `oom.group` in v1, so what the kernel left of the only worker is killed here. With more than one it can't
-    /// be told whose process it chose.
+    /// Finishes an OOM kill in v1, which has no `oom.group`: if the function has only one worker, its remaining
+    /// processes are killed here. With more workers it is unknown whose process the kernel chose.
     pub(super) fn check_oom(&mut self, now: Duration) {
         for (function, active) in &mut self.active {
             let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
@@ -38,7 +39,7 @@ impl Workers {
             let (only, another) = (running.next(), running.next());
             let killed = only.is_some_and(|only| group.counters().oom_kills > only.before.oom_kills);
             if killed && another.is_none() {
-                let _ = only.and_then(|only| only.leaf.as_ref()).map(Leaf::kill); // one that is gone already needs none
+                let _ = only.and_then(|only| only.leaf.as_ref()).map(Leaf::kill); // an error means that it has ended
             }
             if killed || only.is_none() || another.is_some() || now >= until {
                 active.oom_until = None;
@@ -48,7 +49,7 @@ impl Workers {
 }
 
 impl Worker {
-    /// SIGKILL or SIGTERM for the whole tree. A process that is gone is no error.
+    /// Sends SIGKILL or SIGTERM to the whole process tree. A process that has ended is no error.
     pub(super) fn signal(&self, child: &Child, signal: Signal, containment: Containment) {
         match (&self.leaf, signal == Signal::KILL) {
             (Some(leaf), true) => drop(leaf.kill()),
@@ -56,14 +57,15 @@ impl Worker {
                 for pid in leaf.processes() {
                     let open = |pid| pidfd_open(pid, PidfdFlags::empty()).ok();
                     let pidfd = Pid::from_raw(pid).and_then(open);
-                    // The number may have passed to another process between reading and opening; in the leaf it is ours.
+                    // The number may have passed to another process between reading and opening. If it is still in the
+                    // leaf, the process is the worker's.
                     if let Some(pidfd) = pidfd.filter(|_| leaf.processes().contains(&pid)) {
                         let _ = pidfd_send_signal(&pidfd, signal);
                     }
                 }
             }
             (None, kill) => {
-                // The init passes SIGTERM on; without a namespace it also has to do the killing itself.
+                // The init passes SIGTERM on. Without a namespace it also does the killing.
                 let told = match (kill, containment) {
                     (true, Containment::Subreaper) => Signal::USR1,
                     (true, Containment::Cgroup | Containment::PidNamespace) => Signal::KILL,

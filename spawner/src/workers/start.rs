@@ -1,4 +1,4 @@
-//! Starting: a launcher where the version has none, then an order to it.
+//! Starts workers: makes a launcher if the version has none, then sends it an order.
 
 use super::*;
 use crate::sockets;
@@ -6,14 +6,14 @@ use fnd_wire::frame::{NOTE_MAX, NOTES_MAX};
 use fnd_wire::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-/// Most numbers of workers that may be left out at once.
+/// Largest number of worker numbers that fnd may skip at once.
 const AHEAD_MAX: u64 = 1 << 20;
 
 impl Workers {
     /// Starts a worker.
     ///
     /// # Errors
-    /// Why not. Nothing of it is left then.
+    /// Why the worker was not started; then nothing of it remains.
     pub fn spawn(
         &mut self,
         request: u32,
@@ -23,7 +23,7 @@ impl Workers {
     ) -> Result<(), NoStart> {
         let (uids, policy, grants, poller) = with;
         let id = spawn.worker.0;
-        // Not far ahead: one that used the last number would leave none.
+        // A number far ahead is refused: after the last number no more workers could start.
         if id < self.next || id - self.next > AHEAD_MAX || id > NUMBER_MAX {
             return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next).into());
         }
@@ -100,7 +100,8 @@ impl Workers {
             let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
             let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
             let (error_read, error_write) = pipe_with(PipeFlags::CLOEXEC)?;
-            // Otherwise opening /dev/stdin or `echo >/dev/stderr`, which opens it again, is refused.
+            // The function's user has to own them. Otherwise opening /dev/stdin is refused, and so is `echo
+            // >/dev/stderr`, which opens the pipe again.
             if let Some(owner) = owner {
                 for fd in [&out_write, &error_write].into_iter().chain(piped.then_some(&input)) {
                     std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid))?;
@@ -109,7 +110,7 @@ impl Workers {
             let paired = || socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
             let (ours, theirs) = launcher.plan.mode.handler().map(|_| paired()).transpose()?.unzip();
             let ends = vec![out_read, error_read, OwnedFd::from(files.result_file)];
-            // All that is needed later, now: what has been ordered may not be given back.
+            // Every descriptor needed later is made now: an order that was sent can't be taken back.
             let kill = leaf.iter().map(|leaf| &leaf.kill_end);
             let ready = ends.iter().chain(kill).chain(&ours).map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
             let aside = set_aside()?;
@@ -121,7 +122,7 @@ impl Workers {
             Ok::<_, io::Error>((ends, ours, ready, aside))
         })();
         if sent.is_err() {
-            let _ = leaf.as_ref().map(Leaf::remove); // empty: the order did not get out
+            let _ = leaf.as_ref().map(Leaf::remove); // it is empty, since the order was not sent
             self.sockets.extend(socket.clone());
         }
         let began = now();
@@ -161,8 +162,8 @@ impl Workers {
         self.launchers.iter().find(|(_, launcher)| fits(launcher)).map(|(number, _)| *number)
     }
 
-    /// Says whether a launcher starts as whom its version would start now: a user that a manifest names may be another one by
-    /// now, or none.
+    /// Returns whether a launcher's identity is the one that its version would get now: the user that a manifest names
+    /// may have another id by now, or be gone.
     fn is_still(&self, number: u64, uid: u32, policy: &Policy, grants: &Grants) -> Result<bool, String> {
         let Some(launcher) = self.launchers.get(&number) else { return Ok(false) };
         let plan = &launcher.plan;
@@ -186,7 +187,7 @@ impl Workers {
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).tried(&format!("read the installed version {version}"))?;
         let plan = Plan::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
-        // Whether the manifest was root's was checked when it was installed; the rest may have changed since.
+        // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
         self.host.places.prepare_again(&dirs, identity.as_ref()).tried("make the function's directories")?;
