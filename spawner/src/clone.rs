@@ -181,7 +181,7 @@ pub fn shortage(error: &io::Error) -> u32 {
 /// with the code that `body` returns, and never returns into the caller's loop.
 ///
 /// # Errors
-/// From `clone3`.
+/// If `clone3` fails.
 #[expect(unsafe_code, reason = "clone3 has no wrapper; a copy must not run its parent's destructors and exit handlers")]
 pub fn fork(
     cgroup: Option<BorrowedFd<'_>>,

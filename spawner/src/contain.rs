@@ -150,7 +150,7 @@ fn signal_all(told: rustix::process::Signal, namespace: bool) {
     }
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let below = |parent: i32| children(parent).into_iter().map(move |pid| (parent, pid));
-    // Parents before children, so that a parent can't replace a child that was just killed.
+    // Parents are signalled before their children, so that a parent can't replace a child that was just killed.
     let mut found: Vec<(i32, i32)> = below(own).collect();
     let mut next = 0;
     while let Some((parent, pid)) = found.get(next).copied() {

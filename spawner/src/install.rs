@@ -37,7 +37,7 @@ const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
 const TEXT_MAX: u64 = 1 << 20;
 /// Help for a source that is too large.
 const ELSEWHERE: &str = "keep data elsewhere, for example in $STATE_DIRECTORY";
-/// Largest manifest.
+/// Largest manifest in bytes.
 const MANIFEST_MAX: u64 = 1 << 20;
 
 /// A file that was read.
@@ -188,7 +188,7 @@ impl Snapshot {
     /// it.
     ///
     /// # Errors
-    /// From duplicating a descriptor.
+    /// If a descriptor can't be duplicated.
     pub fn copier(&self) -> io::Result<(RawFd, Box<dyn FnOnce() -> i32>)> {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
@@ -341,7 +341,7 @@ impl Snapshot {
     /// written.
     ///
     /// # Errors
-    /// From writing.
+    /// If writing fails.
     pub fn store(&self, plan: &Plan, version: &Version, places: &Places, group: Option<u32>) -> io::Result<bool> {
         let dirs = places.of(&plan.function.file_form());
         places::make(&dirs.versions, 0o711)

@@ -39,7 +39,7 @@ pub type Order = (u64, (Vec<Bytes>, Vec<Bytes>));
 /// there is one.
 pub type Answer = (u64, ((u32, u32), String));
 
-/// Runs the launcher in a fresh copy of the spawner.
+/// Runs the launcher in a new copy of the spawner; returns the copy's exit code.
 pub fn run(mut spec: Spec, socket: OwnedFd) -> i32 {
     clone::settle(socket.as_raw_fd());
     keyring::join_new();

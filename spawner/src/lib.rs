@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! fnd ──frames──▶ spawner ──▶ installer ──▶ judge
-//!                    └──────▶ workers ──orders──▶ launcher (one a function version) ──clone3──▶ worker
+//!                    └──────▶ workers ──orders──▶ launcher (one for each version) ──clone3──▶ worker
 //! ```
 
 pub mod args;

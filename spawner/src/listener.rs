@@ -21,7 +21,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
 /// Listens on a path that only fnd can connect to.
 ///
 /// # Errors
-/// From the socket calls.
+/// If a socket call fails.
 pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;

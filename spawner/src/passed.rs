@@ -16,7 +16,7 @@ impl Passed {
     /// Finds the devices from a new pipe and a new memory file.
     ///
     /// # Errors
-    /// From making them.
+    /// If making them fails.
     pub fn look() -> io::Result<Self> {
         let (pipe, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let memory = memfd_create("fnd-look", MemfdFlags::CLOEXEC)?;

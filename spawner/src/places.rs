@@ -58,7 +58,7 @@ impl AttemptFiles {
     /// Copies the previous result (at most `max` bytes) and returns the copy's path, for `FND_PREVIOUS`.
     ///
     /// # Errors
-    /// From copying.
+    /// If copying fails.
     pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
         let _ = fs::remove_file(&self.previous); // from the attempt before
         copy_file(from, &mut File::create_new(&self.previous)?, max)?;
@@ -70,7 +70,7 @@ impl AttemptFiles {
 /// Replaces a file that only root can access: after a kill or a power cut the file is the old one or the new one.
 ///
 /// # Errors
-/// From writing; then the old file stays.
+/// If writing fails; then the old file stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -83,7 +83,7 @@ impl Places {
     /// Makes the fixed directories. As root it refuses directories that somebody else can change.
     ///
     /// # Errors
-    /// From making them. As root, also if a directory above is closed to the functions' users.
+    /// If a directory can't be made. As root, also if a directory above is closed to the functions' users.
     pub fn prepare(state: &Path, run: &Path, root: bool) -> io::Result<Self> {
         for dir in [state, run] {
             DirBuilder::new().recursive(true).mode(0o711).create(dir)?;
@@ -127,7 +127,7 @@ impl Places {
     /// Makes the fixed directories that are missing, and the state and run directory if they are missing.
     ///
     /// # Errors
-    /// From making them.
+    /// If making them fails.
     pub fn restore(&self) -> io::Result<()> {
         for dir in [&self.state, &self.run] {
             if !dir.exists() {
@@ -141,7 +141,7 @@ impl Places {
     /// above.
     ///
     /// # Errors
-    /// From making it.
+    /// If making it fails.
     pub fn prepare_again(&self, dirs: &FunctionPlaces, owner: Option<&Identity>) -> io::Result<()> {
         dirs.prepare(owner).or_else(|_| self.restore().and_then(|()| dirs.prepare(owner)))
     }
@@ -202,7 +202,7 @@ impl FunctionPlaces {
     /// Makes the function's own directories except those of its invocations.
     ///
     /// # Errors
-    /// From making them.
+    /// If making them fails.
     pub fn prepare(&self, owner: Option<&Identity>) -> io::Result<()> {
         for dir in [&self.home, &self.cache] {
             make(dir, 0o700)?;
@@ -217,7 +217,7 @@ impl FunctionPlaces {
     /// Makes the files of one attempt; `worker` is in the result file's name, so that each attempt has its own.
     ///
     /// # Errors
-    /// From making it.
+    /// If making it fails.
     pub fn for_attempt(&self, id: InvocationId, worker: u64, owner: Option<&Identity>) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
         // The rename fails if there is no spare directory, or if this invocation has its own directory already, which
@@ -269,7 +269,7 @@ fn names(dir: &Path) -> Vec<String> {
 /// Makes a directory with this mode, independent of the umask; a directory that exists stays as it is.
 ///
 /// # Errors
-/// From making it; `AlreadyExists` if the name belongs to something else.
+/// If the directory can't be made; `AlreadyExists` if the name belongs to something else.
 pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(dir) {
         Ok(()) => fs::set_permissions(dir, Permissions::from_mode(mode)),
@@ -281,7 +281,7 @@ pub fn make(dir: &Path, mode: u32) -> io::Result<()> {
 /// Gives a file or directory, in a directory that root owns, to a function.
 ///
 /// # Errors
-/// From `lchown`.
+/// If `lchown` fails.
 pub fn own(path: &Path, owner: Option<&Identity>) -> io::Result<()> {
     let Some(owner) = owner else { return Ok(()) };
     let meta = fs::symlink_metadata(path)?;

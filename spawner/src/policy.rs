@@ -42,8 +42,8 @@ pub fn problem(file: &str, message: impl Into<String>, help: impl Into<String>) 
     Problem { file: file.to_owned(), message: message.into(), help: help.into() }
 }
 
-/// Returns the first path, of a file or directory (a real path) and those above, that somebody else than these owners
-/// can change; none if only they can.
+/// Returns the first path, of a file or directory (a real path) and those above, that anybody besides these owners can
+/// change; none if only they can.
 pub fn insecure_above(dir: &Path, owners: &[u32]) -> Option<PathBuf> {
     let fine = |meta: Metadata| trust::secure(meta.mode(), meta.is_dir(), meta.uid()) && owners.contains(&meta.uid());
     dir.ancestors().find(|above| !fs::metadata(above).is_ok_and(fine)).map(Path::to_owned)

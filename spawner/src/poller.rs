@@ -69,7 +69,7 @@ impl Poller {
     /// Makes an epoll instance.
     ///
     /// # Errors
-    /// From `epoll_create1`.
+    /// If `epoll_create1` fails.
     pub fn new() -> io::Result<Self> {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
@@ -77,7 +77,7 @@ impl Poller {
     /// Begins to watch a descriptor for reading; closing the descriptor ends that.
     ///
     /// # Errors
-    /// From `epoll_ctl`.
+    /// If `epoll_ctl` fails.
     pub fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         let flags = match token {
             // `cgroup.events` is always readable and signals a change by POLLPRI.
@@ -98,7 +98,8 @@ impl Poller {
         flags.set(epoll::EventFlags::ET, matches!(token, Token::Launcher(_)));
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
-        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags); // can't fail for a watched descriptor
+        // For a watched descriptor this can't fail.
+        let _ = epoll::modify(&self.0, fd, epoll::EventData::new_u64(token.pack()), flags);
     }
 
     /// Stops watching a descriptor that stays open.
@@ -109,7 +110,7 @@ impl Poller {
     /// Waits until an event comes or the time is over; none: without limit. Returns the tokens of the events.
     ///
     /// # Errors
-    /// From `epoll_wait`.
+    /// If `epoll_wait` fails.
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Token>> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

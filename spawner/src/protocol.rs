@@ -46,7 +46,7 @@ impl Channel {
     /// Returns a channel that never waits, and the other end, which is blocking.
     ///
     /// # Errors
-    /// From `socketpair`.
+    /// If `socketpair` fails.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -56,7 +56,7 @@ impl Channel {
     /// Sends a frame; packets that can't be sent at once are kept for [`flush`](Self::flush).
     ///
     /// # Errors
-    /// From sending; `ENOBUFS` if too many packets wait.
+    /// If sending fails; `ENOBUFS` if too many packets wait.
     pub fn send(&mut self, frame: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
         if self.waiting.len() >= QUEUE_MAX {
             return Err(Errno::NOBUFS.into());
@@ -71,7 +71,7 @@ impl Channel {
     /// Sends waiting packets until the peer takes no more.
     ///
     /// # Errors
-    /// From sending.
+    /// If sending fails.
     pub fn flush(&mut self) -> io::Result<()> {
         while let Some((packet, descriptors)) = self.waiting.front() {
             match send(&self.socket, packet, descriptors) {
@@ -106,7 +106,7 @@ impl Channel {
     /// Receives a frame; none if no complete frame is there.
     ///
     /// # Errors
-    /// From `recvmsg`; `UnexpectedEof` at the end of the connection, `InvalidData` for an invalid packet.
+    /// If `recvmsg` fails; `UnexpectedEof` at the end of the connection, `InvalidData` for an invalid packet.
     pub fn receive(&mut self) -> io::Result<Option<Frame>> {
         self.room.resize(PACKET_MAX, 0);
         loop {
@@ -169,7 +169,7 @@ fn send(socket: &OwnedFd, packet: &[u8], descriptors: &[OwnedFd]) -> Result<(), 
 /// memory file is accepted, so that reading can't block.
 ///
 /// # Errors
-/// From reading and writing; `InvalidData` for another kind of file.
+/// If reading or writing fails; `InvalidData` for another kind of file.
 pub fn copy_file(from: OwnedFd, to: &mut File, max: u64) -> io::Result<u64> {
     let from = File::from(from);
     if !from.metadata()?.is_file() {

@@ -1,4 +1,4 @@
-//! Keeps two spawners of root on one machine from giving the same user to functions of both.
+//! Keeps two spawners that run as root on one machine from giving the same user to functions of both.
 //!
 //! A spawner locks its `[users] range` in a file that is the same for all of them: the byte N of that file stands for
 //! the user N (record locks, fcntl(2)). So the kernel refuses ranges that overlap, names the process that holds the
@@ -99,7 +99,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         symlink(&target, &path).unwrap();
         assert!(Ranges::open(&path).is_err() && !target.exists());
-        // A directory that others can write to would let them take the file's name.
+        // Users who can write to the directory could replace the file.
         std::fs::remove_file(&path).unwrap();
         chown(dir.path(), Some(12_001), None).unwrap();
         assert!(Ranges::open(&path).unwrap_err().contains("others than root can change"));

@@ -65,7 +65,8 @@ fn enter(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, 
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = openat(&at, name, flags | OFlags::PATH, Mode::empty())?;
     let known = format!("/proc/self/fd/{}", path.as_raw_fd());
-    let _ = fs::set_permissions(known, Permissions::from_mode(0o700)); // if this fails and was needed, opening fails below
+    // If this fails and was needed, opening fails below.
+    let _ = fs::set_permissions(known, Permissions::from_mode(0o700));
     openat(path, c".", flags, Mode::empty())
 }
 

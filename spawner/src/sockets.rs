@@ -28,7 +28,7 @@ pub fn is_in(dir: &Path, path: &[u8]) -> bool {
 /// Makes the directory for a worker of `owner` and an fnd of this group. The name must be unused.
 ///
 /// # Errors
-/// From making it.
+/// If making it fails.
 pub fn make(dir: &Path, owner: Option<&Identity>, group: u32) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)?;
     let Some(owner) = owner else { return Ok(()) }; // fnd, the function and the spawner are one user

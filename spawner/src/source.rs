@@ -100,7 +100,7 @@ impl Sources {
             }
             let Some((_, base)) = within(&real) else {
                 if bases.iter().any(|(given, base)| given.starts_with(&real) || base.starts_with(&real)) {
-                    continue; // on the way to one of them
+                    continue; // a directory above one of them
                 }
                 real.extend(rest.iter().rev());
                 return Err(leads_out(shown, &real));
@@ -224,7 +224,7 @@ impl Opened {
     /// size.
     ///
     /// # Errors
-    /// The problem that it changed.
+    /// The problem that the file changed.
     pub fn unchanged(&self, length: u64) -> Result<(), Problem> {
         let stamp = |meta: &Metadata| (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
         let same = |now: Metadata| stamp(&now) == stamp(&self.meta) && now.len() == length;

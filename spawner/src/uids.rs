@@ -133,7 +133,7 @@ impl Uids {
     /// given twice.
     ///
     /// # Errors
-    /// From writing.
+    /// If writing fails.
     pub fn sync(&mut self) -> Result<(), String> {
         if self.unsynced {
             self.file.sync_data().failed("write the uid table")?;

@@ -188,13 +188,13 @@ wire_structs! {
         pub memory: MemoryGroups,
     }
 
-    /// Something wrong with a function's files, found by the spawner itself.
+    /// A problem with a function's files that the spawner found.
     pub struct Problem {
         /// The file.
         pub file: String,
-        /// What is wrong.
+        /// The problem, for people.
         pub message: String,
-        /// What to do.
+        /// How to solve it, for people.
         pub help: String,
     }
 
@@ -212,7 +212,7 @@ wire_structs! {
         pub interpreter: String,
         /// Uid the function runs as.
         pub uid: u32,
-        /// Warnings of the spawner.
+        /// Warnings from the spawner.
         pub warnings: Vec<Problem>,
         /// The judge's document: manifest and warnings.
         pub document: Bytes,
@@ -310,9 +310,9 @@ wire_enum! {
     /// How a process ended, from `waitid(2)`.
     #[derive(Copy)]
     pub enum ExitStatus {
-        /// It exited with this code.
+        /// The process exited with this code.
         0 = Code(u8),
-        /// A signal ended it.
+        /// This signal ended the process.
         1 = Signal(u8),
     }
 }

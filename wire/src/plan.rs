@@ -42,7 +42,7 @@ wire_enum! {
 }
 
 wire_structs! {
-    /// A piece of a command line or an environment value.
+    /// An argument of a command line, or the value of an environment variable.
     pub struct Text {
         /// The text.
         pub text: String,
@@ -123,7 +123,7 @@ wire_structs! {
 
     /// The settings of `fnd.toml` that the spawner needs.
     pub struct Policy {
-        /// First and last uid of own users.
+        /// First and last uid of the users that functions have of their own.
         pub uid_range: (u32, u32),
         /// Existing users and groups that a manifest may name.
         pub allow_users: Vec<String>,

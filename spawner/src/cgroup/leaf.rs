@@ -53,7 +53,7 @@ impl Leaf {
     /// Kills every process in the leaf.
     ///
     /// # Errors
-    /// From writing.
+    /// If writing fails.
     pub fn kill(&self) -> io::Result<()> {
         rustix::io::write(&self.kill_end, b"1").map(|_| ()).map_err(Into::into)
     }
@@ -61,7 +61,7 @@ impl Leaf {
     /// Opens the file that signals when the leaf becomes empty.
     ///
     /// # Errors
-    /// From opening it.
+    /// If the file can't be opened.
     pub fn open_events(&mut self) -> io::Result<&File> {
         Ok(self.events.insert(File::open(self.path.join("cgroup.events"))?))
     }
@@ -92,7 +92,7 @@ impl Leaf {
     /// Removes the leaf.
     ///
     /// # Errors
-    /// From `rmdir`: `ResourceBusy` if a process is in the leaf.
+    /// If `rmdir` fails: `ResourceBusy` if a process is in the leaf.
     pub fn remove(&self) -> io::Result<()> {
         // A function of another user can't make groups in its leaf, since root owns the directory. If the spawner is
         // not root, a function can.

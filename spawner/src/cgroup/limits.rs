@@ -16,7 +16,7 @@ pub(super) const LIMITS: [Limit; 9] = [
     ("swap", "memory", "memory.swap.max", Some("memory.memsw.limit_in_bytes")),
     ("cpu", "cpu", "cpu.max", Some("cpu.cfs_quota_us")),
     ("cpu_weight", "cpu", "cpu.weight", Some("cpu.shares")),
-    // The root directory of v1 `pids` has no `pids.max`, but ours is below it.
+    // The root directory of v1 `pids` has no `pids.max`, but the functions' groups are below it.
     ("pids", "pids", "pids.max", Some("pids.max")),
     ("io_weight", "io", "io.weight", None),
     ("io_read", "io", "io.max", None),
@@ -68,7 +68,8 @@ fn settings(home: &Home, limits: &Limits, device: Option<&str>) -> Vec<Setting> 
     }
 }
 
-/// Writes the limits of one controller and reads each back; `failed` gets those that are not in force, with the reason.
+/// Writes the limits of one controller and reads each back. Those that are not in force are added to `failed`, with the
+/// reason.
 pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: &mut Vec<String>) {
     for (limit, file, value) in settings(home, limits, device) {
         let path = home.dir.join(file);

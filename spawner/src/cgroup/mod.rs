@@ -127,7 +127,7 @@ impl Tree {
     /// Makes the groups of a function if they are missing, and opens them; `name` is the file form.
     ///
     /// # Errors
-    /// From making the directories.
+    /// If a directory can't be made.
     pub fn group(&self, name: &str) -> io::Result<Group> {
         let dir = self.functions().join(name);
         make(&dir)?;
@@ -136,7 +136,8 @@ impl Tree {
             home.dir = if home.v1 { home.dir.join(format!("f.{name}")) } else { dir.clone() };
             make(&home.dir)?;
             if (home.controller, home.v1) == ("memory", false) {
-                // Leaves need only `memory` (oom.group, peak, events.local); pids and cpu hold for the function as a whole.
+                // Leaves need only `memory` (oom.group, peak, events.local); limits of pids and cpu are set for the
+                // whole function.
                 fs::write(dir.join("cgroup.subtree_control"), "+memory")?;
             }
         }
@@ -155,7 +156,8 @@ impl Tree {
     /// # Errors
     /// Why the limit is not in force, for people.
     pub fn bound_memory(&self, bytes: u64) -> Result<(), String> {
-        let Some(home) = self.homes.iter().find(|home| home.controller == "memory") else { return Ok(()) }; // in `missing`
+        // Without the controller, `missing` lists the limit.
+        let Some(home) = self.homes.iter().find(|home| home.controller == "memory") else { return Ok(()) };
         let names =
             if home.v1 { ["memory.usage_in_bytes", "memory.limit_in_bytes"] } else { ["memory.current", "memory.max"] };
         let [used, limit] = names.map(|name| home.dir.join(name));
@@ -218,7 +220,7 @@ impl Group {
     /// Makes a leaf for an attempt; also returns the leaf's directory, for `CLONE_INTO_CGROUP`.
     ///
     /// # Errors
-    /// From making and opening it.
+    /// If the leaf can't be made or opened.
     pub fn leaf(&self, name: &str) -> io::Result<(Leaf, OwnedFd)> {
         let memory = self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false));
         Leaf::make(&self.dir, name, memory)

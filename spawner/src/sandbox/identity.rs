@@ -19,7 +19,7 @@ impl Identity {
     /// Sets this process's groups to those of the identity.
     ///
     /// # Errors
-    /// From the step that failed.
+    /// The error of the step that failed.
     pub fn take_groups(&self) -> Result<()> {
         let gid = Gid::from_raw(self.gid);
         set_thread_groups(&self.groups)?;
@@ -38,7 +38,7 @@ impl Identity {
     /// could be stopped.
     ///
     /// # Errors
-    /// From the kernel.
+    /// If the kernel refuses it.
     pub fn take_user(&self) -> Result<()> {
         let uid = Uid::from_raw(self.uid);
         set_thread_res_uid(uid, uid, uid)

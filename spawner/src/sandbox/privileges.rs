@@ -27,7 +27,7 @@ pub fn empty_bounding_set() -> Result<()> {
 /// another user stays until the user is changed.
 ///
 /// # Errors
-/// From the step that failed.
+/// The error of the step that failed.
 pub fn drop_all(user_follows: bool) -> Result<()> {
     set_no_new_privs(true)?;
     let _ = clear_ambient_capability_set(); // EINVAL: a kernel without ambient capabilities

@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Sets a limit of this process, soft and hard.
 ///
 /// # Errors
-/// From `setrlimit`.
+/// If `setrlimit` fails.
 pub fn apply((resource, value): (Resource, u64)) -> Result<()> {
     setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
 }

@@ -94,8 +94,8 @@ impl Workers {
         self.signal(id, Signal::TERM);
     }
 
-    /// Ends workers whose time is up. A connected fnd may do so itself within `slack` more. A worker that fnd
-    /// terminated is killed by the spawner only after `slack` more, too.
+    /// Ends workers whose time is up. `slack` is the extra time in which a connected fnd may do so itself; fnd also has
+    /// this time to kill a worker that it terminated.
     pub fn enforce(&mut self, now: Duration, slack: Duration) {
         let same = std::mem::replace(&mut self.slack, slack) == slack;
         if same && self.enforce_at.is_none_or(|at| at > now) {
@@ -218,7 +218,7 @@ impl Worker {
         over.then(|| (0, u64::try_from(lasted).unwrap_or(u64::MAX)))
     }
 
-    /// Records the worker's exit; its leaf is removed.
+    /// Records the worker's exit and drops its leaf.
     pub(super) fn over(&mut self, exited: Exited) {
         self.leaf = None;
         self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };

@@ -1,5 +1,5 @@
-//! Tells failed starts caused by the function from those caused by a machine that has run out of something. Also sets
-//! descriptors aside, so that a start that was ordered can't fail for want of them.
+//! Distinguishes starts that failed because of the function from those that failed because the machine has run out of
+//! something. Also sets descriptors aside, so that a start that was ordered can't fail for want of them.
 
 use super::*;
 use fnd_wire::frame::is_shortage;

@@ -23,7 +23,8 @@ impl Workers {
     pub fn oom(&mut self, function: u64) {
         let Ok(function) = u32::try_from(function) else { return };
         if let Some(active) = self.active.get_mut(&FunctionId(function)) {
-            let _ = active.oom.as_ref().map(|oom| rustix::io::read(oom, &mut [0; 8])); // resets it, so that it is not readable any more
+            // Reading resets the event, so that it is not readable any more.
+            let _ = active.oom.as_ref().map(|oom| rustix::io::read(oom, &mut [0; 8]));
             active.oom_until = Some(now() + OOM_AGAIN.1);
         }
     }

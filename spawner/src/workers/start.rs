@@ -100,8 +100,8 @@ impl Workers {
             let input = input.map_or_else(|| File::open("/dev/null").map(OwnedFd::from), Ok)?;
             let (out_read, out_write) = pipe_with(PipeFlags::CLOEXEC)?;
             let (error_read, error_write) = pipe_with(PipeFlags::CLOEXEC)?;
-            // The function's user has to own them. Otherwise opening /dev/stdin is refused, and so is `echo
-            // >/dev/stderr`, which opens the pipe again.
+            // The function's user has to own the pipes. Otherwise programs can't open them again, as `echo
+            // >/dev/stderr` does.
             if let Some(owner) = owner {
                 for fd in [&out_write, &error_write].into_iter().chain(piped.then_some(&input)) {
                     std::os::unix::fs::fchown(fd, Some(owner.uid), Some(owner.gid))?;
