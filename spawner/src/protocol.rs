@@ -20,7 +20,7 @@ pub struct Channel {
     socket: OwnedFd,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     partial: Partial,
-    /// Descriptors that came with a packet that is not the last of its frame.
+    /// Descriptors that came with an invalid packet, or with one that is not the last of its frame.
     unwanted: Vec<OwnedFd>,
     /// Buffer for a packet, allocated at the first receive.
     room: Vec<u8>,

@@ -22,8 +22,8 @@ pub fn is_ignored(name: &[u8]) -> bool {
         || packager()
 }
 
-/// Returns the part of a function's name that a file or directory name gives; none if it can't be code. The part ends
-/// at the first dot, since no part has one; the rest is the suffix that a runtime may claim.
+/// Returns the part of a function's name that a file or directory name gives; none if it can't be code. In a file's
+/// name the part ends at the first dot, since no part has one; the rest is the suffix that a runtime may claim.
 #[must_use]
 pub fn stem(name: &[u8], directory: bool) -> Option<&[u8]> {
     let manifest = [b".toml".as_slice(), b".yaml", b".yml"]

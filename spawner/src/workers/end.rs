@@ -90,7 +90,8 @@ impl Workers {
 
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        // The launcher may be broken or hang. It is killed first, so that it starts nothing after its children are killed.
+        // The launcher may be broken or hang. It is killed first, so that it starts nothing after its children were
+        // killed.
         launcher.child.signal(Signal::KILL);
         let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
