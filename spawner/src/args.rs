@@ -29,7 +29,7 @@ pub struct Args {
     pub meeting: Option<Meeting>,
     /// Name of the top-level cgroup, used outside a systemd unit.
     pub cgroup_root: Option<String>,
-    /// The program fnd, which the judge runs.
+    /// The file of the program fnd, which is also run as the judge.
     pub fnd: Option<PathBuf>,
     /// Whether functions run although a limit can't be enforced.
     pub best_effort: bool,

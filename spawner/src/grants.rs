@@ -1,6 +1,6 @@
-//! Records which functions may have another user than their own, or more groups: those that their files asked for when
-//! the spawner last read them. If an installed version asks for more than that, the owner of the files has withdrawn
-//! the request.
+//! Records the users and groups beyond its own that a function may have: those that its files asked for when the
+//! spawner last read them. If an installed version asks for more than that, the owner of the files has withdrawn the
+//! request.
 
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{Plan, User};

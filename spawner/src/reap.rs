@@ -1,4 +1,5 @@
-//! Waits for children; no other module does.
+//! Waits for the spawner's children; no other module does. Only the init in [`contain`](crate::contain) waits for its
+//! own children itself.
 
 use crate::clone::Child;
 use fnd_wire::frame::ExitStatus;

@@ -90,8 +90,8 @@ impl Workers {
 
     pub(super) fn launcher_ended(&mut self, number: u64, out: &mut Outbox) {
         let Some(launcher) = self.launchers.remove(&number) else { return };
-        // The launcher may be broken or hang. It is killed first, so that it starts nothing after its children were
-        // killed.
+        // The launcher may be broken or hang. It is killed first, so that it starts nothing after its children are
+        // dead.
         launcher.child.signal(Signal::KILL);
         let _ = reap::wait(&launcher.child);
         let starting = |(id, worker): (&u64, &Worker)| match worker.stage {
