@@ -1,4 +1,4 @@
-//! Attempts: their start, their end, and what follows from it.
+//! Starts attempts, ends them and decides what follows.
 
 use super::Supervisor;
 use super::action::{Action, Answer, AttemptOrder, Notice, SpawnOrder};
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// What follows an attempt.
 enum Next {
-    /// Another one at this instant.
+    /// Another attempt at this instant.
     Again(Duration),
-    /// Nothing; what ran out, if anything did.
+    /// No further attempt; the limit that ran out, if any did.
     End(Option<Exhausted>),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Ended {
     verdict: Verdict,
     usage: Usage,
     result: Option<RunResult>,
-    /// How long ago it was and how long it had run, where that is not told by the clock.
+    /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
     late: Option<(Duration, Duration)>,
 }
 
@@ -47,7 +47,7 @@ impl Ended {
 /// An attempt that has ended, and where it ran.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// Nothing where no process could be started.
+    /// Absent where no process could be started.
     pub(super) worker: Option<WorkerId>,
     pub(super) function: FunctionKey,
     pub(super) serving: Arc<Serving>,
@@ -62,7 +62,7 @@ impl Supervisor {
         worker
     }
 
-    /// Starts the first of a script's ready invocations; its place in the budget is taken.
+    /// Starts the first of a script's ready invocations. Its place in the budget is already taken.
     pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let ready = function.ready.pop_first();
@@ -112,7 +112,7 @@ impl Supervisor {
         self.claim_ahead(now, key, out);
     }
 
-    /// Begins an invocation's next attempt in a worker, for a handler as a call.
+    /// Begins an invocation's next attempt in a worker; for a handler as a call.
     pub(super) fn begin(
         &mut self,
         now: Now,
@@ -121,11 +121,11 @@ impl Supervisor {
         out: &mut Vec<Action>,
     ) -> Option<(Run, AttemptOrder)> {
         let invocation = self.invocations.get_mut(&id)?;
-        // It stays known: an attempt that cannot be started has not begun.
+        // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
         }
-        // Derived, not remembered: after a restart the record says it as well.
+        // Polls are derived from the last reason, not stored: after a restart the record has that reason as well.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_add(1);
         }
@@ -184,7 +184,7 @@ impl Supervisor {
         Some((run, order))
     }
 
-    /// A worker ended and its leaf is empty. One nobody knows ended twice, or with its spawner.
+    /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
     pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
         self.room_was_made();
@@ -218,7 +218,7 @@ impl Supervisor {
         }
     }
 
-    /// A worker could not be started, because of its function.
+    /// Handles a worker that could not be started because of its function.
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         self.start_said_nothing(id);
         let Some(mut worker) = self.take_worker(id) else { return };
@@ -241,7 +241,7 @@ impl Supervisor {
         }
     }
 
-    /// The spawner is gone and with it every worker.
+    /// Handles the loss of the spawner, and with it of every worker.
     pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
         self.spawner = false;
         self.release_claims(out);
@@ -279,7 +279,7 @@ impl Supervisor {
         Some(worker)
     }
 
-    /// Takes an attempt that is over off the books of its worker.
+    /// Removes an attempt that is over from the timers and counts.
     pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, run: &Run) {
         if let Some(at) = run.timeout_at {
             self.timers.disarm(at, Timer::Attempt(id, run.invocation));
@@ -349,7 +349,7 @@ impl Supervisor {
         };
         let key = invocation.function;
         if record.attempt.0 < invocation.attempts {
-            // The fnd before this one went down after it had started the next and before this end was on disk.
+            // The previous fnd started the next attempt, then went down before this end was on disk.
             let function = &mut self.functions[key];
             book(function, &record, invocation.trigger, result);
             let stands = Box::new(invocation.record(&function.name));
@@ -357,7 +357,7 @@ impl Supervisor {
             return;
         }
         invocation.last = Some((record.reason, record.message.clone()));
-        // One that leaves nothing does not take away what the poll before it left.
+        // A poll without a result keeps the result of the poll before it.
         if record.reason == Reason::ExecuteAgain && result.is_some() {
             invocation.previous.clone_from(&result);
         }
@@ -380,7 +380,8 @@ impl Supervisor {
                 }
             }
             Next::End(exhausted) => {
-                // An attempt the deadline cut short is the deadline's doing as much as a retry that no longer fits.
+                // If the deadline cut the attempt short, the invocation ran out of its deadline, as if a retry no
+                // longer fitted.
                 let cut = (record.reason == Reason::Deadline).then_some(Exhausted::Deadline);
                 let exhausted = exhausted.or(cut);
                 let end = End {
@@ -402,13 +403,13 @@ impl Supervisor {
         let Some(newest) = function.serving().filter(|_| function.is_enabled()) else {
             return Next::End(None);
         };
-        // Each run of a service is one attempt; the next is another.
+        // Each run of a service is an invocation with one attempt.
         if serving.rules.service.is_some() {
             return Next::End(None);
         }
-        // The run of a content by itself is over with that content: the next content has its own.
+        // The run of a content by itself is not retried once other content serves: that content has its own run.
         let superseded = invocation.load_key.is_some_and(|content| content != newest.load_key);
-        // Nobody could answer a caller who waits for a retry that only the next fnd makes.
+        // A caller who waits could not be answered after a retry that only the next fnd makes.
         let unanswerable = !invocation.durable && (invocation.caller_gone || !self.phase.is_serving());
         if superseded || unanswerable {
             return Next::End(None);
@@ -433,7 +434,8 @@ impl Supervisor {
             class,
             Class::Success | Class::Failed | Class::Cancelled | Class::Deadline
         );
-        // An exit code counts where it is the reason: after a timeout it says only how the program took SIGTERM.
+        // The exit code counts only where it is the reason. After a timeout it says only how the program reacted to
+        // SIGTERM.
         let by_code = matches!(class, Class::Error | Class::Transient);
         let excepted = by_code && record.exit_code.is_some_and(|code| retry.not_on_exit.contains(&code));
         if never || excepted || !retry.on.contains(&class) {
@@ -451,14 +453,14 @@ impl Supervisor {
         }
     }
 
-    /// Ends an invocation for good: its one final record, with the attempt that ended with it where one did.
+    /// Ends an invocation: writes its one final record, with the attempt that ended with it if there was one.
     pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: End, out: &mut Vec<Action>) {
         let attempt = end.attempt.take();
         let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
         let function = &mut self.functions[invocation.function];
-        // Without an attempt at its end, what the last one left is what there is.
+        // Without a last attempt, the result is the one of the attempt before.
         let result = match attempt.as_deref() {
             Some((_, result)) => result.clone(),
             None => invocation.previous.clone(),
@@ -488,7 +490,7 @@ impl Supervisor {
                     function,
                     invocation: id,
                 }),
-                // It ran under an fnd before this one, and its function is not installed yet.
+                // It ran under an earlier fnd, and its function is not installed yet.
                 None => function.unreleased.push(id),
             }
         }
@@ -498,7 +500,7 @@ impl Supervisor {
         self.service_over(now, key, over, out);
     }
 
-    /// Removes an invocation from all books.
+    /// Removes an invocation from all maps and queues and disarms its timers.
     pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
         let invocation = self.invocations.remove(&id)?;
         let function = &mut self.functions[invocation.function];

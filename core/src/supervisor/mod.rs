@@ -1,13 +1,14 @@
-//! The state of everything that runs or wants to: one pure machine.
+//! Holds the state of all functions, invocations and workers, as one pure state machine.
 //!
-//! [`Supervisor::handle`] takes what happened and the time, changes the state and appends what shall be done. It starts
-//! nothing, reads no clock and waits for nothing; [`Supervisor::next_deadline`] says when it wants a [`Event::Tick`].
+//! [`Supervisor::handle`] takes an event and the time, changes the state and appends the actions to carry out. It
+//! starts no process, reads no clock and never blocks; [`Supervisor::next_deadline`] returns when it needs the next
+//! [`Event::Tick`].
 //!
-//! The way through: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start, end,
-//! what follows) with `starts` (whether the node can start anything),
-//! `worker` (its phases) and `verdict` (reason and words), for handlers `pool` (which workers there are) and `calls` (what they
-//! answer); `ending` is what ends an invocation from outside, `versions` what
-//! changes functions, `restore`, `takeover` and `shutdown` the edges of its life, `view` what people see.
+//! The path of a request: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it
+//! begins) → `attempt` (start, end, what follows). `attempt` uses `starts` (whether the node can start processes),
+//! `worker` (a worker's phases) and `verdict` (reason and message); for handlers also `pool` (the set of workers) and
+//! `calls` (their answers). `ending` ends invocations from outside. `versions` changes functions. `restore`, `takeover`
+//! and `shutdown` begin and end the life of the state machine. `view` shows the state.
 
 mod action;
 mod admission;
@@ -59,22 +60,22 @@ use worker::Worker;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FunctionState {
-    /// Its first version is being prepared.
+    /// The first version is being prepared.
     Building,
-    /// It can run.
+    /// The function can run.
     Ready,
     /// At least one attempt runs.
     Running,
-    /// Disabled by its manifest or a person.
+    /// The manifest or a person disabled the function.
     Disabled,
-    /// It has no version that could run.
+    /// The function has no version that could run.
     Invalid,
-    /// Its workers die before they are ready.
+    /// The workers die before they are ready.
     CrashLooping,
 }
 
 impl FunctionState {
-    /// Returns the word of the contract.
+    /// Returns the state's name in the contract.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl FunctionState {
     }
 }
 
-/// The machine. Ordered maps throughout, so that the same seed and events give the same actions.
+/// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]
 pub struct Supervisor {
     functions: Functions,
@@ -97,31 +98,31 @@ pub struct Supervisor {
     timers: Timers,
     node: Node,
     phase: Phase,
-    /// Whether there is a spawner.
+    /// Whether fnd has a spawner.
     spawner: bool,
-    /// Invocations being made durable.
+    /// Invocations that the ledger is storing.
     storing: usize,
-    /// How claims go.
+    /// How fast and how well the ledger takes claims.
     claim_rate: claims::ClaimRate,
-    /// How starts go.
+    /// Whether workers can be started.
     starts: starts::Starts,
     /// Whether the first scan of the functions directories is over.
     looked: bool,
-    /// Whether all of them could be read since: what is not known then is not there.
+    /// Whether all functions directories were readable since the start. If so, an unknown function does not exist.
     scanned: bool,
-    /// Ends of workers of an earlier fnd that wait for it.
+    /// Ends of an earlier fnd's workers that wait for the first complete scan.
     early: Vec<takeover::EarlyEnd>,
     next_worker: u64,
-    /// The last call to a handler's worker.
+    /// Number of the last call to a handler's worker.
     next_call: u64,
-    /// Order of acceptance of the next invocation.
+    /// Order number of the last accepted invocation.
     next_number: u64,
     random: fastrand::Rng,
 }
 
 impl Supervisor {
-    /// Returns a supervisor that knows nothing yet. `seed` is for the random part of delays, `next_worker` the number of the
-    /// first worker, from the spawner.
+    /// Returns a supervisor without any state. `seed` seeds the random part of delays. `next_worker` is the number of
+    /// the first worker; it comes from the spawner.
     #[must_use]
     pub fn new(seed: u64, budget: NodeBudget, next_worker: WorkerId) -> Self {
         Self {
@@ -145,10 +146,10 @@ impl Supervisor {
         }
     }
 
-    /// Handles what happened and appends what shall be done, in this order. `now` never goes back.
+    /// Handles an event and appends the actions to carry out, in order. `now` never goes back.
     ///
-    /// What happened comes before what is due at the same instant: a worker that ended just in time ended in time, however
-    /// late the driver came to say so.
+    /// The event is handled before the timers that are due at the same instant: a worker that ended in time counts as
+    /// in time, even if the driver reports it late.
     pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::Restored(restored) => self.restored(now, restored, out),
@@ -190,7 +191,7 @@ impl Supervisor {
                 self.fire(now, timer, out);
             }
             self.dispatch(now, out);
-            // A timeout or back-off of zero is due at once.
+            // A timeout or backoff of zero is due at once, so timers are checked again.
             if self.timers.next().is_none_or(|at| at > now.mono) {
                 break;
             }
@@ -198,7 +199,7 @@ impl Supervisor {
         self.notice_drained(out);
     }
 
-    /// Returns when the next [`Event::Tick`] is wanted, on the clock of [`Now::mono`]; absent when nothing is planned.
+    /// Returns when the next [`Event::Tick`] is needed, on the clock of [`Now::mono`]; absent without armed timers.
     /// Always later than the last event.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {

@@ -1,8 +1,10 @@
-//! A function's workers where it is a handler or an HTTP program: started when they are needed or ahead, kept while they are used, replaced.
+//! Workers of a handler or an HTTP program: starts them on demand or ahead, keeps them while they are used and replaces
+//! them.
 //!
-//! A worker takes calls between `WorkerReady` and the moment it is *retired* (another version serves, it has served or lived
-//! long enough, nothing needs it): then it finishes its calls and is told to stop. A new version is tried first: one worker
-//! of it has to get ready before it serves, so that a version that cannot be loaded replaces nothing.
+//! A worker takes calls from `WorkerReady` until it is *retired*: because another version serves, because the worker
+//! has served or lived long enough, or because nothing needs it. Then it finishes its calls and is told to stop. A new
+//! version is tried first: one worker of it must become ready before the version serves. So a version that cannot be
+//! loaded replaces nothing.
 
 use super::Supervisor;
 use super::action::{Action, SpawnOrder};
@@ -14,24 +16,24 @@ use super::worker::{Phase, Worker};
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 
-/// What a handler's worker has beside what every worker has.
+/// State of a handler's worker that other workers do not have.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Calls it can have in flight; known when it is ready.
+    /// Most calls in flight; known once the worker is ready.
     pub(super) concurrency: u32,
-    /// Calls it has had.
+    /// Number of calls served.
     pub(super) served: u32,
-    /// Whether its code is loaded.
+    /// Whether the worker's code is loaded.
     pub(super) ready: bool,
-    /// Whether an invocation waited for it to start.
+    /// Whether an invocation waited for this worker to start.
     pub(super) cold: bool,
-    /// Whether it takes no more calls.
+    /// Whether the worker takes no more calls.
     pub(super) retiring: bool,
-    /// What stood in the way of its being ready when somebody looked last.
+    /// Why the last readiness probe failed.
     pub(super) waits_for: Option<String>,
-    /// Why its code could not be loaded.
+    /// Why the worker's code could not be loaded.
     pub(super) load_error: Option<String>,
-    /// Why it is not trusted any more.
+    /// Why the worker's answers are not trusted any more.
     pub(super) broken: Option<String>,
 }
 
@@ -40,18 +42,18 @@ pub(super) struct Member {
 pub(super) struct Candidate {
     pub(super) serving: Arc<Serving>,
     pub(super) worker: Option<WorkerId>,
-    /// Whether it is to be tried as soon as there is room.
+    /// Whether a trial starts as soon as there is room.
     pub(super) wanted: bool,
-    /// Why it could not be loaded or started, last.
+    /// Why the last trial failed.
     pub(super) error: Option<Box<str>>,
-    /// How often it was tried in vain since somebody asked for it.
+    /// Failed trials since the version came or somebody asked for a new one.
     pub(super) failures: u32,
-    /// When it is tried again: what was wrong (a package that is missing, a file that is not there yet) may be over.
+    /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
     pub(super) again: Option<Now>,
 }
 
 impl Candidate {
-    /// Returns one that is tried as soon as there is room.
+    /// Returns a candidate that is tried as soon as there is room.
     pub(super) fn new(serving: Arc<Serving>) -> Self {
         Self {
             serving,
@@ -64,36 +66,36 @@ impl Candidate {
     }
 }
 
-/// A version that cannot be loaded is tried so often, an hour long with the pauses of the defaults, and then no more: an
-/// interpreter that starts for nothing every few minutes is not nothing.
+/// Most trials of a version. With the default backoff they take an hour. After that fnd stops, because starting an
+/// interpreter in vain every few minutes costs too much.
 const TRIALS_MAX: u32 = 20;
-/// It waits at least this long between two, whatever its back-off says.
+/// Shortest pause between two trials, whatever the backoff says.
 const TRIAL_PAUSE_MIN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Why one more worker is wanted.
+/// Why one more worker is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Something waits for it.
+    /// An invocation waits for the worker.
     Demand,
-    /// To see whether a new version can be loaded.
+    /// A new version must be tried.
     Trial,
-    /// `pool.min`, or a fresh one for the next invocation.
+    /// `pool.min`, or a fresh worker for the next invocation.
     Ahead,
 }
 
-/// The workers of the version that serves, as far as they take calls.
+/// Counts of workers of the serving version that take calls or will.
 #[derive(Debug, Clone, Copy, Default)]
 struct Members {
     all: usize,
-    /// Calls that those can take that are not ready yet.
+    /// Calls that the workers can take that are not ready yet.
     coming: usize,
     busy: usize,
-    /// Calls that run in others, their last.
+    /// Workers out of service that still finish their last calls.
     last_calls: usize,
 }
 
 impl Worker {
-    /// Says whether it takes calls, or will.
+    /// Says whether the worker takes calls, or will.
     fn is_in_service(&self) -> bool {
         let retiring = self.member.as_ref().is_none_or(|member| member.retiring);
         let lives = matches!(
@@ -105,21 +107,21 @@ impl Worker {
 }
 
 impl Function {
-    /// Says whether another version of a handler is to be tried before it serves: where one serves already.
+    /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
     pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
         let beside = |pool: &Pool| !pool.alone;
         let pooled = |serving: &Serving| serving.rules.pool.as_ref().is_some_and(beside) && serving.rules.enabled;
         !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
     }
 
-    /// Says whether something is held back because its workers die before they are ready.
+    /// Says whether starts are held back because the workers die before they are ready.
     pub(super) fn is_held(&self) -> bool {
         self.start_failures
             .as_ref()
             .is_some_and(|failures| failures.hold.is_some())
     }
 
-    /// Says whether fresh workers are kept ready now: after a call for as long as an idle worker is kept.
+    /// Says whether fresh workers are kept ready now: after a call, for as long as an idle worker is kept.
     fn is_active(&self, now: Now, pool: &Pool) -> bool {
         let lately = |at: std::time::Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
         pool.min > 0 || self.last_call.is_some_and(lately)
@@ -146,7 +148,7 @@ impl Supervisor {
         members
     }
 
-    /// Says whether and why a function wants one more worker.
+    /// Says whether and why a function needs one more worker.
     pub(super) fn wants(&self, now: Now, key: FunctionKey) -> Option<Want> {
         let function = &self.functions[key];
         let serving = function
@@ -155,7 +157,7 @@ impl Supervisor {
         let pool = serving.rules.pool.as_ref()?;
         let waiting = function.waiting();
         if self.node.refusal(&serving.rules).is_some() {
-            // Whatever waits is refused instead, but for what is on its way to the disk: that comes back.
+            // Waiting invocations are refused instead. One that is being stored comes back here afterwards.
             return function.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate
@@ -164,14 +166,15 @@ impl Supervisor {
             return Some(Want::Trial);
         }
         let members = self.members(key, serving);
-        // What only one can have is free when the one before it, of whatever version, has ended.
+        // A worker that must be alone starts only after the previous one, of whatever version, has ended.
         let taken = pool.alone && !function.running.is_empty();
         let room = members.all < to_usize(pool.most) && !taken;
         if room && waiting > members.coming && function.free.is_empty() {
             return Some(Want::Demand);
         }
         let unused = members.all - members.busy;
-        // Not while a call runs, with which it would share the CPU, unless the next would find none.
+        // No fresh worker starts while a call runs, since both would share the CPU, unless the next call would find no
+        // worker.
         let calm = members.busy + members.last_calls == 0;
         let fresh = match pool.spare {
             Some(spare) if function.is_active(now, pool) && (calm || unused == 0) => to_usize(spare),
@@ -181,7 +184,7 @@ impl Supervisor {
         (room && ahead).then_some(Want::Ahead)
     }
 
-    /// Starts a worker; its place in the budget is taken.
+    /// Starts a worker. Its place in the budget is already taken.
     pub(super) fn start_member(&mut self, now: Now, key: FunctionKey, want: Want, out: &mut Vec<Action>) {
         let id = self.next_worker();
         let function = &mut self.functions[key];
@@ -234,7 +237,7 @@ impl Supervisor {
         self.workers.insert(id, worker);
     }
 
-    /// The process is there; its code is being loaded.
+    /// Handles a started process, whose code is being loaded.
     pub(super) fn member_spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let until = worker
@@ -255,7 +258,7 @@ impl Supervisor {
         }
     }
 
-    /// A worker's code is loaded.
+    /// Handles a worker whose code is loaded.
     pub(super) fn worker_ready(&mut self, now: Now, id: WorkerId, concurrency: u32, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -264,7 +267,7 @@ impl Supervisor {
             return self.service_ready(now, id);
         }
         let (Phase::Loading { .. }, Some(member)) = (worker.phase, &mut worker.member) else {
-            // It is on its way out, or says it twice.
+            // The worker is already stopping, or reports its readiness twice.
             return;
         };
         let most = worker.serving.rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
@@ -288,13 +291,13 @@ impl Supervisor {
         self.rest(now, id, out);
     }
 
-    /// Lets a worker without calls wait for the next, or leave.
+    /// Lets a worker without calls wait for the next call, or stops it.
     pub(super) fn rest(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let key = worker.function;
         if !worker.is_in_service() {
             self.leave(now, id, out);
-            // A fresh one in its place has waited for the end of its call.
+            // A fresh worker in its place may have waited for the end of this call.
             return self.line_up(now, key);
         }
         let until = worker.serving.rules.pool.as_ref().and_then(|pool| {
@@ -309,7 +312,7 @@ impl Supervisor {
         self.line_up(now, key);
     }
 
-    /// A worker has been idle for long, or has lived for long.
+    /// Handles a worker that has been idle or has lived for its time.
     pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let (Phase::Idle { since, .. }, Some(pool)) = (worker.phase, &worker.serving.rules.pool) else {
@@ -344,12 +347,13 @@ impl Supervisor {
         let idle = worker.runs.is_empty();
         match worker.phase {
             Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy if idle => self.leave(now, id, out),
-            // It is told when it is there, or when its last call has ended; others are on their way already.
+            // A starting worker is stopped once it is there, a busy one after its last call; the others are already
+            // stopping.
             _ => self.out_of_service(id),
         }
     }
 
-    /// Takes every worker of a function out of service that is not of a version.
+    /// Retires every worker of a function whose version is not `but`.
     pub(super) fn retire_all(&mut self, now: Now, key: FunctionKey, but: Option<&Arc<Serving>>, out: &mut Vec<Action>) {
         let other = |id: &WorkerId| {
             let worker = self.workers.get(id);
@@ -370,7 +374,7 @@ impl Supervisor {
             member.retiring = true;
         }
         if worker.serving.rules.http.is_some() {
-            // It knows no message to that effect, and has nothing in hand.
+            // An HTTP worker knows no stop message, and it has no calls now.
             return self.terminate(now, id, out);
         }
         let until = now.mono.saturating_add(worker.serving.rules.grace);
@@ -386,8 +390,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes room on the node for what waits: the worker that has been idle longest leaves. Those a function always keeps
-    /// come last; they are started again when there is room.
+    /// Makes room on the node for what waits: stops the worker that has been idle longest. Workers that a function
+    /// always keeps are stopped last; they are started again when there is room.
     pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
         let leaving = |worker: &Worker| {
             let told = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
@@ -414,7 +418,7 @@ impl Supervisor {
         }
     }
 
-    /// A version could not be loaded or started: it is tried again, with growing pauses, but not for ever.
+    /// Handles a failed trial: the version is tried again, with growing pauses, up to [`TRIALS_MAX`] times.
     pub(super) fn trial_failed(&mut self, now: Now, key: FunctionKey, (what, why): (&str, &str)) {
         let random = self.random.f64();
         let function = &mut self.functions[key];
@@ -438,7 +442,7 @@ impl Supervisor {
         function.error.clone_from(&candidate.error);
     }
 
-    /// Tries a version again that could not be loaded; where somebody asks for it, from the beginning.
+    /// Tries a version again that could not be loaded. If somebody `asked` for it, failures are counted from zero.
     pub(super) fn try_again(&mut self, key: FunctionKey, asked: bool) {
         let Some(candidate) = &mut self.functions[key].candidate else {
             return;
@@ -454,7 +458,7 @@ impl Supervisor {
         }
     }
 
-    /// Gives up a version that was tried, and the worker that is being tried.
+    /// Gives up the version that is on trial, and its worker.
     pub(super) fn give_up_candidate(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let Some(candidate) = self.functions[key].candidate.take() else {
             return;
@@ -480,7 +484,7 @@ impl Supervisor {
     }
 }
 
-/// Returns when a worker has lived long enough.
+/// Returns when a worker reaches its maximum age.
 pub(super) fn age_over(worker: &Worker, pool: &Pool) -> Option<std::time::Duration> {
     pool.max_age.map(|age| worker.started.mono.saturating_add(age))
 }

@@ -1,4 +1,4 @@
-//! What of a manifest the supervisor goes by.
+//! The part of a manifest that the supervisor uses.
 
 use crate::backoff::Backoff;
 use crate::manifest::Listen;
@@ -12,48 +12,48 @@ use std::time::Duration;
 pub struct Rules {
     /// `enabled` of the manifest.
     pub enabled: bool,
-    /// Whether it runs once per content by itself.
+    /// Whether a script runs once by itself for each new content.
     pub run_on_load: bool,
-    /// Payload where the trigger brings none (`data`, `context`).
+    /// Payload used where the trigger supplies none (`data`, `context`).
     #[serde(skip)]
     pub default_payload: Payload,
-    /// Start to SIGTERM of one attempt.
+    /// Time from the start of an attempt to its SIGTERM.
     pub timeout: Option<Duration>,
-    /// SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Acceptance to the end of it all.
+    /// Time from acceptance to the forced end of the whole invocation.
     pub deadline: Option<Duration>,
-    /// Memory all workers may use, bytes: what the node budget counts.
+    /// Memory that all workers together may use, in bytes; charged to the node budget.
     pub memory: u64,
-    /// Thousandths of a core all workers may use: what the node budget counts; nothing where there is no quota.
+    /// CPU that all workers together may use, in thousandths of a core; charged to the node budget. Absent: no quota.
     pub cpu_milli: Option<u32>,
-    /// In words for `oom` messages: `256 MiB`.
+    /// The memory limit as text for `oom` messages: `256 MiB`.
     pub memory_text: String,
-    /// `pool.max`: workers with attempts at once.
+    /// `pool.max`: the most workers with attempts at once.
     pub max_running: u32,
-    /// How a handler's or HTTP program's workers are kept; absent: a process for each attempt.
+    /// Rules for the workers of a handler or an HTTP program; absent: each attempt gets its own process.
     #[serde(default)]
     pub pool: Option<Pool>,
-    /// Where workers that serve HTTP are reached; absent: they speak the worker protocol.
+    /// How to reach workers that serve HTTP; absent: the workers use the worker protocol.
     #[serde(default)]
     pub http: Option<Http>,
-    /// Kept running, and never invoked.
+    /// Rules of a service, which is kept running and never invoked; absent: not a service.
     #[serde(default)]
     pub service: Option<Service>,
-    /// Retries; of a service the back-off between its runs.
+    /// Retries; for a service only the backoff between its runs is used.
     pub retry: Retry,
-    /// Polling; absent: exit 99 is an error.
+    /// Polling; absent: exit code 99 is an error.
     pub poll: Option<Poll>,
-    /// Queue.
+    /// Rules for waiting invocations.
     pub queue: Queue,
-    /// Most bytes of a result, for the message of `result-too-large`.
+    /// Largest result in bytes, for the message of `result-too-large`.
     pub result_max: u64,
     /// `limits.pids`, for the message of `pids`.
     pub pids: u32,
     /// `limits.output`.
     #[serde(default)]
     pub output_max: u64,
-    /// Runtime id, for what attempts are told.
+    /// Runtime id, passed on to attempts.
     #[serde(default)]
     pub runtime: String,
 }
@@ -68,7 +68,8 @@ impl Rules {
 }
 
 impl Pool {
-    /// Returns how many workers without calls do not leave for being idle: fresh ones too, where there are always some.
+    /// Returns how many workers without calls stay although they are idle. Fresh ones count, if some are always kept
+    /// ready.
     #[must_use]
     pub fn kept(&self) -> u32 {
         let fresh = self.spare.filter(|_| self.min > 0);
@@ -76,103 +77,104 @@ impl Pool {
     }
 }
 
-/// A handler's workers.
+/// Rules for a handler's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Workers started ahead and kept.
+    /// Workers that are started ahead and kept.
     pub min: u32,
-    /// Workers at most, fresh ones that wait included.
+    /// Most workers, including fresh ones that wait for a call.
     pub most: u32,
-    /// Calls in one worker at once.
+    /// Most calls in one worker at once.
     pub concurrency: u32,
-    /// A worker without calls leaves after it; absent: it stays.
+    /// How long a worker without calls stays; absent: it stays for ever.
     pub idle: Option<Duration>,
-    /// Calls after which a worker is replaced; 0: any number.
+    /// Number of calls after which a worker is replaced; 0: no limit.
     pub max_invocations: u32,
-    /// Age at which it is replaced.
+    /// Age at which a worker is replaced.
     pub max_age: Option<Duration>,
-    /// Where each worker serves one call only: how many fresh ones are kept ready.
+    /// How many fresh workers are kept ready, if each worker serves only one call.
     pub spare: Option<u32>,
-    /// From the process being there to its code being loaded.
+    /// Most time from the start of the process until its code is loaded.
     pub load_max: Duration,
-    /// Whether there is something (a port) that only one worker can have, of whatever version.
+    /// Whether the workers need something (a port) that only one of them can have, whatever its version.
     #[serde(default)]
     pub alone: bool,
 }
 
-/// Where workers that serve HTTP are reached.
+/// How to reach workers that serve HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http {
-    /// Where they listen.
+    /// Where the workers listen.
     pub listen: Listen,
-    /// The path that answers when one is ready; absent: it is when it takes connections.
+    /// Path of the readiness probe; absent: a worker is ready when it accepts connections.
     pub ready: Option<String>,
 }
 
-/// What is kept running.
+/// Rules of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// How many processes of it.
+    /// How many processes run.
     pub replicas: u32,
-    /// The path that answers on the port it is given when one is ready; absent: it is when it runs.
+    /// Path of the readiness probe on the port that the process is given; absent: a process is ready when it runs.
     pub ready: Option<String>,
-    /// It has to be ready within.
+    /// Most time until a process is ready.
     pub start_timeout: Duration,
 }
 
-/// When and how often to try again.
+/// When and how often an invocation is retried.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Retry {
-    /// Attempts after the first, polls not counted.
+    /// Most retries; polls do not count.
     pub retries: u32,
     /// Delays between them.
     pub backoff: Backoff,
-    /// Classes that are retried; never `Failed`.
+    /// Classes that are retried; never contains `Failed`.
     pub on: Vec<Class>,
-    /// Exit codes that are not.
+    /// Exit codes that are not retried.
     pub not_on_exit: Vec<u8>,
 }
 
-/// What execute-again does.
+/// How an invocation that ended with execute-again is polled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Poll {
     /// Delay from the end of one attempt to the start of the next.
     pub repeat: Duration,
-    /// From the first attempt's start: no attempt begins after it.
+    /// Time from the start of the first attempt after which no attempt begins.
     pub until: Duration,
 }
 
-/// What waits and how.
+/// Rules for waiting invocations.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Queue {
     /// Most invocations waiting.
     pub max: u32,
-    /// What happens to one that arrives while all places are taken.
+    /// What happens to an invocation that arrives while all places are taken.
     pub overlap: Overlap,
-    /// Acceptances allowed per time: count, period.
+    /// Most acceptances per period: count, period.
     pub rate: Option<(u32, Duration)>,
 }
 
 /// Overlap policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlap {
-    /// Wait.
+    /// The new invocation waits.
     Queue,
-    /// Record it as skipped.
+    /// The new invocation is recorded as skipped.
     Skip,
-    /// Cancel the oldest running one.
+    /// The oldest running invocation is cancelled.
     Replace,
-    /// Refuse it.
+    /// The new invocation is refused.
     Reject,
 }
 
 /// The node's limits over all functions.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeBudget {
-    /// Memory of all functions with a running worker, bytes.
+    /// Memory for all functions with a running worker, in bytes.
     pub memory: u64,
-    /// Thousandths of a core of all functions with a running worker and a quota; absent: they share the machine's.
+    /// CPU for all functions with a running worker and a quota, in thousandths of a core; absent: all cores of the
+    /// machine.
     pub cpu_milli: Option<u32>,
-    /// Workers at once.
+    /// Most workers at once.
     pub workers: u32,
 }

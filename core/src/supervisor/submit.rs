@@ -1,4 +1,4 @@
-//! A request to run: accepted or rejected, made durable, and where it goes then.
+//! Accepts or rejects requests to run, has them made durable and puts them into their queue.
 
 use super::Supervisor;
 use super::action::{Action, Answer, Notice, Rejection};
@@ -15,7 +15,7 @@ use fnd_wire::ids::{InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an acceptance is made of, whoever asked.
+/// All values of an accepted request, whatever its source.
 pub(super) struct Request {
     pub(super) serving: Arc<Serving>,
     pub(super) id: InvocationId,
@@ -33,13 +33,13 @@ pub(super) struct Request {
     pub(super) waiter: Option<ReplyTo>,
 }
 
-/// Returns where a wall-clock instant is on the monotonic clock: now, if it has passed.
+/// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
 pub(super) fn on_mono(now: Now, unix_ms: u64) -> Duration {
     let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
     now.mono.saturating_add(ahead)
 }
 
-/// Returns the wall-clock instant of one on the monotonic clock that is not in the past.
+/// Converts an instant on the monotonic clock, not in the past, to the wall clock.
 pub(super) fn on_wall(now: Now, at: Duration) -> u64 {
     let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
     now.unix_ms.saturating_add(ahead)
@@ -89,7 +89,7 @@ impl Supervisor {
         let overlaps = serving.rules.service.is_none() && !self.has_place(key, &serving);
         let Queue { overlap, rate, .. } = serving.rules.queue;
         let skipped = overlaps && overlap == Overlap::Skip;
-        // What is skipped takes nothing of the rate.
+        // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].rate_paid;
             *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
@@ -143,8 +143,8 @@ impl Supervisor {
         true
     }
 
-    /// Says whether one more invocation would find a place at once, the node's budget aside. What is about to take a
-    /// place counts as if it had: two requests in one instant overlap as well.
+    /// Says whether one more invocation would find a place at once, apart from the node's budget. An invocation that is
+    /// about to take a place counts as well, so that two requests in one instant overlap.
     fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
         let entitled = function.busy + function.waiting() + function.storing;
@@ -186,7 +186,7 @@ impl Supervisor {
         match (serving.rules.service.is_some(), submit.trigger == Trigger::Load) {
             (true, true) => return Ok((key, Arc::clone(serving))),
             (true, false) => return Err(Rejection::Service),
-            // It was wished for while it was a service.
+            // The run was requested while the function was a service.
             (false, true) => return skipped(Skip::Overlap, None),
             (false, false) => {}
         }
@@ -198,11 +198,12 @@ impl Supervisor {
             return skipped(Skip::Rate, Some(wait));
         }
         let place = self.has_place(key, serving);
-        // Everything accepted counts, also what waits for a retry: otherwise failing invocations pile up without bound.
+        // Everything accepted counts, also what waits for a retry: otherwise failing invocations would pile up without
+        // bound.
         let held = to_usize(serving.rules.places()).saturating_add(to_usize(queue.max));
         match queue.overlap {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
-            // What replaces another frees as much as it takes, and what is skipped does not wait.
+            // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
             Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip if function.live.len() >= held => {
                 skipped(Skip::QueueFull, None)
@@ -282,7 +283,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes an invocation into the books and arms its timers.
+    /// Adds an invocation to all maps and arms its timers.
     pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
         let function = &mut self.functions[invocation.function];
         function.live.insert(invocation.id);
@@ -301,7 +302,7 @@ impl Supervisor {
         self.invocations.insert(invocation.id, invocation);
     }
 
-    /// Lets an invocation wait for its turn, from a certain instant on.
+    /// Lets an invocation wait for its turn, from `not_before` on if that is in the future.
     pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<Duration>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
@@ -315,7 +316,7 @@ impl Supervisor {
         }
     }
 
-    /// Puts an invocation among those that may begin.
+    /// Adds an invocation to its function's queue: those to be claimed if it is durable, else those that may begin.
     pub(super) fn make_ready(&mut self, now: Now, id: InvocationId) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
@@ -335,7 +336,7 @@ impl Supervisor {
         self.line_up(now, key);
     }
 
-    /// A durable invocation is on disk.
+    /// Handles a durable invocation that is on disk.
     pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
         let Some((not_before, end)) = self.leave_storing(id) else {
             return;
@@ -353,7 +354,8 @@ impl Supervisor {
         }
     }
 
-    /// It is not on disk: the callers are told, nothing runs, nothing is recorded.
+    /// Handles a durable invocation that could not be stored: the callers get an error, nothing runs, nothing is
+    /// recorded.
     pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
         if self.leave_storing(id).is_none() {
             return;
@@ -362,7 +364,7 @@ impl Supervisor {
             return;
         };
         if let Some(content) = invocation.load_key {
-            // It has not run: the next installation, enabling or start tries again.
+            // The content has not run: the next installation, enabling or start tries again.
             self.functions[invocation.function]
                 .loaded
                 .retain(|loaded| *loaded != content);
@@ -370,12 +372,13 @@ impl Supervisor {
         for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
             out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
         }
-        // A service's next run waits as after one that failed.
+        // The next run of a service waits as after a failed one.
         self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
     }
 
-    /// Returns what a stored invocation had to wait with. Others are none of this: not durable ones run whatever becomes of
-    /// their storing, and an answer that comes twice was used the first time.
+    /// Ends the storing of an invocation; returns the values it kept meanwhile. Returns nothing for one that is not
+    /// being stored: one that is not durable runs whether it was stored or not, and a second answer of the ledger is
+    /// ignored.
     fn leave_storing(&mut self, id: InvocationId) -> Option<(Option<Duration>, Option<End>)> {
         let invocation = self.invocations.get_mut(&id)?;
         let Stage::Storing { not_before, end } = &mut invocation.stage else {
@@ -390,7 +393,7 @@ impl Supervisor {
         Some(waited)
     }
 
-    /// Ends the oldest of those that have, or are about to have, a place, for the newest one.
+    /// Ends the oldest invocation that has, or is about to have, a place, in favour of the newest.
     fn replace_oldest(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
         const WHY: &str = "replaced by a newer invocation (queue.overlap)";
         let function = &self.functions[key];
@@ -405,7 +408,7 @@ impl Supervisor {
             let run = run.invocation;
             return self.ask_to_end(now, (worker, run), Ending::Cancelled(WHY), out);
         }
-        // All running ones are on their way out already: the oldest that waits for their place makes way instead.
+        // All running invocations are already ending: the oldest one that waits is given up instead.
         if let Some(oldest) = function
             .live
             .iter()
@@ -429,8 +432,8 @@ impl Supervisor {
             })
     }
 
-    /// Ends an invocation that does not run because of something around it. One that was never started is skipped; one that
-    /// was keeps the reason of its last attempt and is not tried again.
+    /// Ends an invocation that does not run, for a reason outside of it. If it was never started, it is skipped;
+    /// otherwise it keeps the reason of its last attempt and is not retried.
     pub(super) fn give_up(&mut self, now: Now, id: InvocationId, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get(&id) else {
             return;
