@@ -1,4 +1,4 @@
-//! Calls: invocations handed to workers that are ready, their answers, and workers that end instead of answering.
+//! Hands invocations to ready workers as calls, handles the answers and handles workers that end without an answer.
 
 use super::Supervisor;
 use super::action::{Action, CallOrder};
@@ -15,24 +15,24 @@ use crate::record::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 
-/// What a worker answered to a call.
+/// A worker's answer to a call.
 #[derive(Debug)]
 pub struct Answered {
     /// The worker.
     pub worker: WorkerId,
     /// The call.
     pub call: u64,
-    /// [`Reason::Ok`], or how it failed.
+    /// [`Reason::Ok`], or why the call failed.
     pub reason: Reason,
-    /// In words, where it failed.
+    /// Message for people; empty where the call succeeded.
     pub message: String,
-    /// The result; what execute-again leaves.
+    /// The result; after execute-again the state for the next poll.
     pub result: Option<RunResult>,
 }
 
 impl Supervisor {
-    /// Hands a function's ready invocations to its workers that are free: the one used last first, so that the others can be
-    /// let go.
+    /// Hands a function's ready invocations to its free workers. The worker used last comes first, so that the others
+    /// become idle and can be stopped.
     pub(super) fn serve(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         self.claim_next(now, key, out);
         loop {
@@ -55,8 +55,8 @@ impl Supervisor {
         }
     }
 
-    /// Claims what is first of all that waits and could be called now. Meanwhile others have the free workers: a disk keeps
-    /// nobody waiting who does not need it.
+    /// Claims the invocations at the head of the queue that could be called now. Until they are claimed the free
+    /// workers may serve others, so that an invocation that needs no disk never waits for one.
     fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
         if !self.claim_rate.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
@@ -114,10 +114,10 @@ impl Supervisor {
         self.announce(key, out);
     }
 
-    /// A worker answered.
+    /// Handles a worker's answer.
     pub(super) fn answered(&mut self, now: Now, answered: Answered, out: &mut Vec<Action>) {
         let id = answered.worker;
-        // It is gone, and with it what it said.
+        // The worker is gone, and its attempts have ended with it.
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -130,7 +130,7 @@ impl Supervisor {
             return self.broken(now, id, message, out);
         };
         if worker.runs.get(at).is_none_or(|run| run.ending.is_some()) {
-            // Too late: its end is that of the worker.
+            // The answer is too late: the call ends with its worker.
             return;
         }
         let run = worker.runs.remove(at);
@@ -167,7 +167,7 @@ impl Supervisor {
         self.after_call(now, id, out);
     }
 
-    /// Lets a worker go on after a call.
+    /// Decides after a call whether its worker takes further calls.
     fn after_call(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -191,7 +191,7 @@ impl Supervisor {
         }
     }
 
-    /// A worker's code could not be loaded; it is about to end.
+    /// Handles a worker that reports that its code could not be loaded; it is about to end.
     pub(super) fn load_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -205,7 +205,7 @@ impl Supervisor {
         self.enter(id, Phase::Leaving { until });
     }
 
-    /// A worker's code has not been loaded in time.
+    /// Handles a worker whose code was not loaded in time.
     pub(super) fn not_ready(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -229,7 +229,7 @@ impl Supervisor {
         self.terminate(now, id, out);
     }
 
-    /// Notes what stands in the way of a worker's being ready; nothing follows before its time is over.
+    /// Keeps why a readiness probe failed. The reason is used only if the worker is not ready in time.
     pub(super) fn not_ready_yet(&mut self, id: WorkerId, why: String) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -240,7 +240,7 @@ impl Supervisor {
         }
     }
 
-    /// A worker closed its end of the connection: it ends by itself, or is made to.
+    /// Handles a worker that closed its end of the connection: it exits by itself, or is terminated after the grace.
     pub(super) fn closed(&mut self, now: Now, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -256,7 +256,7 @@ impl Supervisor {
         }
     }
 
-    /// What a worker says cannot be trusted any more.
+    /// Handles a worker that broke the protocol: it is killed, since its messages cannot be trusted any more.
     pub(super) fn broken(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -276,7 +276,7 @@ impl Supervisor {
         }
     }
 
-    /// A handler's worker ended, with whatever calls it had.
+    /// Handles the end of a handler's worker, with all its calls.
     pub(super) fn member_exited(&mut self, now: Now, mut worker: Worker, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
         for run in std::mem::take(&mut worker.runs) {
@@ -303,7 +303,8 @@ impl Supervisor {
         self.line_up(now, worker.function);
     }
 
-    /// A worker ended before it was ready: a new version on trial is given up, and what waits hears why.
+    /// Handles a worker that ended before it was ready: a trial of a new version fails; otherwise the first waiting
+    /// invocation fails with the reason.
     pub(super) fn never_ready(
         &mut self,
         now: Now,
@@ -328,7 +329,7 @@ impl Supervisor {
             .as_ref()
             .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none())
         {
-            // It was not needed any more.
+            // The worker was retired before it was ready: its end is no failure.
             return;
         }
         self.count_start_failure(now, key, &worker.serving);

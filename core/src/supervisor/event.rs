@@ -1,4 +1,4 @@
-//! What can arrive at the supervisor: facts and requests.
+//! Events that the supervisor handles: facts and requests.
 
 use super::calls::Answered;
 use super::handover::AdoptedMember;
@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time an event is handled at: both clocks, read once by the driver.
+/// The time at which an event is handled: both clocks, read once by the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Now {
-    /// On a clock that only goes forward, counted from boot; deadlines and delays are on it.
+    /// Time since boot on a clock that never goes back; deadlines and delays use it.
     pub mono: Duration,
-    /// Unix milliseconds; for records only.
+    /// Unix milliseconds; used only for records.
     pub unix_ms: u64,
 }
 
 impl Now {
-    /// Returns the instant that is so much later.
+    /// Returns the instant that is `pause` later.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self {
@@ -34,19 +34,20 @@ impl Now {
     }
 }
 
-/// Where an answer goes: a number the driver gave out, used at most once.
+/// Identifies the receiver of an answer: a number from the driver, used at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(pub u64);
 
-/// Everything that can happen.
+/// Everything that the supervisor handles.
 #[derive(Debug)]
 pub enum Event {
-    /// What the ledger knows, first of all events and once. Unfinished invocations whose function is not installed yet
-    /// wait for it (until [`Event::Scanned`] says that it was deleted).
+    /// The state that the ledger has; the first event, and sent once. Unfinished invocations whose function is not
+    /// installed yet wait for it, until [`Event::Scanned`] says that it was deleted.
     Restored(Restored),
-    /// A version of a function is installed: it serves from now on.
+    /// A version of a function is installed. It serves from now on.
     Installed(Box<Installed>),
-    /// New content of a function is invalid: what served before goes on; without that the function is `invalid`.
+    /// New content of a function is invalid. The version before it goes on serving; without one the function is
+    /// `invalid`.
     Refused {
         /// The function.
         function: FunctionName,
@@ -55,8 +56,8 @@ pub enum Event {
     },
     /// The function's file is gone.
     Removed(FunctionName),
-    /// The first scan of the functions directories is over. If the `whole` of them could be read, what is not there was deleted;
-    /// otherwise it may be where fnd cannot look, and this comes once more when it can.
+    /// The first scan of the functions directories is over. If all directories could be read, absent functions were
+    /// deleted. Otherwise they may be in a directory that cannot be read; the event comes again when all can.
     Scanned {
         /// Whether every directory could be read.
         whole: bool,
@@ -65,61 +66,61 @@ pub enum Event {
     Submit(Box<Submit>),
     /// A durable invocation is on disk.
     Stored(InvocationId),
-    /// It is not: the caller is told, nothing runs.
+    /// A durable invocation could not be stored: the caller gets an error, nothing runs.
     StoreFailed(InvocationId),
-    /// That attempts begin is on disk.
+    /// The claims of these attempts are on disk: they may begin.
     Claimed(Vec<InvocationId>),
-    /// It is not: they wait, and are claimed again after a while.
+    /// Claims could not be stored: the invocations wait and are claimed again after a pause.
     ClaimFailed(Vec<InvocationId>),
     /// Ends an invocation.
     Cancel {
-        /// Which.
+        /// The invocation.
         id: InvocationId,
         /// Where the answer goes.
         reply: ReplyTo,
     },
-    /// A caller that waited for an end closed its connection. An invocation that nobody waits for any more and that has
-    /// not begun is cancelled; one that has begun goes on.
+    /// A caller that waited for an end closed its connection. If nobody waits for the invocation any more and it has
+    /// not begun, it is cancelled; one that has begun goes on.
     CallerLeft {
-        /// What the caller asked for.
+        /// The invocation the caller waited for.
         id: InvocationId,
         /// Where its answer would have gone.
         reply: ReplyTo,
     },
-    /// Lets a function run again, or not. Disabling ends nothing that runs; what waits in the queue is skipped.
+    /// Enables or disables a function. Disabling does not end running attempts; waiting invocations are skipped.
     SetEnabled {
         /// The function.
         function: FunctionName,
-        /// Which of both.
+        /// Whether to enable it.
         enabled: bool,
         /// Where the answer goes.
         reply: ReplyTo,
     },
-    /// Accept nothing new, finish what runs; then [`Action::Drained`](super::Action::Drained).
+    /// Accept nothing new and finish what runs; then send [`Action::Drained`](super::Action::Drained).
     Drain,
-    /// Accept and start nothing more, and answer everybody; what runs goes on under the next fnd. Then
+    /// Accept and start nothing more, and answer all callers; running attempts go on under the next fnd. Then send
     /// [`Action::Drained`](super::Action::Drained).
     HandOver,
-    /// Kill what runs: the second Ctrl-C.
+    /// Kill what runs; comes with the second Ctrl-C.
     StopNow,
     /// The spawner started a worker.
     Spawned(WorkerId),
-    /// It could not, and the function is the reason.
+    /// A worker could not be started because of its function.
     SpawnFailed {
-        /// The worker that never was.
+        /// The worker that could not be started.
         worker: WorkerId,
         /// Why.
         message: String,
     },
-    /// A worker could not be started, and the node is the reason: it has run out of descriptors, processes, memory or room.
-    /// Nothing of it has begun.
+    /// A worker could not be started because of the node, which has run out of descriptors, processes, memory or disk
+    /// space. None of its attempts has begun.
     NodeCannotStart {
-        /// The worker that never was.
+        /// The worker that could not be started.
         worker: WorkerId,
         /// What the node cannot do.
         message: String,
     },
-    /// Whether the spawner answers: it was silent for too long, or answers again.
+    /// The spawner has been silent for too long (`false`), or answers again (`true`).
     SpawnerAnswers(bool),
     /// A worker ended and its leaf is empty.
     Exited(Box<Exited>),
@@ -127,41 +128,41 @@ pub enum Event {
     WorkerReady {
         /// The worker.
         worker: WorkerId,
-        /// Calls it can have in flight.
+        /// Most calls it can have in flight.
         concurrency: u32,
     },
-    /// A worker that serves HTTP is not ready yet: what people are told if it never is.
+    /// A readiness probe of a worker failed. The reason is shown if the worker is not ready in time.
     NotReady {
         /// The worker.
         worker: WorkerId,
-        /// What stands in the way.
+        /// Why the probe failed.
         why: String,
     },
-    /// It could not; it is about to end.
+    /// A handler's worker could not load its code; it is about to end.
     LoadFailed {
         /// The worker.
         worker: WorkerId,
         /// Why.
         message: String,
     },
-    /// It answered a call.
+    /// A handler's worker answered a call.
     Answered(Box<Answered>),
-    /// It closed its end of the connection.
+    /// A handler's worker closed its end of the connection.
     Closed(WorkerId),
-    /// It said something that is not in the protocol.
+    /// A handler's worker sent a message that is not in the protocol.
     Broken {
         /// The worker.
         worker: WorkerId,
-        /// What.
+        /// What is wrong with the message.
         message: String,
     },
-    /// The spawner is gone and with it every worker. Nothing starts any more: fnd ends, and the next one goes on.
+    /// The spawner is gone, and with it every worker. Nothing starts any more: fnd ends, and the next fnd goes on.
     SpawnerLost,
     /// Time passed: [`next_deadline`](super::Supervisor::next_deadline) was reached.
     Tick,
 }
 
-/// What the ledger knew at start.
+/// The state that the ledger has at the start.
 #[derive(Debug, Default)]
 pub struct Restored {
     /// Invocations without an end, oldest first.
@@ -172,11 +173,11 @@ pub struct Restored {
     pub disabled: Vec<FunctionName>,
     /// Counts per function: runs, failures.
     pub counts: Vec<(FunctionName, u64, u64)>,
-    /// Workers of an earlier fnd that the spawner still knows, by number.
+    /// Workers of scripts that an earlier fnd started and the spawner still knows, by number.
     pub adopted: Vec<Adopted>,
-    /// Workers of handlers that it handed over.
+    /// Workers of handlers that an earlier fnd handed over.
     pub members: Vec<AdoptedMember>,
-    /// Those of their attempts whose end is stored, or that of their invocation.
+    /// Attempts of `adopted` and `members` with a stored end, or with a stored end of their invocation.
     pub ended: BTreeSet<(InvocationId, u32)>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.
     pub last: Vec<LastAttempt>,
@@ -187,65 +188,65 @@ pub struct Restored {
 pub struct LastAttempt {
     /// The attempt.
     pub attempt: AttemptRecord,
-    /// What made its invocation.
+    /// The trigger of its invocation.
     pub trigger: Trigger,
-    /// Its result; absent where there was none and where it was larger than [`LAST_RESULT_MAX`].
+    /// The attempt's result; absent where there was none and where it was larger than [`LAST_RESULT_MAX`].
     pub result: Option<RunResult>,
 }
 
-/// Most bytes of a last result kept in memory for status files: with the default `limits.result` of 6 MiB, ten thousand
-/// functions would otherwise hold 60 GiB. Larger ones are in the ledger.
+/// Largest last result that is kept in memory for status files, in bytes. With the default `limits.result` of 6 MiB,
+/// ten thousand functions would otherwise hold 60 GiB. Larger results are in the ledger.
 pub const LAST_RESULT_MAX: usize = 64 << 10;
 
-/// A version in place.
+/// An installed version.
 #[derive(Debug, Clone)]
 pub struct Installed {
     /// The function.
     pub function: FunctionName,
-    /// Its number at the spawner.
+    /// The function's number at the spawner.
     pub id: FunctionId,
     /// The version.
     pub version: Version,
-    /// What "once per content" goes by.
+    /// The content key by which "once per content" is decided.
     pub load_key: Version,
-    /// A fresh id, used if this content is to run by itself.
+    /// A fresh id, used if this content runs by itself.
     pub load_id: InvocationId,
-    /// What its manifest says.
+    /// The rules from the manifest.
     pub rules: Rules,
 }
 
 /// A request to run.
 #[derive(Debug)]
 pub struct Submit {
-    /// The id it gets if accepted.
+    /// The id of the invocation, if the request is accepted.
     pub id: InvocationId,
     /// The function.
     pub function: FunctionName,
-    /// What made it.
+    /// The trigger.
     pub trigger: Trigger,
-    /// What it brings; without data the manifest's `data` and `context` are used.
+    /// The payload; where it has no data, the manifest's `data` and `context` are used.
     pub payload: Payload,
-    /// Where the answer goes: the end if `wait`, else the acceptance.
+    /// Receiver of the answer: of the end if `wait`, else of the acceptance.
     pub reply: Option<ReplyTo>,
     /// Whether the caller waits for the end. Otherwise the invocation is made durable before it is acknowledged.
     pub wait: bool,
-    /// Shorter timeout.
+    /// A timeout shorter than the manifest's.
     pub timeout: Option<Duration>,
-    /// Not before, Unix milliseconds.
+    /// Earliest start, Unix milliseconds.
     pub not_before_ms: Option<u64>,
-    /// Skipped when not started by then, Unix milliseconds.
+    /// Instant after which an invocation that has not begun is skipped, Unix milliseconds.
     pub expires_ms: Option<u64>,
-    /// Among those that wait, greater ones begin first.
+    /// Waiting invocations with a greater priority begin first.
     pub priority: i8,
-    /// The same again with the same key is the same invocation. Here that holds while it runs; the ledger has the keys of
-    /// those that have ended.
+    /// A second request with the same key shares the invocation of the first. The supervisor knows the keys of live
+    /// invocations; the ledger has those of ended ones.
     pub idempotency_key: Option<Arc<str>>,
-    /// The invocation whose payload it has.
+    /// The invocation from which the payload was copied.
     pub origin: Option<InvocationId>,
 }
 
 impl Submit {
-    /// Returns one that nobody waits for and that asks for nothing special.
+    /// Returns a request without a waiting caller and with default values.
     #[must_use]
     pub fn new(id: InvocationId, function: FunctionName, trigger: Trigger) -> Self {
         Self {
@@ -265,22 +266,22 @@ impl Submit {
     }
 }
 
-/// A worker's end with everything known about it.
+/// A worker's end, with everything that is known about it.
 #[derive(Debug, Clone)]
 pub struct Exited {
     /// The worker.
     pub worker: WorkerId,
-    /// Where no fnd was there to hear of it at once: how long ago it was, and how long it had run.
+    /// How long ago the worker ended and how long it had run, where no fnd ran at that time.
     pub late: Option<(Duration, Duration)>,
-    /// How its first process ended.
+    /// Exit status of the worker's first process.
     pub status: ExitStatus,
-    /// What it used and printed.
+    /// Resource usage and output counts.
     pub usage: Usage,
-    /// Processes the kernel killed for memory.
+    /// Processes that the kernel killed for lack of memory.
     pub oom_kills: u64,
-    /// Whether those may have been in other workers of the function.
+    /// Whether `oom_kills` may have been in other workers of the function.
     pub oom_shared: bool,
-    /// Forks the pids limit refused.
+    /// Forks refused at the pids limit.
     pub pids_refused: u64,
     /// `$FND_RESULT` if it was written, else standard output.
     pub result: Option<RunResult>,

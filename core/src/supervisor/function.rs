@@ -1,4 +1,4 @@
-//! A function: what serves, what it remembers, and what waits for it.
+//! The state of one function: the serving version, its history and its waiting invocations.
 //!
 //! ```text
 //! Absent ──Installed──▶ Serving ──Installed──▶ Serving (what waits runs on the newest; what runs ends on its own)
@@ -6,8 +6,8 @@
 //!   │ └──────Removed───────┘
 //!   └──Refused──▶ Invalid ──Installed──▶ Serving
 //! ```
-//! An absent function is not shown, unless it still runs; what it remembers (counts, contents that have run, whether a
-//! person disabled it) outlives its file, in memory as in the ledger.
+//! An absent function is not shown, unless it still runs. Its counts, the contents that have run and whether a person
+//! disabled it outlive its file, both in memory and in the ledger.
 
 use super::FunctionState;
 use super::admission::Charge;
@@ -22,7 +22,7 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A function's place in the table; never reused.
+/// A function's index in the table; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FunctionKey(usize);
 
@@ -32,23 +32,23 @@ pub(super) struct Serving {
     pub(super) id: FunctionId,
     pub(super) version: Version,
     pub(super) load_key: Version,
-    /// For the run by itself, which may come only when the function is enabled.
+    /// The id for the run by itself. That run may come later, when the function is enabled.
     pub(super) load_id: InvocationId,
     pub(super) rules: Arc<Rules>,
 }
 
-/// What there is of a function.
+/// Whether a function exists and can run.
 #[derive(Debug)]
 pub(super) enum Presence {
-    /// Known only from what it left.
+    /// The function has no file; only its history is known.
     Absent,
-    /// Its file is there, but no version that could run.
+    /// The file is there, but no version of it could run.
     Invalid,
-    /// It serves.
+    /// A version serves.
     Serving(Arc<Serving>),
 }
 
-/// Where an invocation stands among those ready to begin: due retries and polls first, then by priority and acceptance.
+/// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) first_try: bool,
@@ -61,9 +61,9 @@ pub(super) struct Place {
 pub(super) struct Function {
     pub(super) name: FunctionName,
     pub(super) presence: Presence,
-    /// Its number at the spawner, once known: temporary files of a deleted function are released by it.
+    /// The function's number at the spawner, once known. Temporary files of a deleted function are released by it.
     pub(super) id: Option<FunctionId>,
-    /// Ended invocations whose temporary files are released once that is known.
+    /// Ended invocations whose temporary files are released once `id` is known.
     pub(super) unreleased: Vec<InvocationId>,
     /// Why the newest content does not serve.
     pub(super) error: Option<Box<str>>,
@@ -74,52 +74,52 @@ pub(super) struct Function {
     pub(super) failures: u64,
     pub(super) last: Option<Box<LastAttempt>>,
     pub(super) durations: Durations,
-    /// Accepted and not ended.
+    /// Invocations that are accepted and not ended.
     pub(super) live: BTreeSet<InvocationId>,
-    /// Those of them that wait for a retry or a poll, by when it is due in Unix milliseconds.
+    /// Live invocations that wait for a retry or a poll, with the due time in Unix milliseconds.
     pub(super) backing_off: BTreeSet<(u64, InvocationId)>,
-    /// Ready to begin; durable ones once they are claimed.
+    /// Invocations that may begin; durable ones are here once they are claimed.
     pub(super) ready: BTreeMap<Place, InvocationId>,
     pub(super) claims: Claims,
-    /// Its workers, oldest first.
+    /// The function's workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
-    /// Attempts in them.
+    /// Number of attempts that run in `running`.
     pub(super) busy: usize,
-    /// Workers of a handler that can take a call now, the one used last at the end.
+    /// Workers of a handler that can take a call now; the one used last is at the end.
     pub(super) free: Vec<WorkerId>,
-    /// When a handler was called last.
+    /// When a handler was last called.
     pub(super) last_call: Option<Duration>,
     /// A version that is tried before it serves.
     pub(super) candidate: Option<Candidate>,
-    /// Whether it stands among those whose free workers have something to do.
+    /// Whether the function is in the list of those with free workers and waiting calls.
     pub(super) in_call_line: bool,
-    /// Being made durable, to run then.
+    /// Number of invocations that are being stored and then run.
     pub(super) storing: usize,
-    /// Of a service: runs wished for and not submitted yet.
+    /// Runs of a service that were requested and not submitted yet.
     pub(super) wished: usize,
     /// Idempotency keys of live invocations.
     pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
-    /// What the node's budget is charged with while it has workers.
+    /// Charge to the node's budget while the function has workers.
     pub(super) charged: Charge,
-    /// Whether it stands in the line for the node's budget.
+    /// Whether the function stands in the line for the node's budget.
     pub(super) in_line: bool,
-    /// When the rate limit has no debt left.
+    /// Instant at which the rate limit is paid off.
     pub(super) rate_paid: Duration,
     pub(super) start_failures: Option<Box<StartFailures>>,
-    /// The state people were told of last.
+    /// The state that was last announced.
     pub(super) told: FunctionState,
 }
 
-/// Workers that could not be started.
+/// Start failures of a function's workers.
 #[derive(Debug, Default)]
 pub(super) struct StartFailures {
-    /// When, at most the last five.
+    /// Instants of the last failures, at most five.
     pub(super) failures: Vec<Duration>,
-    /// How many in a row since it loops.
+    /// Failures in a row since the crash loop began.
     pub(super) looping: u32,
-    /// Runs of a service in a row that ended soon.
+    /// Runs of a service in a row that ended quickly.
     pub(super) quick: u32,
-    /// No worker is started before.
+    /// Instant before which no worker is started.
     pub(super) hold: Option<Duration>,
 }
 
@@ -171,12 +171,12 @@ impl Function {
         !self.disabled && self.serving().is_none_or(|serving| serving.rules.enabled)
     }
 
-    /// Says whether people see it.
+    /// Says whether the function is shown to people.
     pub(super) fn is_shown(&self) -> bool {
         !matches!(self.presence, Presence::Absent) || self.busy > 0
     }
 
-    /// Returns the public state: one total function of what there is.
+    /// Returns the public state. It is derived from the other fields alone.
     pub(super) fn state(&self) -> FunctionState {
         let looping = self
             .start_failures
@@ -193,7 +193,7 @@ impl Function {
         }
     }
 
-    /// Says whether one more of a script's invocations could begin or be claimed, the node's budget aside.
+    /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(super) fn can_start(&self, may_claim: bool) -> bool {
         let taken = self.running.len() + self.claims.held;
         let places = |serving: &Arc<Serving>| taken < to_usize(serving.rules.max_running);
@@ -201,7 +201,7 @@ impl Function {
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
-    /// Forgets what only a function that is there needs.
+    /// Forgets the state that only an existing function needs.
     pub(super) fn vanish(&mut self) {
         self.error = None;
         self.last = None;
@@ -211,12 +211,12 @@ impl Function {
     }
 }
 
-/// Numbers from manifests are 32 bits wide, lengths as wide as the machine's.
+/// Converts a number of a manifest, 32 bits wide, to the machine's length type.
 pub(super) fn to_usize(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Durations of the last hundred attempts, in microseconds; nothing is allocated before the first.
+/// Durations of the last hundred attempts, in microseconds; allocates nothing before the first.
 #[derive(Debug, Default)]
 pub(super) struct Durations {
     ring: Vec<u64>,
@@ -246,7 +246,7 @@ impl Durations {
     }
 }
 
-/// All functions ever heard of, by key and by name.
+/// All functions that were ever known, by key and by name.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     table: Vec<Function>,
@@ -259,7 +259,7 @@ impl Functions {
         self.names.get(name).copied()
     }
 
-    /// Returns the key of a name, which from now on there is.
+    /// Returns the key of a name; adds the function if there is none.
     pub(super) fn find_or_add(&mut self, name: &FunctionName) -> FunctionKey {
         if let Some(key) = self.find(name) {
             return key;
@@ -279,7 +279,7 @@ impl Functions {
 impl Index<FunctionKey> for Functions {
     type Output = Function;
     fn index(&self, key: FunctionKey) -> &Function {
-        // Keys are made by `find_or_add` only, and the table never shrinks.
+        // Only `find_or_add` makes keys, and the table never shrinks.
         &self.table[key.0]
     }
 }

@@ -1,5 +1,6 @@
-//! Workers of handlers over a planned restart: their connections are left between two messages, and what each has in flight
-//! lies with the spawner. After a crash nobody knows what stands in a connection; then the worker is killed.
+//! Hands workers of handlers over at a planned restart: each connection is left between two messages, and the spawner
+//! keeps a record of the calls in flight. After a crash the state of a connection is unknown; then the worker is
+//! killed.
 
 use super::Supervisor;
 use super::action::Action;

@@ -1,13 +1,14 @@
-//! Whether workers can be started here. What stands in the way may be the node's and no function's: descriptors, processes or
-//! memory of the machine that have run out, a disk without room, a spawner that does not answer.
+//! Decides whether the node can start workers now. The obstacle may be the node and no function: no descriptors,
+//! processes or memory left, a full disk, a spawner that does not answer.
 //!
 //! ```text
 //! Open ──NodeCannotStart──▶ Paused ──time, or a worker ended──▶ Trying ──Spawned──▶ Recovering ──time──▶ Open
 //!                             ▲                                 │   └──nothing to start──▶ Open  │
 //!                             └──────────NodeCannotStart────────┴────────────────────────────────┘
 //! ```
-//! What could not be started has not begun: it waits again, with its attempt, its claim and its expiry as before. While a
-//! pause lasts nothing is started; then one start is tried, and only after it has worked the others follow.
+//! An attempt that could not be started has not begun: its invocation waits again, with its attempt number, its claim
+//! and its expiry as before. During a pause nothing is started. Then one start is tried, and the others follow only
+//! after it has worked.
 
 use super::Supervisor;
 use super::action::{Action, Notice};
@@ -24,21 +25,22 @@ use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long nothing is started after the first start that failed; twice as long after each that follows.
+/// How long nothing is started after the first failed start; the pause doubles with each further failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// So long starts have to work before people are told that all is well: a node at its limit starts one worker and then none.
+/// How long starts must work before people are told that the node is well again: a node at its limit may start one
+/// worker and then no more.
 const CALM: Duration = Duration::from_secs(5);
 
 const SILENT: &str = "fnd-spawner does not answer, so that nothing can be started";
 
-/// Starts, and what the node has against them.
+/// Whether the node can start workers, and why not.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     phase: StartPhase,
     /// Pauses in a row.
     failures: u32,
-    /// Why the last start failed, until they work again.
+    /// Why the last start failed; absent once starts work again.
     why: Option<String>,
     /// Whether the spawner does not answer.
     silent: bool,
@@ -50,7 +52,7 @@ enum StartPhase {
     Open,
     /// Nothing is started.
     Paused { until: Duration },
-    /// One start shows whether others would work.
+    /// One start is tried, to see whether others would work.
     Trying { worker: Option<WorkerId> },
     /// Starts work again.
     Recovering { until: Duration },
@@ -67,19 +69,19 @@ impl Starts {
         open && !self.silent
     }
 
-    /// A worker is being started.
+    /// Records that a worker is being started.
     pub(super) fn began(&mut self, id: WorkerId) {
         if let StartPhase::Trying { worker } = &mut self.phase {
             worker.get_or_insert(id);
         }
     }
 
-    /// Says whether the next start is the one that shows whether others would work.
+    /// Says whether the next start is the trial start.
     pub(super) fn is_to_be_tried(&self) -> bool {
         self.phase == (StartPhase::Trying { worker: None })
     }
 
-    /// There is nothing to try with.
+    /// Ends the trial phase, because nothing waits that could be started.
     pub(super) fn nothing_waits(&mut self, out: &mut Vec<Action>) {
         self.phase = StartPhase::Open;
         self.all_is_well(out);
@@ -98,7 +100,7 @@ impl Starts {
 }
 
 impl Supervisor {
-    /// Returns why the node starts no workers at the moment, if it is so.
+    /// Returns why the node starts no workers at the moment; absent if it can.
     #[must_use]
     pub fn cannot_start(&self) -> Option<&str> {
         self.starts.why.as_deref()
@@ -110,13 +112,13 @@ impl Supervisor {
         self.starts.silent
     }
 
-    /// Returns why a caller is turned away at once, who would wait for a start that nobody can make.
+    /// Returns why a caller is refused at once: it would wait for a start, but the spawner does not answer.
     pub(super) fn start_refusal(&self, key: FunctionKey) -> Option<String> {
         let warm = !self.functions[key].free.is_empty();
         (self.starts.silent && !warm).then(|| SILENT.to_owned())
     }
 
-    /// A worker could not be started, and no function is the reason: what it was to run has not begun.
+    /// Handles a worker that could not be started for the node's reason: its attempts have not begun.
     pub(super) fn node_cannot_start(&mut self, now: Now, id: WorkerId, message: &str, out: &mut Vec<Action>) {
         let Some(mut worker) = self.take_worker(id) else { return };
         self.pause_starts(now, id, message, out);
@@ -141,7 +143,7 @@ impl Supervisor {
             StartPhase::Trying { worker } => worker != Some(id),
             StartPhase::Open | StartPhase::Recovering { .. } => false,
         };
-        // What was ordered before the pause began says nothing new.
+        // This start was ordered before the pause began, so its failure must not lengthen the pause.
         if ordered_before {
             return;
         }
@@ -165,7 +167,7 @@ impl Supervisor {
         self.starts.phase = phase;
     }
 
-    /// The time of a phase is over.
+    /// Handles the end of a phase's time.
     pub(super) fn starts_due(&mut self, out: &mut Vec<Action>) {
         match self.starts.phase {
             StartPhase::Paused { .. } => self.enter_start_phase(StartPhase::Trying { worker: None }),
@@ -173,12 +175,12 @@ impl Supervisor {
                 self.enter_start_phase(StartPhase::Open);
                 self.starts.all_is_well(out);
             }
-            // They have no timer.
+            // These phases have no timer.
             StartPhase::Open | StartPhase::Trying { .. } => {}
         }
     }
 
-    /// A worker was started.
+    /// Handles a worker that was started.
     pub(super) fn start_worked(&mut self, now: Now, id: WorkerId) {
         if self.starts.is_tried_with(id) {
             let until = now.mono.saturating_add(CALM);
@@ -186,24 +188,25 @@ impl Supervisor {
         }
     }
 
-    /// A start failed for its function's reason: another one has to show whether the node can start workers.
+    /// Handles a trial start that failed because of its function: another start must show whether the node can start
+    /// workers.
     pub(super) fn start_said_nothing(&mut self, id: WorkerId) {
         if self.starts.is_tried_with(id) {
             self.enter_start_phase(StartPhase::Trying { worker: None });
         }
     }
 
-    /// A worker ended: what it had (descriptors, processes, memory) may be what was missing.
+    /// Handles the end of a worker: its descriptors, processes and memory may be what was missing.
     pub(super) fn room_was_made(&mut self) {
         if matches!(self.starts.phase, StartPhase::Paused { .. }) {
             self.enter_start_phase(StartPhase::Trying { worker: None });
         }
     }
 
-    /// Lets an invocation wait again whose attempt could not be started.
+    /// Puts an invocation whose attempt could not be started back into the queue.
     fn put_back(&mut self, now: Now, worker: &Worker, (run, message): (Run, &str), out: &mut Vec<Action>) {
         if run.ending.is_some() {
-            // Whatever was to end it has ended it.
+            // The attempt was to be ended meanwhile: it ends now.
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.to_owned());
             let done = Done {
                 worker: None,
@@ -239,7 +242,7 @@ impl Supervisor {
         }
     }
 
-    /// Says why an invocation that waits again is not to run, if its function changed while it was being started.
+    /// Returns why an invocation must not wait again, if its function changed while it was being started.
     fn why_not_again(&self, key: FunctionKey, id: InvocationId) -> Option<(Skip, &'static str)> {
         let function = &self.functions[key];
         let content = self.invocations.get(&id).and_then(|invocation| invocation.load_key);
@@ -253,7 +256,7 @@ impl Supervisor {
         }
     }
 
-    /// The spawner answers, or does not. Who waits for something that it would have to start is told so at once.
+    /// Handles whether the spawner answers. If it does not, callers that wait for a start are answered at once.
     pub(super) fn spawner_answers(&mut self, now: Now, answers: bool, out: &mut Vec<Action>) {
         self.starts.silent = !answers;
         out.push(Action::Notice(Notice::StartsChanged));
@@ -276,7 +279,7 @@ impl Supervisor {
                     }
                     true
                 }
-                // A worker that is there takes it.
+                // A worker that is already running takes the invocation.
                 _ if self.has_warm(invocation.function) => continue,
                 _ => invocation.durable,
             };

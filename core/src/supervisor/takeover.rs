@@ -1,4 +1,5 @@
-//! Taking over what an earlier fnd started: its workers outlive it, and what it knew of each lies with the spawner.
+//! Takes over workers that an earlier fnd started. Workers outlive fnd, and the spawner keeps an adoption record of
+//! each.
 //!
 //! ```text
 //! started: Note -> spawner          fnd ends, or is killed          the next fnd: Restored { adopted, .. }
@@ -6,7 +7,7 @@
 //!                                                                     │ its invocation runs on: Busy, or Terminating
 //!                                                                     └ the ledger never heard of it: as the note says
 //! ```
-//! An attempt is the same one in every fnd: its timeout counts from its start, its end is recorded once.
+//! An attempt stays the same attempt under every fnd: its timeout counts from its start, and its end is recorded once.
 
 use super::Supervisor;
 use super::action::Action;
@@ -29,35 +30,36 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much earlier than the limit it goes by a SIGTERM may seem to have been: times cross processes in milliseconds.
+/// How much earlier than a limit a SIGTERM may seem to have been sent because of it: times cross processes in
+/// milliseconds.
 const TERM_SLACK: Duration = Duration::from_millis(50);
 
-/// What the next fnd has to know of a worker to go on with it; the spawner keeps it, unread.
+/// The adoption record of a script's worker: what the next fnd needs to go on with it. The spawner keeps it, unread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Note<'a> {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
-    /// Its number at the spawner.
+    /// The function's number at the spawner.
     pub id: u32,
     /// The version that runs.
     #[serde(with = "crate::text::id")]
     pub version: Version,
-    /// What "once per content" goes by.
+    /// The content key by which "once per content" is decided.
     #[serde(with = "crate::text::id")]
     pub load_key: Version,
     /// The invocation.
     #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Polls before it.
+    /// Polls before this attempt.
     pub poll: u32,
-    /// What made the invocation.
+    /// The invocation's trigger.
     pub trigger: Trigger,
-    /// When it was accepted, Unix milliseconds.
+    /// When the invocation was accepted, Unix milliseconds.
     pub accepted_ms: u64,
-    /// When its first attempt began, Unix milliseconds.
+    /// When the invocation's first attempt began, Unix milliseconds.
     pub first_ms: u64,
     /// When this attempt began, Unix milliseconds.
     pub started_ms: u64,
@@ -65,41 +67,41 @@ pub struct Note<'a> {
     pub timeout: Option<Duration>,
     /// End of the whole invocation, Unix milliseconds.
     pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a note of an older fnd.
+    /// The same times without the wall clock; absent in a record of an older fnd.
     #[serde(default)]
     pub times: Option<Times>,
-    /// The rules of the version that runs, but for its payload.
+    /// The rules of the version that runs, without the payload.
     pub rules: Cow<'a, Rules>,
 }
 
-/// Where an attempt stands in time, on the monotonic clock. The wall clock may be set while fnd is not there, so the next fnd
-/// counts from the age of the worker, which the spawner measures.
+/// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
+/// from the age of the worker, which the spawner measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// From its worker's start to its own; a script's worker is the attempt.
+    /// From the worker's start to the attempt's; zero for a script, whose worker is the attempt.
     pub started_after: Duration,
-    /// From the start of its invocation's first attempt to its own.
+    /// From the start of the invocation's first attempt to the start of this one.
     pub since_first: Duration,
-    /// From its start to the end of the whole invocation.
+    /// From the attempt's start to the deadline of the invocation.
     pub deadline_in: Option<Duration>,
 }
 
-/// A worker of an earlier fnd: it runs, or its exit follows.
+/// A worker of an earlier fnd. It runs, or its exit follows.
 #[derive(Debug, Clone)]
 pub struct Adopted {
-    /// Its number.
+    /// The worker's number.
     pub worker: WorkerId,
-    /// What that fnd knew of it.
+    /// The adoption record that the earlier fnd left.
     pub note: Note<'static>,
-    /// Since its start.
+    /// Time since the worker's start.
     pub age: Duration,
-    /// Its SIGTERM, if it got one: since then, and why.
+    /// Time since the worker's SIGTERM, and its cause; absent without a SIGTERM.
     pub termed: Option<(Duration, TermCause)>,
-    /// Whether it has ended; its [`Exited`](super::Exited) follows.
+    /// Whether the worker has ended; its [`Exited`](super::Exited) follows.
     pub ended: bool,
 }
 
-/// What a note says of an invocation and its newest attempt.
+/// What an adoption record says of an invocation and its newest attempt.
 pub(super) struct Origin {
     pub(super) invocation: InvocationId,
     pub(super) attempt: u32,
@@ -115,7 +117,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Returns when the first attempt began; by the wall clock only where the note says nothing else.
+    /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
     fn first(&self, now: Now) -> Started {
         let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.first_ms));
         let since = |times: Times| now.mono.saturating_sub(self.started).saturating_add(times.since_first);
@@ -135,7 +137,7 @@ impl Origin {
     }
 }
 
-/// An end that waits until it is known whether its function is still there.
+/// An end that waits until fnd knows whether its function still exists.
 #[derive(Debug)]
 pub(super) struct EarlyEnd {
     done: Done,
@@ -143,7 +145,7 @@ pub(super) struct EarlyEnd {
 }
 
 impl Supervisor {
-    /// Returns what the next fnd has to know of a worker.
+    /// Returns the adoption record of a script's worker.
     #[must_use]
     pub fn note(&self, id: WorkerId) -> Option<Note<'_>> {
         let worker = self.workers.get(&id)?;
@@ -170,7 +172,7 @@ impl Supervisor {
         })
     }
 
-    /// Returns the workers that still have something to tell; what is left of the others is killed.
+    /// Returns the workers whose attempt has no stored end yet. The others are killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
         let ended = &restored.ended;
         let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.note.invocation, adopted.note.attempt));
@@ -180,7 +182,7 @@ impl Supervisor {
         adopted
     }
 
-    /// Returns the workers of handlers that can go on: of none of their calls the end is known.
+    /// Returns the workers of handlers that can go on: those without a call whose end is stored. The others are killed.
     pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
         let ended = &restored.ended;
         let is_over = |call: &CallNote| ended.contains(&(call.invocation, call.attempt));
@@ -190,8 +192,8 @@ impl Supervisor {
         members
     }
 
-    /// Takes an invocation into the books of which there is nothing but a note: its caller, who waited on a connection, is
-    /// gone, and what it brought is, too.
+    /// Adds an invocation that only an adoption record mentions. Its caller, who waited on a connection, is gone, and
+    /// so is its payload.
     fn insert_adopted(&mut self, now: Now, key: FunctionKey, note: &Origin) {
         let number = self.next_number();
         self.insert_invocation(Invocation {
@@ -222,7 +224,7 @@ impl Supervisor {
         });
     }
 
-    /// Lets an invocation stand where its newest attempt, in a worker that was taken over, says.
+    /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker.
     pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), note: &Origin) {
         if !self.invocations.contains_key(&note.invocation) {
             self.insert_adopted(now, key, note);
@@ -235,7 +237,7 @@ impl Supervisor {
             invocation.version = Some(note.version);
             let started = invocation.started.get_or_insert(note.first(now));
             let deadline = note.deadline(now);
-            // The ledger has both by the wall clock only.
+            // The ledger has both times by the wall clock only.
             if note.times.is_some() {
                 started.before = note.first(now).before;
                 let before = std::mem::replace(&mut invocation.deadline, deadline);
@@ -250,7 +252,7 @@ impl Supervisor {
         }
     }
 
-    /// Goes on with a worker as if this fnd had started it.
+    /// Adopts a worker as if this fnd had started it.
     pub(super) fn adopt(&mut self, now: Now, adopted: Adopted) {
         let Adopted {
             worker: id,
@@ -334,7 +336,8 @@ impl Supervisor {
         self.workers.insert(id, worker);
     }
 
-    /// The spawner ended a worker whose time was up, since this fnd did not: it was stopped, or busy for long.
+    /// Marks the attempts of a worker that the spawner ended when its time was up, because this fnd was stopped or busy
+    /// for long.
     pub(super) fn ended_by_spawner(&self, worker: &mut Worker, lasted: Duration) {
         let at = worker.started.mono.saturating_add(lasted);
         for run in &mut worker.runs {
@@ -346,8 +349,8 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the end of a worker that was taken over until the first scan has said what became of its function: what
-    /// follows goes by that. Returns what was not kept.
+    /// Keeps the end of an adopted worker until the first scan has shown whether its function still exists, since that
+    /// decides what follows. Returns an end that need not be kept.
     pub(super) fn keep_early(&mut self, adopted: bool, done: Done, ended: Ended) -> Option<(Done, Ended)> {
         let unknown = !matches!(self.functions[done.function].presence, Presence::Serving(_));
         if adopted && unknown && !self.scanned {
@@ -357,7 +360,7 @@ impl Supervisor {
         Some((done, ended))
     }
 
-    /// Handles the ends that waited: of one function that is there now, or of all.
+    /// Handles the kept ends: those of one function that is there now, or all.
     pub(super) fn release_early(&mut self, now: Now, of: Option<FunctionKey>, out: &mut Vec<Action>) {
         let is_due = |early: &mut EarlyEnd| of.is_none_or(|key| early.done.function == key);
         let due: Vec<EarlyEnd> = self.early.extract_if(.., is_due).collect();
@@ -367,7 +370,7 @@ impl Supervisor {
     }
 }
 
-/// Returns where an attempt stands in time.
+/// Returns the times of an attempt for its adoption record.
 pub(super) fn times(worker: &Worker, run: &Run, invocation: &Invocation) -> Times {
     let at = run.started.mono;
     Times {
@@ -377,7 +380,7 @@ pub(super) fn times(worker: &Worker, run: &Run, invocation: &Invocation) -> Time
     }
 }
 
-/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have said.
+/// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it.
 fn ending_of_term(cause: TermCause, at: Duration, (timeout, deadline): (Option<Duration>, Option<Duration>)) -> Ending {
     let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
     match cause {

@@ -1,4 +1,4 @@
-//! Functions come, change and go; the run of a content by itself; disabling; crash-looping.
+//! Handles new, changed and deleted functions: the run of a content by itself, disabling and crash loops.
 
 use super::FunctionState;
 use super::Supervisor;
@@ -14,14 +14,14 @@ use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many workers that could not be started within [`LOOP_WINDOW`] are a crash loop (contract, section 4).
+/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop (contract, section 4).
 pub(super) const LOOP_FAILURES: usize = 5;
 pub(super) const LOOP_WINDOW: Duration = Duration::from_secs(60);
-/// A crash-looping function waits at least this long between starts, whatever its back-off says.
+/// Shortest pause between starts of a crash-looping function, whatever its backoff says.
 const LOOP_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// A version serves from now on. The same version again changes nothing.
+    /// Handles an installed version, which serves from now on. The version that serves already changes nothing.
     pub(super) fn installed(&mut self, now: Now, installed: Installed, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
@@ -46,13 +46,13 @@ impl Supervisor {
         let function = &mut self.functions[key];
         if known_candidate || (!known && function.is_worth_a_trial(&serving)) {
             if known_candidate {
-                // The same again: somebody touched it, or asked for a reload.
+                // The same version was installed again: somebody touched its file, or asked for a reload.
                 self.try_again(key, true);
             } else {
                 function.candidate = Some(Candidate::new(serving));
             }
             let function = &mut self.functions[key];
-            // Until it can be loaded, what was wrong with it still is.
+            // The error stays until the version can be loaded.
             function.error = function
                 .candidate
                 .as_ref()
@@ -63,7 +63,7 @@ impl Supervisor {
         }
         function.presence = Presence::Serving(Arc::clone(&serving));
         if !known || had_error {
-            // Its interpreter is there again, for example.
+            // The cause may be gone: for example, the interpreter is there again.
             self.forget_start_failures(key);
         }
         if !known {
@@ -84,7 +84,7 @@ impl Supervisor {
         self.keep_running(key, out);
         self.line_up(now, key);
         if first {
-            // Its state is news to nobody: the function itself is.
+            // The first state of a new function is not a change of state, so no notice is sent for it.
             self.functions[key].told = self.functions[key].state();
         }
         let told = self.announce(key, out);
@@ -94,7 +94,7 @@ impl Supervisor {
         self.release_early(now, Some(key), out);
     }
 
-    /// New content is invalid.
+    /// Handles new content that is invalid.
     pub(super) fn refused(&mut self, function: &FunctionName, error: String, out: &mut Vec<Action>) {
         let key = self.functions.find_or_add(function);
         let function = &mut self.functions[key];
@@ -108,12 +108,12 @@ impl Supervisor {
         out.push(Action::Status(function.name.clone()));
     }
 
-    /// The file is gone: what waits is given up, what runs goes on to its end.
+    /// Handles a deleted file: waiting invocations are given up, running ones go on to their end.
     pub(super) fn removed(&mut self, now: Now, function: &FunctionName, out: &mut Vec<Action>) {
         let Some(key) = self.functions.find(function) else {
             return;
         };
-        // Otherwise said twice.
+        // If the function was absent before, its deletion was handled already.
         if !matches!(self.functions[key].presence, Presence::Absent) {
             self.forget_start_failures(key);
             self.functions[key].presence = Presence::Absent;
@@ -130,8 +130,8 @@ impl Supervisor {
         }
     }
 
-    /// The first scan is over. If it saw everything, what is not there was deleted while fnd was not running; otherwise work of
-    /// functions that are not there waits until it is known what became of them.
+    /// Handles the end of the first scan. If the scan read every directory, an absent function was deleted while fnd
+    /// was not running. Otherwise the work of absent functions waits for a complete scan.
     pub(super) fn scanned(&mut self, now: Now, whole: bool, out: &mut Vec<Action>) {
         self.looked = true;
         if whole {
@@ -155,7 +155,7 @@ impl Supervisor {
         }
     }
 
-    /// A person lets a function run, or not.
+    /// Enables or disables a function for a person.
     pub(super) fn set_enabled(
         &mut self,
         now: Now,
@@ -186,7 +186,7 @@ impl Supervisor {
         out.push(Action::Reply(reply, Box::new(answer)));
     }
 
-    /// Gives up the version that is on trial, unless it is this one; says whether it is.
+    /// Gives up the version that is on trial, unless it is `newest`; says whether it is.
     fn drop_candidate(&mut self, now: Now, key: FunctionKey, newest: Version, out: &mut Vec<Action>) -> bool {
         let candidate = self.functions[key].candidate.as_ref();
         if candidate.is_some_and(|candidate| candidate.serving.version == newest) {
@@ -209,7 +209,7 @@ impl Supervisor {
         }
     }
 
-    /// Gives up everything of a function that does not run.
+    /// Gives up all invocations of a function that do not run.
     fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
         let waiting: Vec<_> = self.functions[key].live.iter().copied().collect();
         for id in waiting {
@@ -224,8 +224,8 @@ impl Supervisor {
         matches!(stage, Some(Stage::Running { .. }))
     }
 
-    /// Gives up what waits to run a content that no longer serves: the run by itself belongs to its content, and the new
-    /// one has its own.
+    /// Gives up waiting runs of a content that no longer serves: the run by itself belongs to its content, and the new
+    /// content has its own.
     fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
         let live: Vec<_> = self.functions[key].live.iter().copied().collect();
         let has_run = self.functions[key].loaded.contains(&serving.load_key);
@@ -236,7 +236,8 @@ impl Supervisor {
             if invocation.trigger != Trigger::Load || serving.rules.service.is_some() {
                 continue;
             }
-            // From the ledger they come without their content. One that has run is taken to be theirs.
+            // Runs restored from the ledger come without their content key. If the serving content has run, they count
+            // as its runs.
             if invocation.load_key.is_none() && has_run {
                 invocation.load_key = Some(serving.load_key);
             }
@@ -246,7 +247,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs a content by itself, if it wants to and never did.
+    /// Runs a content once by itself, if its rules say so and it has not run.
     fn load(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
         let Some(serving) = function.serving().filter(|serving| serving.rules.run_on_load).cloned() else {
@@ -277,11 +278,12 @@ impl Supervisor {
         self.accept(now, key, request, out);
     }
 
-    /// Tells people where a function's state changed; says whether it did. Beginnings and ends of attempts tell themselves.
+    /// Announces a changed state of a function; says whether the state changed. Changes between ready and running are
+    /// not announced, since attempts have their own notices.
     pub(super) fn announce(&mut self, key: FunctionKey, out: &mut Vec<Action>) -> bool {
         let function = &mut self.functions[key];
         if !function.is_shown() {
-            // The next of that name is a new one to people.
+            // The next function of that name is shown as a new one.
             if function.told != FunctionState::Building {
                 function.told = FunctionState::Building;
                 function.vanish();
@@ -302,10 +304,10 @@ impl Supervisor {
         true
     }
 
-    /// Counts a worker that could not be started and paces the next where there were too many.
+    /// Counts a worker that could not be started, and delays the next start if there were too many.
     pub(super) fn count_start_failure(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
         let function = &mut self.functions[key];
-        // Not of a version that has been replaced meanwhile.
+        // Failures of a version that has been replaced meanwhile do not count.
         if function
             .serving()
             .is_none_or(|newest| newest.version != serving.version)
@@ -333,7 +335,7 @@ impl Supervisor {
         self.timers.arm(hold, Timer::Hold(key));
     }
 
-    /// A crash-looping function may try again.
+    /// Handles the end of a crash-looping function's pause.
     pub(super) fn hold_over(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if let Some(failures) = &mut self.functions[key].start_failures {
             failures.hold = None;
@@ -342,7 +344,7 @@ impl Supervisor {
         self.line_up(now, key);
     }
 
-    /// A worker was started: whatever was wrong is over.
+    /// Handles a worker that was started: earlier start failures no longer count.
     pub(super) fn spawn_worked(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         if self.functions[key].start_failures.is_some() {
             self.forget_start_failures(key);
