@@ -1,4 +1,4 @@
-//! What can leave the supervisor: wishes that the edges carry out.
+//! Actions that the supervisor requests and the edges carry out.
 
 use super::event::ReplyTo;
 use super::rules::Rules;
@@ -8,76 +8,80 @@ use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, Wo
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything the supervisor can wish.
+/// Everything that the supervisor can request.
 #[derive(Debug)]
 pub enum Action {
-    /// Store a new invocation; where it is durable, `Stored` or `StoreFailed` must follow.
+    /// Store a new invocation. If it is durable, `Stored` or `StoreFailed` must follow.
     Store(Box<Accepted>),
-    /// Store, synced, that the next attempt of a durable invocation begins, as it will stand then; `Claimed` or `ClaimFailed`
-    /// must follow. No function sees it before. What is stored of it later replaces this.
+    /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then;
+    /// `Claimed` or `ClaimFailed` must follow. No function sees the attempt before that. Later records of the
+    /// invocation replace this one.
     Claim(Box<InvocationRecord>),
     /// Start a worker; `Spawned`, `SpawnFailed` or `NodeCannotStart` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
-    /// Submit an invocation of a service with trigger `load`, durable and without payload: one of its processes is missing.
+    /// Submit an invocation of a service with trigger `load`, durable and without payload, because one of its processes
+    /// is missing.
     Run(FunctionName),
     /// Hand a call to a handler's worker; `Answered`, `Closed`, `Broken` or `Exited` must follow.
     Call(Box<CallOrder>),
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
     Stop(WorkerId),
-    /// SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
+    /// Send SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
     Term(WorkerId),
-    /// SIGKILL to them. Only between `Spawned` and `Exited`.
+    /// Send SIGKILL to a worker's processes. Only between `Spawned` and `Exited`.
     Kill(WorkerId),
-    /// Nothing is to be recorded of this worker's end (any more): the spawner may forget it.
+    /// The spawner may forget this worker: nothing more of its end has to be recorded.
     Forget(WorkerId),
-    /// Store an ended attempt and, with it, where its invocation stands now (which may be its end).
+    /// Store an ended attempt together with the current state of its invocation, which may be final.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
-    /// Store where an invocation stands, without an attempt (running, cancelled in the queue, skipped).
+    /// Store the current state of an invocation without an attempt (running, cancelled in the queue, skipped).
     Update(Box<InvocationRecord>),
-    /// This attempt could not be started and has not begun, whatever was stored of it: store where its invocation stands now.
+    /// Store the current state of an invocation whose attempt could not be started. The attempt has not begun, whatever
+    /// was stored before.
     PutBack(Attempt, Box<InvocationRecord>),
-    /// The invocation's temporary files can go.
+    /// Delete the invocation's temporary files.
     Release {
         /// The function.
         function: FunctionId,
         /// The invocation.
         invocation: InvocationId,
     },
-    /// Answer.
+    /// Answer a caller.
     Reply(ReplyTo, Box<Answer>),
-    /// Write the function's status file: something in it changed. It does not change for attempts that begin: the end of
-    /// each writes it anyway. Where the supervisor no longer knows the function, its file can go.
+    /// Write the function's status file, because its content changed. The start of an attempt does not count as a
+    /// change, since the attempt's end writes the file anyway. If the supervisor no longer knows the function, delete
+    /// the file.
     Status(FunctionName),
-    /// Remember whether a person disabled the function.
+    /// Store whether a person disabled the function.
     StoreEnabled {
         /// The function.
         function: FunctionName,
-        /// Which of both.
+        /// Whether it is enabled.
         enabled: bool,
     },
-    /// Tell people; goes to the journal.
+    /// Write a notice to the journal.
     Notice(Notice),
-    /// After a drain: nothing runs any more, and every acceptance has been answered; after a hand-over only the latter. WorkerMessage
-    /// once.
+    /// The drain is over: nothing runs any more, and every accepted request was answered. After a hand-over attempts
+    /// may still run. Sent once.
     Drained,
 }
 
-/// What a worker is to run.
+/// An order to start a worker.
 #[derive(Debug, Clone)]
 pub struct SpawnOrder {
     /// Its number.
     pub worker: WorkerId,
     /// The function.
     pub function: FunctionName,
-    /// Its number at the spawner.
+    /// The function's number at the spawner.
     pub id: FunctionId,
     /// The version.
     pub version: Version,
-    /// What its manifest says.
+    /// The rules from the manifest.
     pub rules: Arc<Rules>,
-    /// The attempt it is; absent: a handler's worker, which gets ready and is then [called](Action::Call).
+    /// The attempt to run; absent for a handler's worker, which becomes ready and is then [called](Action::Call).
     pub attempt: Option<AttemptOrder>,
-    /// The time until the attempt's end: the spawner ends it itself if no fnd is there.
+    /// Time until the attempt's end. If no fnd is there then, the spawner ends the attempt.
     pub lasts: Option<Duration>,
 }
 
@@ -86,52 +90,52 @@ pub struct SpawnOrder {
 pub struct CallOrder {
     /// The worker.
     pub worker: WorkerId,
-    /// The call's number, above every earlier one.
+    /// The call's number, greater than every earlier one.
     pub call: u64,
     /// The function.
     pub function: FunctionName,
-    /// What the manifest of the worker's version says.
+    /// The rules from the manifest of the worker's version.
     pub rules: Arc<Rules>,
-    /// The attempt it is.
+    /// The attempt to run.
     pub attempt: AttemptOrder,
 }
 
-/// What an attempt is about.
+/// Everything an attempt needs to know.
 #[derive(Debug, Clone)]
 pub struct AttemptOrder {
     /// The invocation.
     pub invocation: InvocationId,
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: Attempt,
-    /// Polls before it.
+    /// Polls before this attempt.
     pub poll: u32,
-    /// What made it.
+    /// The invocation's trigger.
     pub trigger: Trigger,
-    /// What it gets.
+    /// The payload.
     pub payload: Payload,
-    /// Result of the attempt before, after execute-again.
+    /// Result of the previous attempt, after execute-again.
     pub previous: Option<RunResult>,
     /// End of this attempt, Unix milliseconds, for `FND_DEADLINE`.
     pub deadline_ms: Option<u64>,
 }
 
-/// What a caller is told.
+/// An answer to a caller.
 #[derive(Debug)]
 pub enum Answer {
     /// Accepted, and on disk.
     Queued(InvocationId),
-    /// Ended. For a caller who waits.
+    /// The invocation has ended. Only for a caller who waits.
     Finished(Box<InvocationRecord>),
     /// The attempt's timeout or the invocation's deadline was reached; the final record follows.
     TimedOut {
         /// The invocation.
         id: InvocationId,
-        /// Which limit, in words.
+        /// Message that names the limit.
         message: String,
     },
     /// Not accepted.
     Rejected(Rejection),
-    /// Done (cancel accepted, enabled, disabled).
+    /// The request was carried out (cancel accepted, enabled, disabled).
     Done,
     /// There is no such function or invocation, or it has ended.
     NotFound,
@@ -144,28 +148,28 @@ pub enum Answer {
 pub enum Rejection {
     /// No function of that name.
     NoSuchFunction,
-    /// It is a service: it runs by itself and takes no invocations.
+    /// The function is a service: it runs by itself and takes no invocations.
     Service,
-    /// It has no version that could run.
+    /// The function has no version that could run.
     Invalid {
         /// Why.
         error: String,
     },
     /// Queue full, rate, overlap with policy `reject`, disabled, expired.
     Skipped {
-        /// Which.
+        /// The reason.
         skip: Skip,
-        /// When to try again, if that can be said.
+        /// When to retry; absent if unknown.
         retry_after: Option<Duration>,
     },
-    /// Draining, or no spawner.
+    /// fnd is draining, or the spawner is missing or does not answer.
     Unavailable {
         /// Why.
         reason: String,
     },
 }
 
-/// Something people should know, beside records.
+/// A notice for people, besides the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// An attempt began.
@@ -174,40 +178,41 @@ pub enum Notice {
         function: FunctionName,
         /// The invocation.
         invocation: InvocationId,
-        /// Which try.
+        /// Number of the attempt.
         attempt: Attempt,
         /// The worker.
         worker: WorkerId,
-        /// What made it.
+        /// The invocation's trigger.
         trigger: Trigger,
     },
-    /// A function's public state changed, other than between ready and running and on its first appearance.
+    /// A function's public state changed. Not sent for changes between ready and running, nor for a new function's
+    /// first state.
     StateChanged {
         /// The function.
         function: FunctionName,
-        /// From.
+        /// State before.
         from: super::FunctionState,
-        /// To.
+        /// State now.
         to: super::FunctionState,
     },
     /// A request to run was refused on arrival.
     Rejected {
         /// The function.
         function: FunctionName,
-        /// What made it.
+        /// The request's trigger.
         trigger: Trigger,
         /// Why.
         skip: Skip,
     },
-    /// A worker did not end within its time after SIGKILL.
+    /// A worker did not end within the allowed time after SIGKILL.
     Unkillable {
         /// The worker.
         worker: WorkerId,
         /// The function.
         function: FunctionName,
     },
-    /// Whether the node can start workers, or whether its spawner answers, is another than before.
+    /// The node can start workers again, or no longer; or the spawner answers again, or no longer.
     StartsChanged,
-    /// An event that should be impossible: a defect of fnd, made safe.
+    /// An event that should be impossible. fnd has a defect; the supervisor ignored the event safely.
     Defect(String),
 }

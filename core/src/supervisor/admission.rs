@@ -1,7 +1,8 @@
-//! What may begin: the node's budget over all functions, and each function's rate.
+//! Decides what may begin, by the node's budget over all functions and by each function's rate.
 //!
-//! Functions stand in one line for the budget and each turn starts one attempt. The first in line is never overtaken: a big
-//! function gets its memory and CPU as soon as enough of the others have ended, at the price that small ones wait with it.
+//! All functions wait in one line for the budget, and each turn starts one attempt. The first in line is never
+//! overtaken. So a big function gets its memory and CPU as soon as enough others have ended; the price is that small
+//! functions wait with it.
 
 use super::Supervisor;
 use super::action::Action;
@@ -16,7 +17,7 @@ use fnd_wire::units::print_cpu;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Memory and CPU of a function, all its workers together.
+/// Memory and CPU of a function, for all its workers together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Charge {
     memory: u64,
@@ -27,7 +28,7 @@ impl Charge {
     fn of(rules: &Rules) -> Self {
         Self {
             memory: rules.memory,
-            // Without a quota it gets what others leave: a weight, nothing that could be counted.
+            // Without a quota the function has only a weight on the CPU that others leave, which cannot be counted.
             cpu_milli: rules.cpu_milli.map_or(0, u64::from),
         }
     }
@@ -40,18 +41,18 @@ impl Charge {
     }
 }
 
-/// The node's budget and who waits for it.
+/// The node's budget and the functions that wait for it.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) budget: NodeBudget,
     charged: Charge,
     workers: u32,
     line: VecDeque<FunctionKey>,
-    /// Functions with free workers and something for them.
+    /// Functions with free workers and waiting invocations.
     calls: Vec<FunctionKey>,
 }
 
-/// What a function has to start.
+/// What a function needs to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// An attempt of a script.
@@ -82,21 +83,21 @@ impl Node {
         fits
     }
 
-    /// Charges a worker that runs already, whatever the budget says.
+    /// Charges a worker that already runs, whatever the budget says.
     pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
         (function.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
-    /// Returns the charges of a function and of all with one more worker. While a new version with other limits starts, the
-    /// larger of both counts.
+    /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
+    /// with other limits starts, the larger limits count.
     fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
         let charge = function.charged.both(u64::max, Charge::of(rules));
         let rest = self.charged.both(u64::saturating_sub, function.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
-    /// Gives back what a worker of the function took; memory and CPU with its last one.
+    /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
         if function.running.is_empty() && function.claims.held == 0 {
@@ -105,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Says in words why a function can never run here, if it is so.
+    /// Returns a message why a function can never run here; absent if it can.
     pub(super) fn refusal(&self, rules: &Rules) -> Option<String> {
         let needs = Charge::of(rules);
         if needs.memory > self.budget.memory {
@@ -131,12 +132,13 @@ impl Node {
 }
 
 impl Supervisor {
-    /// Replaces the node's budget. What runs goes on; the next event (a `Tick` will do) starts what fits now.
+    /// Replaces the node's budget. What runs goes on; the next event (a `Tick` is enough) starts what fits now.
     pub fn set_budget(&mut self, budget: NodeBudget) {
         self.node.budget = budget;
     }
 
-    /// Lets a function stand in line, if it has something to start; and among those whose free workers are to be called.
+    /// Puts a function into the line if it needs to start something, and into the list of calls if its free workers
+    /// have work.
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
@@ -150,7 +152,7 @@ impl Supervisor {
         }
     }
 
-    /// Says what a function has to start: an attempt of a script, or a worker of a handler.
+    /// Returns what a function needs to start: an attempt of a script, or a worker of a handler.
     fn want(&self, now: Now, key: FunctionKey) -> Option<Start> {
         let function = &self.functions[key];
         let serving = function.serving()?;
@@ -167,12 +169,12 @@ impl Supervisor {
             .is_some_and(|start| start != Start::Member(Want::Ahead))
     }
 
-    /// Says whether anything may begin.
+    /// Says whether attempts may begin at all.
     pub(super) fn serves(&self) -> bool {
         self.phase.is_serving() && self.spawner
     }
 
-    /// Starts what may begin now.
+    /// Starts everything that may begin now.
     pub(super) fn dispatch(&mut self, now: Now, out: &mut Vec<Action>) {
         if !self.serves() {
             return;
@@ -187,7 +189,7 @@ impl Supervisor {
                     .filter(|_| start == Start::Member(Want::Trial));
                 let starting = trial.map_or(&serving, |candidate| &candidate.serving).clone();
                 if let Some(refusal) = self.node.refusal(&serving.rules) {
-                    // Its limit grew or the budget shrank: it would hold up everybody for ever.
+                    // The function's limit grew or the budget shrank: it would block the line for ever.
                     self.refuse_ready(now, key, &refusal, out);
                 } else if self.node.take(&mut self.functions[key], &starting.rules) {
                     match start {
@@ -198,7 +200,7 @@ impl Supervisor {
                     self.evict(now, out);
                     return;
                 } else if self.node.line.iter().any(|other| self.is_urgent(now, *other)) {
-                    // Nothing waits for it: who is waited for comes first.
+                    // No invocation waits for this worker, so functions with waiting invocations go first.
                     self.node.line.rotate_left(1);
                     continue;
                 } else {
@@ -216,7 +218,7 @@ impl Supervisor {
         }
     }
 
-    /// Hands what waits to workers that are free: they have their place in the budget.
+    /// Hands waiting invocations to free workers, which have their place in the budget already.
     fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
         while let Some(key) = self.node.calls.pop() {
             self.functions[key].in_call_line = false;
@@ -233,15 +235,15 @@ impl Supervisor {
     }
 }
 
-/// Says whether a rate (count per period) allows one more now, as a token bucket of `count`: `None` if it does, else how
-/// long until then. `paid` is when all acceptances so far are paid for.
+/// Returns how long until a rate (count per period), as a token bucket of `count`, allows one more; `None` if it does
+/// now. `paid` is the instant when all acceptances so far are paid for.
 pub(super) fn rate_wait((count, period): (u32, Duration), paid: Duration, now: Duration) -> Option<Duration> {
     let burst = period.saturating_sub(rate_cost((count, period)));
     let wait = paid.saturating_sub(burst).saturating_sub(now);
     (wait > Duration::ZERO).then_some(wait)
 }
 
-/// Returns how much time one acceptance costs.
+/// Returns the time that one acceptance costs.
 pub(super) fn rate_cost((count, period): (u32, Duration)) -> Duration {
     period / count.max(1)
 }

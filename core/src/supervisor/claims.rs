@@ -1,5 +1,5 @@
-//! Claims: that an attempt of durable work begins is on the disk before any function sees it, so that after a power cut it is
-//! known to have begun and does not run again in silence.
+//! Claims: the start of an attempt of durable work is stored on disk before any function sees it. So fnd knows after a
+//! power cut that the attempt had begun, and does not silently run it again.
 //!
 //! ```text
 //! Ready ──Claim──▶ Claiming ──Claimed──▶ Claimed ──▶ Running
@@ -7,10 +7,11 @@
 //!   │ └──ClaimFailed──┘ (after a pause)     │
 //!   └── fnd stops: what has not begun waits for the next fnd
 //! ```
-//! One that could begin now is claimed: a script with its place in the budget, which it holds meanwhile. Waiting for the disk
-//! each time would make a backlog of short runs as slow as the disk. So as many more are claimed ahead as begin within a few of
-//! its round trips; where runs are long that is none. What was claimed and not begun is told apart by the table of attempts
-//! that have begun (the ledger's), and waits again; after a power cut, which takes that table, it is interrupted.
+//! An invocation is claimed when it could begin now. A script's invocation holds its place in the budget meanwhile.
+//! With a wait for the disk each time, a backlog of short runs would be as slow as the disk. So fnd claims ahead as
+//! many more as will begin within a few round trips of the ledger; with long runs that is none. The ledger's table of
+//! begun attempts tells which claimed invocations have not begun: those wait again. A power cut destroys that table;
+//! then they are interrupted.
 
 use super::Supervisor;
 use super::action::Action;
@@ -23,62 +24,63 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What begins within so many round trips of the ledger is claimed ahead: with fewer, its workers would wait for the disk now
-/// and then; with more, a power cut would interrupt more that has not begun.
+/// fnd claims ahead what begins within this many round trips of the ledger. With fewer, workers would sometimes wait
+/// for the disk; with more, a power cut would interrupt more invocations that have not begun.
 const ROUND_TRIPS: u128 = 16;
-/// The most that is claimed ahead for a function: what the ledger commits at once. Only a disk that is slow beside the runs needs it.
+/// Most claims ahead for one function: as many as the ledger commits at once. Reached only if the disk is slow compared
+/// to the runs.
 const AHEAD_MAX: usize = 1024;
-/// How long the ledger is left alone after the first claim that failed; twice as long after each that follows.
+/// How long fnd sends no claims after the first failed claim; the pause doubles with each further failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A function's claims.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// Durable invocations that wait for their turn to be claimed.
+    /// Durable invocations that wait to be claimed.
     pub(super) waiting: BTreeMap<Place, InvocationId>,
-    /// Claims on their way to the disk.
+    /// Number of claims that are being stored.
     pub(super) under_way: usize,
-    /// Those of them that hold a place in the budget.
+    /// Number of those claims that hold a place in the budget.
     pub(super) held: usize,
-    /// Claimed and not begun; they are among those ready.
+    /// Number of invocations that are claimed and have not begun; they are in `ready` too.
     pub(super) claimed: usize,
 }
 
-/// How the ledger takes claims.
+/// How fast and how well the ledger takes claims.
 #[derive(Debug, Default)]
 pub(super) struct ClaimRate {
-    /// How long the last one took.
+    /// How long the last claim took.
     round_trip: Duration,
     /// Failures in a row.
     failures: u32,
-    /// Until when none is tried.
+    /// End of the pause during which nothing is claimed.
     paused: Option<Duration>,
 }
 
 impl ClaimRate {
-    /// Says whether something may be claimed now.
+    /// Says whether an invocation may be claimed now.
     pub(super) fn may_claim(&self) -> bool {
         self.paused.is_none()
     }
 }
 
-/// What is first of all that waits.
+/// State of the invocation at the head of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum First {
-    /// It may begin.
+    /// The invocation may begin.
     Ready,
-    /// It is to be claimed.
+    /// The invocation must be claimed first.
     Unclaimed,
 }
 
 impl Function {
-    /// Returns how many wait for their turn, are claimed, or may begin.
+    /// Returns how many invocations wait to be claimed, are being claimed, or may begin.
     pub(super) fn waiting(&self) -> usize {
         self.ready.len() + self.claims.waiting.len() + self.claims.under_way
     }
 
-    /// Says what is first of all that may begin or, where that `may` be done, be claimed.
+    /// Returns the state of the first of all waiting invocations. Unclaimed ones count only if `may` is set.
     pub(super) fn first(&self, may: bool) -> Option<First> {
         let ready = self.ready.first_key_value().map(|(place, _)| place);
         let unclaimed = self.claims.waiting.first_key_value().map(|(place, _)| place);
@@ -90,7 +92,7 @@ impl Function {
         }
     }
 
-    /// Takes the first of all that waits out of the queue, claimed or not: for one that will not run.
+    /// Removes the first of all waiting invocations, claimed or not; used for one that will not run.
     pub(super) fn take_first(&mut self) -> Option<InvocationId> {
         let queue = match self.first(true)? {
             First::Ready => &mut self.ready,
@@ -101,7 +103,7 @@ impl Function {
 }
 
 impl Supervisor {
-    /// Starts the first of a script's invocations or has it claimed; its place in the budget is taken.
+    /// Starts or claims the first of a script's invocations. Its place in the budget is already taken.
     pub(super) fn start_or_claim(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
         match self.functions[key].first(self.claim_rate.may_claim()) {
             Some(First::Unclaimed) => self.claim(now, key, true, out),
@@ -109,7 +111,7 @@ impl Supervisor {
         }
     }
 
-    /// Claims the first of those that wait for it.
+    /// Claims the first of the invocations that wait for it.
     pub(super) fn claim(&mut self, now: Now, key: FunctionKey, holds: bool, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some((_, id)) = function.claims.waiting.pop_first() else {
@@ -123,7 +125,7 @@ impl Supervisor {
         }
     }
 
-    /// Claims what begins soon, so that it need not wait for the disk then.
+    /// Claims invocations that begin soon, so that they need not wait for the disk then.
     pub(super) fn claim_ahead(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
         if function.claims.waiting.is_empty() || !self.claim_rate.may_claim() || function.is_held() {
@@ -145,7 +147,8 @@ impl Supervisor {
         }
     }
 
-    /// Attempts may begin. Of one that has ended or was given back meanwhile this is no news.
+    /// Handles stored claims: the attempts may begin. A claim of an invocation that has ended or was put back meanwhile
+    /// is ignored.
     pub(super) fn claimed(&mut self, now: Now, ids: &[InvocationId], out: &mut Vec<Action>) {
         self.claim_rate.failures = 0;
         for id in ids {
@@ -159,12 +162,12 @@ impl Supervisor {
         }
     }
 
-    /// Claims are not on disk: what they are of waits.
+    /// Handles claims that could not be stored: their invocations wait.
     pub(super) fn claim_failed(&mut self, now: Now, ids: &[InvocationId]) {
         for id in ids {
             self.leave_claiming(now, *id, Stage::Ready);
         }
-        // Otherwise it was asked for before the pause began.
+        // This claim was sent before the pause began, so its failure must not lengthen the pause.
         if !self.claim_rate.may_claim() {
             return;
         }
@@ -176,7 +179,7 @@ impl Supervisor {
         self.line_up_all(now);
     }
 
-    /// The pause after a failure is over.
+    /// Handles the end of the pause after a failure.
     pub(super) fn claim_again(&mut self, now: Now) {
         self.claim_rate.paused = None;
         self.line_up_all(now);
@@ -190,7 +193,8 @@ impl Supervisor {
         }
     }
 
-    /// Nothing begins any more: what was claimed and has not begun waits for the next fnd, as if it had not been.
+    /// Gives all claims back, because nothing begins any more: claimed invocations that have not begun wait for the
+    /// next fnd.
     pub(super) fn release_claims(&mut self, out: &mut Vec<Action>) {
         let is_claimed = |invocation: &&Invocation| matches!(invocation.stage, Stage::Claiming { .. } | Stage::Claimed);
         let claimed = self.invocations.values().filter(is_claimed);
@@ -208,7 +212,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes an invocation off the books of its function's claims.
+    /// Removes an invocation from its function's claims.
     pub(super) fn claim_over(&mut self, invocation: &Invocation) {
         let function = &mut self.functions[invocation.function];
         function.claims.waiting.remove(&invocation.place());
@@ -231,7 +235,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends the claiming of an invocation; returns its function and whether it held a place in the budget, which is given back.
+    /// Ends the claiming of an invocation and gives its place in the budget back. Returns its function and whether it
+    /// held a place.
     fn leave_claiming(&mut self, now: Now, id: InvocationId, to: Stage) -> Option<(FunctionKey, bool)> {
         let mut invocation = self.invocations.remove(&id)?;
         let Stage::Claiming { since, holds } = invocation.stage else {
@@ -253,8 +258,8 @@ impl Supervisor {
         Some((key, holds))
     }
 
-    /// Starts a script's invocation that has just been claimed, in the place it held. Where its function is another now, it
-    /// waits for its turn.
+    /// Starts a script's invocation that was just claimed, in the place that it held. If the function has changed in a
+    /// way that prevents this, the invocation waits for its turn.
     fn start_claimed(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
         let Some(serving) = function.serving().cloned() else {

@@ -1,4 +1,4 @@
-//! Ends that come from outside an attempt: cancel, deadline, expiry.
+//! Ends invocations for a reason outside of the attempt: cancellation, deadline, expiry.
 
 use super::Supervisor;
 use super::action::{Action, Answer};
@@ -10,7 +10,7 @@ use crate::outcome::{Exhausted, Reason, Skip};
 use fnd_wire::ids::InvocationId;
 
 impl Supervisor {
-    /// A person wants an invocation to end.
+    /// Cancels an invocation on request.
     pub(super) fn cancel(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
         let answer = if self.end_all(now, id, Ending::Cancelled("cancelled on request"), out) {
             Answer::Done
@@ -20,15 +20,15 @@ impl Supervisor {
         out.push(Action::Reply(reply, Box::new(answer)));
     }
 
-    /// A caller went away before its answer came.
+    /// Handles a caller that closed its connection before the answer.
     pub(super) fn caller_left(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
-            // It has ended, was refused, or shares the invocation of another caller's key, which goes on: an answer to a
-            // caller that has left is dropped.
+            // The invocation has ended, was refused, or is shared by idempotency key with another caller and goes on.
+            // An answer to a caller that has left is dropped.
             return;
         };
         invocation.waiters.retain(|waiter| *waiter != reply);
-        // A caller with a key comes back with it, and a durable invocation was promised to run.
+        // A caller with a key comes back with it, and a durable invocation must run.
         let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
         if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
             let why = "its caller closed the connection before it began";
@@ -36,7 +36,7 @@ impl Supervisor {
         }
     }
 
-    /// Something is due.
+    /// Handles a timer that is due.
     pub(super) fn fire(&mut self, now: Now, timer: Timer, out: &mut Vec<Action>) {
         match timer {
             Timer::Deadline(id) => {
@@ -59,14 +59,14 @@ impl Supervisor {
         }
     }
 
-    /// Ends an invocation wherever it stands; says whether there is one.
+    /// Ends an invocation in any stage; says whether the invocation exists.
     fn end_all(&mut self, now: Now, id: InvocationId, ending: Ending, out: &mut Vec<Action>) -> bool {
         let Some(invocation) = self.invocations.get(&id) else {
             return false;
         };
         let is_deadline = ending == Ending::Deadline;
         if let Stage::Running { worker } = invocation.stage {
-            // Who waits for one that is on its way out already hears of its end.
+            // Callers of an attempt that is already ending hear of its end anyway.
             let found = self
                 .workers
                 .get(&worker)
@@ -94,13 +94,14 @@ impl Supervisor {
         true
     }
 
-    /// Ends an invocation of which nothing runs.
+    /// Ends an invocation that does not run.
     pub(super) fn end(&mut self, now: Now, id: InvocationId, end: End, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         match &mut invocation.stage {
-            // Its callers first hear that it was accepted; the first reason stays. It waits for no place any more.
+            // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
+            // place.
             Stage::Storing {
                 end: waiting @ None, ..
             } => {
@@ -114,7 +115,7 @@ impl Supervisor {
                 let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
                 self.finish(now, id, End { attempt, ..end }, out);
             }
-            // Of one that is being claimed the final record follows its claim to the disk.
+            // For one that is being claimed, the final record reaches the disk after the claim.
             Stage::Delayed { .. }
             | Stage::Ready
             | Stage::Claiming { .. }

@@ -18,51 +18,51 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the next fnd has to know of a handler's worker.
+/// The adoption record of a handler's worker: what the next fnd needs to go on with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemberNote<'a> {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
-    /// Its number at the spawner.
+    /// The function's number at the spawner.
     pub id: u32,
     /// The version that runs.
     #[serde(with = "crate::text::id")]
     pub version: Version,
-    /// What "once per content" goes by.
+    /// The content key by which "once per content" is decided.
     #[serde(with = "crate::text::id")]
     pub load_key: Version,
-    /// Calls it can have in flight; absent: its code is not loaded.
+    /// Most calls in flight; absent while its code is not loaded.
     pub concurrency: Option<u32>,
-    /// Calls it has had.
+    /// Number of calls served.
     pub served: u32,
-    /// Whether it takes no more calls.
+    /// Whether the worker takes no more calls.
     pub retiring: bool,
-    /// No call had a number above it.
+    /// Highest call number so far, over all workers.
     pub last_call: u64,
-    /// Its calls in flight.
+    /// The calls in flight.
     pub calls: Vec<CallNote>,
     /// The rules of the version that runs.
     pub rules: Cow<'a, Rules>,
 }
 
-/// A call in flight.
+/// The adoption record of a call in flight.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CallNote {
-    /// Its number.
+    /// The call's number.
     pub call: u64,
     /// The invocation.
     #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Polls before it.
+    /// Polls before this attempt.
     pub poll: u32,
-    /// What made the invocation.
+    /// The invocation's trigger.
     pub trigger: Trigger,
-    /// When it was accepted, Unix milliseconds.
+    /// When the invocation was accepted, Unix milliseconds.
     pub accepted_ms: u64,
-    /// When its first attempt began, Unix milliseconds.
+    /// When the invocation's first attempt began, Unix milliseconds.
     pub first_ms: u64,
     /// When this attempt began, Unix milliseconds.
     pub started_ms: u64,
@@ -70,29 +70,29 @@ pub struct CallNote {
     pub timeout: Option<Duration>,
     /// End of the whole invocation, Unix milliseconds.
     pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a note of an older fnd.
+    /// The same times without the wall clock; absent in a record of an older fnd.
     #[serde(default)]
     pub times: Option<Times>,
-    /// Whether it waited for its worker.
+    /// Whether the call waited for its worker to start.
     pub cold: bool,
 }
 
-/// A handler's worker of an earlier fnd: it serves on, or its exit follows.
+/// A handler's worker of an earlier fnd. It goes on serving, or its exit follows.
 #[derive(Debug, Clone)]
 pub struct AdoptedMember {
-    /// Its number.
+    /// The worker's number.
     pub worker: WorkerId,
-    /// What that fnd knew of it.
+    /// The adoption record that the earlier fnd left.
     pub note: MemberNote<'static>,
-    /// Since its start.
+    /// Time since the worker's start.
     pub age: Duration,
-    /// Whether it has ended.
+    /// Whether the worker has ended.
     pub ended: bool,
 }
 
 impl Supervisor {
-    /// Returns what the next fnd has to know of a handler's worker; nothing of one that is being ended, with which it has
-    /// nothing to do.
+    /// Returns the adoption record of a handler's worker; absent for one that is being ended, since the next fnd has
+    /// nothing to do with it.
     #[must_use]
     pub fn member_note(&self, id: WorkerId) -> Option<MemberNote<'_>> {
         let worker = self.workers.get(&id)?;
@@ -135,7 +135,7 @@ impl Supervisor {
         })
     }
 
-    /// Goes on with a handler's worker as if this fnd had started it.
+    /// Adopts a handler's worker as if this fnd had started it.
     pub(super) fn adopt_member(&mut self, now: Now, adopted: AdoptedMember) {
         let AdoptedMember {
             worker: id,
@@ -161,7 +161,7 @@ impl Supervisor {
             Some(_) if !runs.is_empty() => Phase::Busy,
             Some(_) => Phase::Idle {
                 since: now.mono,
-                // Its idleness begins anew.
+                // The idle time starts anew.
                 until: rules
                     .pool
                     .as_ref()
@@ -263,7 +263,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets go of the workers of functions that were deleted while no fnd was there.
+    /// Retires the workers of functions that were deleted while no fnd was running.
     pub(super) fn retire_deleted(&mut self, now: Now, out: &mut Vec<Action>) {
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {

@@ -1,4 +1,4 @@
-//! One accepted request to run, from acceptance to its final record.
+//! One accepted request to run, from its acceptance to its final record.
 //!
 //! ```text
 //! Storing ──▶ Delayed ──▶ Ready ──▶ Claiming ──▶ Claimed ──▶ Running ──▶ BackingOff ──▶ Ready ...
@@ -23,26 +23,26 @@ pub(super) struct Invocation {
     pub(super) trigger: Trigger,
     pub(super) accepted_ms: u64,
     pub(super) payload: Payload,
-    /// The content it belongs to, for trigger `load`.
+    /// The content that the invocation runs, for trigger `load`.
     pub(super) load_key: Option<Version>,
-    /// Shorter timeout the caller asked for.
+    /// A shorter timeout from the caller.
     pub(super) timeout: Option<Duration>,
     pub(super) deadline: Option<Deadline>,
-    /// Until when its first attempt must have begun.
+    /// Instant by which the first attempt must have begun.
     pub(super) expires: Option<Duration>,
-    /// Greater ones begin first.
+    /// Invocations with a greater priority begin first.
     pub(super) priority: i8,
     /// Order of acceptance.
     pub(super) number: u64,
     pub(super) stage: Stage,
-    /// Whether it outlives this fnd.
+    /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,
     pub(super) key: Option<Arc<str>>,
-    /// Told when it is on disk.
+    /// Callers to answer once the invocation is on disk.
     pub(super) acknowledge: Vec<ReplyTo>,
-    /// Told when it has ended, or timed out.
+    /// Callers to answer once the invocation has ended or timed out.
     pub(super) waiters: Vec<ReplyTo>,
-    /// Whether it was for a caller whose connection went with an earlier fnd: nobody could be answered by another attempt.
+    /// Whether the caller's connection went down with an earlier fnd, so that another attempt could not answer anybody.
     pub(super) caller_gone: bool,
     pub(super) attempts: u32,
     pub(super) polls: u32,
@@ -50,13 +50,14 @@ pub(super) struct Invocation {
     /// Reason and message of the last attempt.
     pub(super) last: Option<(Reason, String)>,
     pub(super) version: Option<Version>,
-    /// What the next attempt gets as the result of the one before.
+    /// The result that the next attempt gets as that of the previous one.
     pub(super) previous: Option<RunResult>,
-    /// Whether an attempt may have had temporary files for it, which last until its end. Those of a call are its worker's.
+    /// Whether an attempt may have left temporary files, which stay until the invocation ends. Files of a call belong
+    /// to its worker.
     pub(super) has_tmp: bool,
 }
 
-/// Instant at which the whole invocation ends.
+/// Instant at which fnd ends the whole invocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     pub(super) at: Duration,
@@ -68,7 +69,7 @@ pub(super) struct Deadline {
 pub(super) struct Started {
     pub(super) unix_ms: u64,
     pub(super) at: Duration,
-    /// What had passed by then already.
+    /// Time from the first attempt's start to `at`.
     pub(super) before: Duration,
 }
 
@@ -79,33 +80,34 @@ impl Started {
     }
 }
 
-/// Where an invocation stands.
+/// Stage of an invocation.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Being made durable. If something ends it meanwhile, that waits: first the caller is told.
+    /// The ledger is storing it. If something ends it meanwhile, `end` waits until the caller is told of the
+    /// acceptance.
     Storing {
         not_before: Option<Duration>,
         end: Option<End>,
     },
-    /// Accepted for later.
+    /// Accepted; it must not begin before `until`.
     Delayed { until: Duration },
     /// In the function's queue.
     Ready,
-    /// That its next attempt begins is on its way to the disk (durable ones): since when, and whether its place in the budget
-    /// is taken already.
+    /// Durable ones only: the ledger is storing the start of the next attempt. `holds`: the place in the budget is
+    /// already taken.
     Claiming { since: Duration, holds: bool },
-    /// It is on the disk: it may begin.
+    /// The claim is on disk: the invocation may begin.
     Claimed,
     /// An attempt runs, or is being started.
     Running { worker: WorkerId },
     /// Waiting for a retry or a poll.
     BackingOff { until: Duration, unix_ms: u64 },
-    /// Nobody knows how its last attempt ended.
+    /// How the last attempt ended is not known.
     Lost,
 }
 
 impl Stage {
-    /// Returns when the next attempt begins, Unix milliseconds, where one follows another.
+    /// Returns when a retry or a poll begins, Unix milliseconds; absent in other stages.
     pub(super) fn next_attempt_ms(&self) -> Option<u64> {
         match *self {
             Self::BackingOff { unix_ms, .. } => Some(unix_ms),
@@ -126,12 +128,12 @@ pub(super) struct End {
     pub(super) reason: Reason,
     pub(super) message: String,
     pub(super) exhausted: Option<Exhausted>,
-    /// The attempt that ended with it, and its result.
+    /// The attempt whose end ends the invocation, and its result.
     pub(super) attempt: Option<Box<(AttemptRecord, Option<RunResult>)>>,
 }
 
 impl End {
-    /// Returns an end for which nothing ran out.
+    /// Returns an end without an exhausted limit.
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -160,7 +162,7 @@ impl Invocation {
         }
     }
 
-    /// Returns its place among those ready.
+    /// Returns its place in the queue.
     pub(super) fn place(&self) -> Place {
         Place {
             first_try: self.attempts == 0,
@@ -174,7 +176,7 @@ impl Invocation {
         self.attempts.saturating_sub(1).saturating_sub(self.polls)
     }
 
-    /// Returns its record as it stands.
+    /// Returns its record in its current state.
     pub(super) fn record(&self, function: &FunctionName) -> InvocationRecord {
         let (reason, message) = match &self.last {
             Some((reason, message)) => (Some(*reason), message.clone()),
@@ -195,12 +197,12 @@ impl Invocation {
             exhausted: None,
             next_attempt_ms: self.stage.next_attempt_ms(),
             version: self.version,
-            // Not the last attempt's: a retry after a poll still gets what the poll left.
+            // Not the last attempt's result: a retry after a poll still gets the result of the poll.
             result: self.previous.clone(),
         }
     }
 
-    /// Returns its record as it will stand once its next attempt has begun.
+    /// Returns its record as it will be once its next attempt has begun.
     pub(super) fn claim(&self, function: &FunctionName, now: Now) -> InvocationRecord {
         let after_poll = matches!(self.last, Some((Reason::ExecuteAgain, _)));
         let record = self.record(function);

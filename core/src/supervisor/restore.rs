@@ -1,4 +1,4 @@
-//! What the fnd before this one left.
+//! Restores the state that the previous fnd left in the ledger and at the spawner.
 
 use super::Supervisor;
 use super::action::{Action, Notice};
@@ -17,7 +17,7 @@ pub(super) const LOST: &str = "fnd went down while it ran";
 const NOBODY: &str = "fnd went down, and with it the connection of its caller";
 
 impl Supervisor {
-    /// Takes over what the ledger knows.
+    /// Restores the state from the ledger and adopts workers.
     pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
         let adopted = self.worth_adopting(&mut restored, out);
         let members = self.members_worth_adopting(&mut restored, out);
@@ -58,7 +58,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes an invocation into the books; one that `goes_on` has a worker, which is taken over next.
+    /// Adds an unfinished invocation. One that `goes_on` has a worker, which is adopted next.
     fn take_over(&mut self, now: Now, unfinished: Unfinished, goes_on: bool, out: &mut Vec<Action>) {
         let Unfinished { accepted, record } = unfinished;
         let id = accepted.id;
@@ -78,7 +78,7 @@ impl Supervisor {
                 self.timers.arm(until, Timer::Begin(id));
                 Stage::BackingOff { until, unix_ms }
             }
-            // Final ones were refused above.
+            // Final states were refused above.
             _ => match accepted.not_before_ms.map(|at| on_mono(now, at)) {
                 Some(until) if until > now.mono => {
                     self.timers.arm(until, Timer::Begin(id));
@@ -96,7 +96,7 @@ impl Supervisor {
             load_key: accepted.load_key,
             timeout: accepted.timeout_ms.map(Duration::from_millis),
             deadline: accepted.deadline_ms.map(|unix_ms| {
-                // A clock that was set back leaves it no more time than it had at first.
+                // If the clock was set back, the invocation still gets no more time than it had at first.
                 let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
                 let at = on_mono(now, unix_ms).min(now.mono.saturating_add(most));
                 Deadline { at, unix_ms }
@@ -120,7 +120,7 @@ impl Supervisor {
             last: record.reason.map(|reason| (reason, record.message)),
             version: record.version,
             previous: record.result,
-            // Which kind its attempts were is not known any more; releasing what is not there does nothing.
+            // It is not known whether its attempts were calls; to release files that do not exist does nothing.
             has_tmp: record.attempts > 0 || goes_on,
         };
         let is_ready = matches!(invocation.stage, Stage::Ready);
@@ -129,7 +129,8 @@ impl Supervisor {
             self.make_ready(now, id);
         }
         if !accepted.durable && !goes_on {
-            // Its caller waited on a connection that is gone and will ask again: running it now would run it twice.
+            // Its caller waited on a connection that is gone and will send the request again: running it now would run
+            // it twice.
             let message = if matches!(record.state, State::Running) {
                 LOST
             } else {
@@ -139,7 +140,7 @@ impl Supervisor {
         }
     }
 
-    /// Says of each lost attempt of a function how it ended, now that the rules for what follows are known.
+    /// Ends each lost attempt of a function, now that the rules for what follows are known.
     pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
         let live: Vec<_> = self.functions[key].live.iter().copied().collect();
         for id in live {
@@ -149,8 +150,8 @@ impl Supervisor {
         }
     }
 
-    /// Lets no retry or poll of a function wait longer than it would have waited from now on. When it is due is stored by the
-    /// wall clock, which may have been set back.
+    /// Shortens each pause before a retry or a poll to the longest one that could start now. Due times are stored by
+    /// the wall clock, which may have been set back.
     pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
         let rules = &serving.rules;
         let waiting: Vec<_> = self.functions[key].backing_off.iter().map(|(_, id)| *id).collect();
@@ -181,13 +182,13 @@ impl Supervisor {
         }
     }
 
-    /// Returns the attempt that was running when fnd went down, if that is where the invocation stands.
+    /// Returns the attempt that was running when fnd went down; absent unless the invocation is in stage `Lost`.
     pub(super) fn lost_attempt(&self, now: Now, id: InvocationId) -> Option<AttemptRecord> {
         let invocation = self.invocations.get(&id)?;
         if !matches!(invocation.stage, Stage::Lost) {
             return None;
         }
-        // When it began is known of first attempts only, and how long it ran of none.
+        // The start is known for first attempts only, and the duration for none.
         let started_ms = match invocation.started {
             Some(started) if invocation.attempts <= 1 => started.unix_ms,
             _ => now.unix_ms,

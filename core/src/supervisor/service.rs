@@ -1,11 +1,12 @@
-//! Services: processes that are kept running while their function is there. Nobody invokes one.
+//! Keeps the processes of services running while their function exists. A service is never invoked.
 //!
-//! Each run of a process is an invocation of its own with one attempt, so that the history says of each how it ended, and
-//! forgets it in time. What keeps them running are wishes ([`Action::Run`](super::Action::Run)) for as many invocations as are missing:
-//! at once for the first, after the back-off of `[retry]` when one has ended by itself.
+//! Each run of a process is its own invocation with one attempt, so that the history shows how each run ended and
+//! deletes it in time. For each missing process the supervisor requests an invocation
+//! ([`Action::Run`](super::Action::Run)): at once for the first, after the backoff of `[retry]` when a process has
+//! ended by itself.
 //!
-//! A new version replaces: what runs is told to end, and the new one starts when it has. Two of a service would fight for
-//! the port, the lock or the queue it serves.
+//! A new version starts only after the processes of the old one were told to end and have ended. Two versions at once
+//! would compete for the port, the lock or the queue of the service.
 
 use super::Supervisor;
 use super::action::Action;
@@ -19,11 +20,11 @@ use crate::outcome::{Class, Reason};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
-/// A process that has run as long is well: what comes after it begins with the first delay again.
+/// A process that has run this long is well: after its end the backoff starts with the first delay again.
 const STEADY_AFTER: Duration = LOOP_WINDOW;
 
 impl Supervisor {
-    /// Wishes for as many runs of a service as are missing.
+    /// Requests as many runs of a service as are missing.
     pub(super) fn keep_running(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
         let Some(replicas) = function
@@ -43,7 +44,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets go of a service's processes, but for those of a version.
+    /// Ends a service's processes, except those of version `but`.
     pub(super) fn end_service(
         &mut self,
         now: Now,
@@ -62,14 +63,14 @@ impl Supervisor {
         }
     }
 
-    /// Says whether processes of another version of a function are there.
+    /// Says whether processes of another version of a function run.
     pub(super) fn runs_another(&self, key: FunctionKey, version: Version) -> bool {
         let running = self.functions[key].running.iter();
         let mut workers = running.filter_map(|id| self.workers.get(id));
         workers.any(|worker| worker.serving.version != version)
     }
 
-    /// A drain: services would never end.
+    /// Ends all services for a drain, since they would never end by themselves.
     pub(super) fn end_services(&mut self, now: Now, out: &mut Vec<Action>) {
         let services = self
             .workers
@@ -83,7 +84,7 @@ impl Supervisor {
         }
     }
 
-    /// A service's process is there: it is well when it has been for a while, and unwell when it is not ready in time.
+    /// Handles a service's started process: it is well if it runs for a while, and fails if it is not ready in time.
     pub(super) fn service_spawned(&mut self, now: Now, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -102,12 +103,12 @@ impl Supervisor {
         self.timers.arm(at, Timer::Look(id));
     }
 
-    /// A service's process says that it is ready.
+    /// Handles a service's process that is ready.
     pub(super) fn service_ready(&mut self, now: Now, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        // It is on its way out, or says it twice.
+        // The process is already ending, or reports its readiness twice.
         let Some(before) = worker.look_at.filter(|_| worker.phase == Phase::Busy && !worker.ready) else {
             return;
         };
@@ -118,7 +119,7 @@ impl Supervisor {
         self.timers.arm(at, Timer::Look(id));
     }
 
-    /// It is time to look at a service's process.
+    /// Handles a service's process whose time to get ready, or to be well, is over.
     pub(super) fn look(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -133,7 +134,7 @@ impl Supervisor {
         }
     }
 
-    /// A run of a service is over: the next one follows, after a while if it ended by itself.
+    /// Handles the end of a service's run: the next run follows, after a pause if the process ended by itself.
     pub(super) fn service_over(
         &mut self,
         now: Now,
@@ -149,7 +150,7 @@ impl Supervisor {
         else {
             return;
         };
-        // Those somebody wanted, or nobody could help, are no sign of trouble.
+        // Cancelled, interrupted and skipped runs do not show that the service is unwell.
         if !matches!(reason.class(), Class::Cancelled | Class::Interrupted | Class::Skipped) {
             self.wait_before_next(now, key, (&serving, lasted >= STEADY_AFTER));
         }

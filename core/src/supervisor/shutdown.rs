@@ -1,7 +1,7 @@
-//! Draining, stopping, and handing over to the next fnd.
+//! Drains, stops, and hands over to the next fnd.
 //!
-//! A drain finishes what runs. What is queued or waits for a retry and is durable stays in the ledger for the next fnd;
-//! what a caller waits for on a connection ends now, so that everybody is answered.
+//! A drain finishes what runs. Durable invocations that are queued or wait for a retry stay in the ledger for the next
+//! fnd. Invocations whose caller waits on a connection end now, so that every caller is answered.
 
 use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
@@ -13,19 +13,19 @@ use super::worker::{Phase as WorkerPhase, Worker};
 use crate::outcome::Reason;
 use fnd_wire::ids::{InvocationId, WorkerId};
 
-/// Where the supervisor is in its life.
+/// Phase of the supervisor's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It accepts and starts.
+    /// Accepts requests and starts attempts.
     Serving,
-    /// It finishes what runs.
+    /// Finishes what runs.
     Draining,
-    /// It kills what runs.
+    /// Kills what runs.
     Stopping,
-    /// It answers everybody; what runs is the next fnd's. Requests to programs that serve HTTP end with this one, so they are
-    /// waited for while `finishing`.
+    /// Answers all callers; the next fnd goes on with what runs. Requests to programs that serve HTTP end with this
+    /// fnd, so `finishing` waits for them.
     HandingOver { finishing: bool },
-    /// It has said that nothing runs any more.
+    /// Has reported that nothing runs any more.
     Drained { stopping: bool },
 }
 
@@ -40,23 +40,23 @@ impl Phase {
 }
 
 impl Supervisor {
-    /// Accepts nothing new from now on.
+    /// Accepts nothing new from now on and finishes what runs.
     pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
-        // Otherwise said twice.
+        // A second request changes nothing.
         if self.phase.is_serving() {
             self.phase = Phase::Draining;
             self.release_claims(out);
             self.release_callers(now, out);
             self.end_services(now, out);
-            // They have nothing more to do, or will have when their calls have ended.
+            // The workers have no more work, or none after their calls.
             for id in self.workers.keys().copied().collect::<Vec<_>>() {
                 self.retire(now, id, out);
             }
         }
     }
 
-    /// Accepts and starts nothing more and answers everybody; what runs goes on under the next fnd. What cannot is waited for
-    /// until this is said again.
+    /// Accepts and starts nothing more and answers all callers; what runs goes on under the next fnd. Requests that
+    /// cannot go on are finished first, until hand-over is requested a second time.
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Serving => {
@@ -73,12 +73,12 @@ impl Supervisor {
                     self.send_away(id, false, out);
                 }
             }
-            // Too late: a drain ends what runs.
+            // It is too late: a drain ends what runs.
             Phase::Draining | Phase::Stopping | Phase::Drained { .. } => {}
         }
     }
 
-    /// Returns what runs and ends with the connections of this fnd, or what does not.
+    /// Returns the running invocations whose connection ends with this fnd, or the others.
     fn in_flight(&self, ends_with_fnd: bool) -> Vec<InvocationId> {
         let those = |worker: &&Worker| worker.serving.rules.http.is_some() == ends_with_fnd;
         let runs = self.workers.values().filter(those).flat_map(|worker| &worker.runs);
@@ -109,13 +109,13 @@ impl Supervisor {
                 | WorkerPhase::Busy
                 | WorkerPhase::Leaving { .. }
                 | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
-                // It gets its SIGKILL when it is there.
+                // A starting worker gets its SIGKILL once it is started.
                 WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
             }
         }
     }
 
-    /// Answers whoever waits for something that would not run before the next fnd.
+    /// Answers all callers who wait for invocations that would not run before the next fnd.
     fn release_callers(&mut self, now: Now, out: &mut Vec<Action>) {
         let idle = |stage: &Stage| !matches!(stage, Stage::Running { .. });
         let waited_for: Vec<InvocationId> = self
@@ -129,7 +129,8 @@ impl Supervisor {
         }
     }
 
-    /// Answers whoever waits for an invocation that does not run and would not before the next fnd. One that is not durable ends.
+    /// Answers the callers of an invocation that does not run and would not before the next fnd. One that is not
+    /// durable ends.
     pub(super) fn release(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get(&id) else {
             return;
@@ -144,7 +145,8 @@ impl Supervisor {
         }
     }
 
-    /// Tells whoever waits for an invocation what becomes of it, which this fnd will not know: whether it goes on with the next.
+    /// Tells the callers of an invocation whether it goes on under the next fnd, because this fnd will not know its
+    /// end.
     pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool, out: &mut Vec<Action>) {
         let reason = if goes_on {
             format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back")
@@ -154,7 +156,7 @@ impl Supervisor {
         self.turn_away(id, &reason, out);
     }
 
-    /// Tells whoever waits for an invocation that fnd cannot say how it ends: 503, and when to ask again.
+    /// Tells the callers of an invocation that fnd cannot say how it ends: 503, and when to ask again.
     pub(super) fn turn_away(&mut self, id: InvocationId, reason: &str, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
@@ -168,7 +170,7 @@ impl Supervisor {
         }
     }
 
-    /// Says once that nothing runs any more and that everybody was answered.
+    /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
         let answered = self.storing == 0 || self.phase.is_stopping();
         let over = match self.phase {

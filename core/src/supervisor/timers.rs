@@ -1,36 +1,37 @@
-//! What shall happen later: one ordered set, one next deadline.
+//! All timers in one ordered set, with one next deadline.
 //!
 //! style.md suggests a heap with lazy deletion. This is an ordered set with exact deletion: with the default timeout of
-//! three minutes a heap would keep the dead entry of every run of the last three minutes and wake up for each, and whoever
-//! armed a timer knows its instant anyway.
+//! three minutes a heap would keep the dead entry of every run of the last three minutes and wake up for each. The code
+//! that arms a timer knows its instant anyway.
 
 use super::function::FunctionKey;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What is due. Of timers due at once those that end come first, so that nothing begins at the instant it is over.
+/// A timer. Of timers due at the same instant, those that end something come first, so that nothing begins when it is
+/// over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// An invocation's deadline.
     Deadline(InvocationId),
-    /// It was to have begun by now.
+    /// An invocation's expiry, if it has not begun.
     Expire(InvocationId),
     /// An attempt's timeout.
     Attempt(WorkerId, InvocationId),
-    /// A worker's phase is over: loading, idleness, grace, or the patience after SIGKILL.
+    /// The end of a worker's phase: loading, idle time, grace, or the wait after SIGKILL.
     Worker(WorkerId),
-    /// A service's process has run for a while, or had time to get ready.
+    /// A service's process has run for a while, or its time to get ready is over.
     Look(WorkerId),
-    /// A delayed start, a retry or a poll.
+    /// The start of a delayed invocation, a retry or a poll.
     Begin(InvocationId),
-    /// A crash-looping function may try again.
+    /// The end of a crash-looping function's pause.
     Hold(FunctionKey),
-    /// The ledger may be asked again.
+    /// The end of the pause after a failed claim.
     Claims,
-    /// Something may be started again, or starts have worked for a while.
+    /// The end of a pause of starts, or starts have worked for a while.
     Starts,
-    /// A version that could not be loaded is tried again.
+    /// The next trial of a version that could not be loaded.
     Trial(FunctionKey),
 }
 
@@ -39,12 +40,11 @@ pub(super) enum Timer {
 pub(super) struct Timers(BTreeSet<(Duration, Timer)>);
 
 impl Timers {
-    /// Arms a timer.
     pub(super) fn arm(&mut self, at: Duration, timer: Timer) {
         self.0.insert((at, timer));
     }
 
-    /// Takes a timer back; nothing happens if it is not armed for that instant.
+    /// Disarms a timer; does nothing if it is not armed for that instant.
     pub(super) fn disarm(&mut self, at: Duration, timer: Timer) {
         self.0.remove(&(at, timer));
     }
@@ -54,7 +54,7 @@ impl Timers {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// Takes one timer that is due.
+    /// Removes and returns one timer that is due.
     pub(super) fn pop_due(&mut self, now: Duration) -> Option<Timer> {
         if self.next()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! From a worker's end to the reason of its attempt and words for it (contract, section 4).
+//! Derives the reason and the message of an attempt from its worker's end (contract, section 4).
 
 use super::event::Exited;
 use super::rules::Rules;
@@ -12,15 +12,15 @@ use std::time::Duration;
 /// Why fnd ends an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The attempt's timeout.
+    /// The attempt's timeout was reached.
     Timeout,
-    /// The invocation's deadline.
+    /// The invocation's deadline was reached.
     Deadline,
-    /// Somebody asked; in words.
+    /// Somebody cancelled it; contains the message.
     Cancelled(&'static str),
     /// fnd stops at once.
     Stopped,
-    /// A service was not ready in time, and why where that is known.
+    /// A service was not ready in time; contains the cause where it is known.
     NotReady(Option<String>),
 }
 
@@ -35,7 +35,7 @@ impl Ending {
         }
     }
 
-    /// Returns what people read beside the reason, which therefore is not said again.
+    /// Returns the message. People read it next to the reason, so the message does not repeat the reason.
     pub(super) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
         match self {
             Self::Timeout => {
@@ -62,11 +62,11 @@ impl Ending {
     }
 }
 
-/// Returns the words for a deadline that was reached.
+/// Returns the message for a deadline that was reached.
 pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
     match rules.and_then(|rules| rules.deadline) {
         Some(limit) => format!("no end within {} (limits.deadline)", print_duration(limit)),
-        // The version that set it has been replaced by one without, or is gone.
+        // The version with the deadline was replaced by one without, or the function is gone.
         None => "no end in time (limits.deadline)".to_owned(),
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of an attempt no process ended of.
+    /// Returns the verdict of an attempt without an exit of a process.
     pub(super) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
         let (reason, message) = match &run.ending {
             Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
@@ -97,7 +97,8 @@ impl Verdict {
 
     /// Returns the verdict of an exit.
     pub(super) fn of(rules: &Rules, run: &Run, exited: &Exited) -> Self {
-        // What fnd began is the reason whatever the exit says: a process that exits 0 on SIGTERM still did not end in time.
+        // If fnd ended the attempt, the exit status does not count: a process that exits 0 on SIGTERM still did not end
+        // in time.
         let (reason, message) = match &run.ending {
             Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
             None => judge(rules, exited),
@@ -105,7 +106,7 @@ impl Verdict {
         Self::with_exit(reason, message, exited)
     }
 
-    /// Returns the verdict of a call whose worker ended instead of answering.
+    /// Returns the verdict of a call whose worker ended without an answer.
     pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
         let broken = worker.member.as_ref().and_then(|member| member.broken.as_ref());
@@ -122,7 +123,7 @@ impl Verdict {
                 (Reason::BadAnswer, "its worker exited without an answer".to_owned())
             }
             (None, _) => match (judge(rules, exited), exited.status) {
-                // The codes with a meaning are a script's.
+                // The exit codes with a special meaning apply to scripts only.
                 ((_, message), ExitStatus::Code(code)) => (Reason::Exit(code), message),
                 (judged, ExitStatus::Signal(_)) => judged,
             },
@@ -156,11 +157,11 @@ impl Verdict {
     }
 }
 
-/// Returns reason and words for an end that fnd did not bring about. The kernel's counters come before the status: a
+/// Returns reason and message for an end that fnd did not cause. The kernel's counters come before the status: a
 /// program may outlive its killed child and exit 0.
 fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
     let succeeded = exited.status == ExitStatus::Code(0);
-    // Counters shared by all workers of the function say nothing about one that ended well.
+    // If all workers of the function share the counters, an exit 0 shows that another worker was meant.
     if exited.oom_kills > 0 && !(exited.oom_shared && succeeded) {
         return (Reason::Oom, oom_words(rules, exited.oom_kills));
     }
@@ -184,13 +185,13 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
         other => Reason::Exit(other),
     };
     match (reason, exited.result_too_large) {
-        // Its result would become `previous`: a poll that silently loses its state is no poll.
+        // The result would become `previous`: a poll must not lose its state silently.
         (Reason::Ok | Reason::ExecuteAgain, Some(size)) => {
             let limit = words::size(rules.result_max);
             let words = format!("the result has {size} bytes, the limit is {limit} (limits.result)");
             return (Reason::ResultTooLarge, words);
         }
-        // What a successful run printed to standard error is log, not a message.
+        // Standard error of a successful run goes to the log, not into the message.
         (Reason::Ok, None) => return (reason, String::new()),
         (Reason::Exit(_), _) if exited.pids_refused > 0 => {
             let words = format!(

@@ -1,4 +1,4 @@
-//! What the API shows: snapshots that change nothing.
+//! Read-only snapshots for the API.
 
 use super::action::Rejection;
 use super::event::LastAttempt;
@@ -9,12 +9,12 @@ use crate::record::InvocationRecord;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version};
 use std::borrow::Cow;
 
-/// A function as it stands.
+/// A snapshot of a function.
 #[derive(Debug)]
 pub struct FunctionView<'a> {
     /// Its name.
     pub name: &'a FunctionName,
-    /// Its number at the spawner, once a version was installed.
+    /// The function's number at the spawner, once a version was installed.
     pub id: Option<FunctionId>,
     /// Its public state.
     pub state: FunctionState,
@@ -26,15 +26,15 @@ pub struct FunctionView<'a> {
     pub error: Option<Cow<'a, str>>,
     /// A newer version that is tried before it serves.
     pub trial: Option<Trial>,
-    /// Ended attempts, ever.
+    /// Number of all ended attempts.
     pub runs: u64,
-    /// Those that did not succeed.
+    /// Number of ended attempts that did not succeed.
     pub failures: u64,
-    /// Attempts running or being started.
+    /// Number of attempts that run or are being started.
     pub running: usize,
-    /// Processes of it.
+    /// Number of processes.
     pub workers: usize,
-    /// Invocations accepted that are not running: queued, delayed, waiting for a retry or a poll.
+    /// Number of accepted invocations that are not running: queued, delayed, waiting for a retry or a poll.
     pub queued: usize,
     /// When the earliest retry or poll is due, Unix milliseconds.
     pub next_attempt_ms: Option<u64>,
@@ -48,9 +48,9 @@ pub struct FunctionView<'a> {
 pub struct Trial {
     /// The version.
     pub version: Version,
-    /// How often it could not be loaded, since it came or somebody asked for it.
+    /// Failed trials since the version came or somebody asked for a new trial.
     pub failures: u32,
-    /// When it is tried again, Unix milliseconds; absent while it is tried, and where it is not any more.
+    /// When the next trial starts, Unix milliseconds; absent during a trial, and where none follows.
     pub again_ms: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl FunctionView<'_> {
         let mut sorted = self.durations_us.to_vec();
         sorted.sort_unstable();
         let last = sorted.len().checked_sub(1)?;
-        // At most a hundred: every rank is exact in both directions.
+        // At most a hundred values: every rank is exact in both directions.
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -82,7 +82,7 @@ impl Supervisor {
         self.functions[key].is_shown().then(|| self.view(key))
     }
 
-    /// Returns every function, by name.
+    /// Returns every shown function, by name.
     pub fn functions(&self) -> impl Iterator<Item = FunctionView<'_>> {
         let shown = self.functions.keys().filter(|key| self.functions[*key].is_shown());
         shown.map(|key| self.view(key))
@@ -96,7 +96,7 @@ impl Supervisor {
         function.is_shown().then_some((version, function.error.as_deref()))
     }
 
-    /// Returns the phase of each worker in a word for people, with its function.
+    /// Returns each worker's function and phase, as a word for people.
     pub fn worker_phases(&self) -> impl Iterator<Item = (&FunctionName, &'static str)> {
         let word = |phase| match phase {
             Phase::Starting | Phase::Loading { .. } => "starting",
@@ -108,7 +108,7 @@ impl Supervisor {
         workers.map(move |worker| (&self.functions[worker.function].name, word(worker.phase)))
     }
 
-    /// Returns where a live invocation stands; absent once it has ended (the ledger knows it then).
+    /// Returns the record of a live invocation; absent once it has ended (then the ledger has it).
     #[must_use]
     pub fn invocation(&self, id: InvocationId) -> Option<InvocationRecord> {
         let invocation = self.invocations.get(&id)?;
@@ -129,7 +129,7 @@ impl Supervisor {
         let function = self.functions.find(name).map(|key| &self.functions[key]);
         let running = function.into_iter().flat_map(|function| &function.running);
         let workers = running.filter_map(|id| self.workers.get(id));
-        // While another version is tried, the one that serves is not the newest.
+        // While another version is on trial, the serving version is not the newest.
         let serving = function
             .and_then(|function| function.serving())
             .map(|serving| serving.version);
@@ -159,14 +159,14 @@ impl Supervisor {
         self.invocations.keys().copied()
     }
 
-    /// Says whether every functions directory was read since the start: what is not known then is not there.
+    /// Says whether every functions directory was read since the start. If so, an unknown function does not exist.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
         self.scanned
     }
 
-    /// Returns why a function that is not there cannot run. One that the history knows may be in a directory that could not be
-    /// read since the start.
+    /// Returns why an absent function cannot run. A function that the history knows may be in a directory that could
+    /// not be read since the start.
     #[must_use]
     pub fn unknown(&self, name: &FunctionName) -> Rejection {
         if self.looked && !self.scanned && self.functions.find(name).is_some() {
@@ -176,7 +176,7 @@ impl Supervisor {
         Rejection::NoSuchFunction
     }
 
-    /// Says whether nothing new is accepted any more.
+    /// Says whether no new requests are accepted any more.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         !self.phase.is_serving()

@@ -21,24 +21,24 @@ use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long after SIGKILL people are told that a worker does not end.
+/// Time after SIGKILL until fnd reports that a worker does not end.
 pub(super) const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// A worker and the attempts it runs.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) function: FunctionKey,
-    /// What runs: the version of its start, whatever is installed meanwhile.
+    /// The version that was started, whatever is installed meanwhile.
     pub(super) serving: Arc<Serving>,
     pub(super) started: Now,
     pub(super) phase: Phase,
-    /// Whether an earlier fnd started it.
+    /// Whether an earlier fnd started the worker.
     pub(super) adopted: bool,
-    /// Of a script exactly one, of a handler one for each call in flight.
+    /// The attempts: exactly one for a script, one for each call in flight for a handler.
     pub(super) runs: Vec<Run>,
-    /// What a handler's worker has beside.
+    /// State that only a handler's worker has.
     pub(super) member: Option<Box<Member>>,
-    /// Of a service: whether it is ready, when that is looked at next, and what stood in its way when somebody looked last.
+    /// Only for a service: whether it is ready, when that is checked next, and why the last readiness probe failed.
     pub(super) ready: bool,
     pub(super) look_at: Option<Duration>,
     pub(super) waits_for: Option<String>,
@@ -51,39 +51,39 @@ pub(super) struct Run {
     pub(super) attempt: Attempt,
     pub(super) poll: u32,
     pub(super) started: Now,
-    /// Timeout of the attempt: the manifest's, or a shorter one the caller asked for.
+    /// Timeout of the attempt: the manifest's, or a shorter one from the caller.
     pub(super) timeout: Option<Duration>,
-    /// When that is, while it counts.
+    /// Instant of the timeout, while its timer is armed.
     pub(super) timeout_at: Option<Duration>,
-    /// Why fnd ends it, if it does.
+    /// Why fnd ends the attempt; absent if it does not.
     pub(super) ending: Option<Ending>,
-    /// Of a call: its number, and whether its worker was started for it.
+    /// For a call: its number, and whether an invocation waited for its worker to start.
     pub(super) call: Option<(u64, bool)>,
 }
 
-/// Where a worker stands.
+/// State of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The spawner was asked.
+    /// The spawner was asked to start it.
     Starting,
-    /// It is there, its code is not loaded.
+    /// The process exists; its code is not loaded.
     Loading { until: Duration },
-    /// Its code is loaded, it has no call.
+    /// The code is loaded; the worker has no call.
     Idle { since: Duration, until: Option<Duration> },
-    /// It runs an attempt, or several calls.
+    /// The worker runs an attempt, or several calls.
     Busy,
-    /// It was told to finish, or does so by itself.
+    /// The worker was told to finish, or is exiting by itself.
     Leaving { until: Duration },
-    /// It got SIGTERM.
+    /// The worker got SIGTERM.
     Terminating { kill_at: Duration },
-    /// It got SIGKILL.
+    /// The worker got SIGKILL.
     Killed { report_at: Option<Duration> },
-    /// It ended while no fnd was there; nothing that is due now can have ended it.
+    /// The worker ended while no fnd was running; nothing that is due now can have ended it.
     Over,
 }
 
 impl Phase {
-    /// Returns when its time is over.
+    /// Returns when the phase's time is over; absent for a phase without a timer.
     pub(super) fn timer(self) -> Option<Duration> {
         match self {
             Self::Loading { until } | Self::Leaving { until } => Some(until),
@@ -103,11 +103,11 @@ impl Worker {
 }
 
 impl Supervisor {
-    /// The spawner started it.
+    /// Handles a worker that the spawner started.
     pub(super) fn spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
-        // Unknown: the spawner was lost meanwhile.
+        // The spawner was lost meanwhile.
         let Some(worker) = self.workers.get(&id) else { return };
-        // Otherwise said twice.
+        // The start was reported before.
         if worker.phase != Phase::Starting {
             return;
         }
@@ -145,7 +145,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks a worker to end because of one of its attempts, for a reason.
+    /// Ends a worker because one of its attempts must end.
     pub(super) fn ask_to_end(
         &mut self,
         now: Now,
@@ -164,7 +164,7 @@ impl Supervisor {
             return;
         }
         let first = run.ending.is_none();
-        // The first reason stays, but for a person who wants the whole invocation to end.
+        // The first reason stays, unless somebody cancels the whole invocation.
         if first || matches!(ending, Ending::Cancelled(_)) {
             run.ending = Some(ending);
         }
@@ -173,9 +173,9 @@ impl Supervisor {
         }
         match worker.phase {
             Phase::Busy | Phase::Idle { .. } | Phase::Leaving { .. } if first => self.terminate(now, id, out),
-            // It gets its SIGTERM when it is there.
+            // The worker gets its SIGTERM once it is started.
             Phase::Starting | Phase::Loading { .. } => {}
-            // Already on its way.
+            // The worker is already ending.
             _ => {}
         }
     }
@@ -189,7 +189,7 @@ impl Supervisor {
         self.out_of_service(id);
     }
 
-    /// Kills a worker that is there and was not killed yet.
+    /// Kills a worker that runs and was not killed yet.
     pub(super) fn kill(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         out.push(Action::Kill(id));
         let report_at = Some(now.mono.saturating_add(UNKILLABLE_AFTER));
@@ -197,7 +197,7 @@ impl Supervisor {
         self.out_of_service(id);
     }
 
-    /// An attempt has lasted its time.
+    /// Handles an attempt's timeout.
     pub(super) fn attempt_due(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         let Some(run) = worker.run(invocation) else { return };
@@ -206,7 +206,7 @@ impl Supervisor {
         self.tell_timed_out(invocation, &message, out);
     }
 
-    /// A worker's phase has lasted its time.
+    /// Handles the end of a phase's time.
     pub(super) fn worker_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
         match worker.phase {
@@ -219,12 +219,12 @@ impl Supervisor {
                 out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
                 self.enter(id, Phase::Killed { report_at: None });
             }
-            // They have no timer.
+            // These phases have no timer.
             Phase::Starting | Phase::Busy | Phase::Over => {}
         }
     }
 
-    /// Tells whoever waits that a limit was reached; the final record follows.
+    /// Answers waiting callers that a limit was reached; the final record follows.
     pub(super) fn tell_timed_out(&mut self, id: InvocationId, message: &str, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
