@@ -1,7 +1,8 @@
-//! Bodies of the control API and of status files (contract, sections 4 and 5). Version 1; fields are added, never renamed.
+//! Bodies of the control API and of status files (contract, sections 4 and 5). Version 1; fields are added, never
+//! renamed.
 //!
-//! Instants are RFC 3339 text in UTC with milliseconds, durations milliseconds, sizes bytes. A field that is null is known
-//! to be absent.
+//! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
+//! the value is known to be absent.
 
 use crate::diagnostic::Diagnostic;
 use crate::instant;
@@ -21,7 +22,7 @@ pub struct FunctionStatus {
     pub status: String,
     /// KEP 90: the last attempt's message.
     pub message: String,
-    /// KEP 90: when this was written.
+    /// KEP 90: when this status was written.
     pub timestamp: String,
     /// Its name.
     #[serde(with = "crate::text::id")]
@@ -31,40 +32,40 @@ pub struct FunctionStatus {
     pub version: Option<Version>,
     /// Its state.
     pub state: FunctionState,
-    /// Last invocation.
+    /// The last invocation.
     #[serde(default, with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
-    /// What made it.
+    /// The last invocation's trigger.
     pub trigger: Option<Trigger>,
-    /// Its last attempt.
+    /// Number of the last attempt.
     pub attempt: Option<u32>,
-    /// Polls before that.
+    /// Polls before the last attempt.
     pub poll: Option<u32>,
-    /// How it ended.
+    /// Reason of the last attempt.
     pub reason: Option<Reason>,
-    /// Exit code.
+    /// Exit code of the last attempt.
     pub exit_code: Option<u8>,
-    /// Start.
+    /// Start of the last attempt.
     pub started_at: Option<String>,
-    /// Duration.
+    /// Duration of the last attempt.
     pub duration_ms: Option<f64>,
-    /// CPU time.
+    /// CPU time of the last attempt.
     pub cpu_ms: Option<f64>,
-    /// Peak memory.
+    /// Peak memory of the last attempt.
     pub memory_peak_bytes: Option<u64>,
-    /// Memory all its processes use now; null where nothing of it runs, where it cannot be told, and in status files, which
-    /// are not written for what changes all the time.
+    /// Memory that all processes of the function use now. Null where no process runs and where the memory cannot be
+    /// measured; also in status files, which are not rewritten for a value that always changes.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Start of the next attempt.
     pub next_attempt_at: Option<String>,
     /// Start of the next scheduled run.
     pub next_run_at: Option<String>,
-    /// Result of the last attempt; JSON, or a string; null where it has none or is not text.
+    /// Result of the last attempt: JSON, or a string; null where there is none or where it is not text.
     pub result: Option<Box<RawValue>>,
-    /// Ended attempts, ever.
+    /// Number of all ended attempts.
     pub runs: u64,
-    /// Failed ones.
+    /// Number of failed attempts.
     pub failures: u64,
     /// Why the newest content does not serve.
     pub error: Option<String>,
@@ -77,7 +78,7 @@ pub struct FunctionStatus {
     /// Median duration of the last hundred attempts.
     #[serde(default)]
     pub p50_ms: Option<f64>,
-    /// 99th percentile of them.
+    /// 99th percentile of the same durations.
     #[serde(default)]
     pub p99_ms: Option<f64>,
     /// Attempts running now.
@@ -86,23 +87,23 @@ pub struct FunctionStatus {
     /// Invocations waiting now.
     #[serde(default)]
     pub queued: u32,
-    /// Its dead letters.
+    /// Number of dead letters.
     #[serde(default)]
     pub dead_letters: u64,
 }
 
-/// `GET /v1/functions/F` adds what does not belong into a status file.
+/// `GET /v1/functions/F`: the status and more that a status file does not contain.
 #[derive(Debug, Clone, Serialize)]
 pub struct FunctionDetail {
     /// The status.
     #[serde(flatten)]
     pub status: FunctionStatus,
-    /// The rest.
+    /// All further fields.
     #[serde(flatten)]
     pub more: FunctionMore,
 }
 
-/// Read in two passes over the same text: a flattened field would lose the result's exact form.
+/// The text is read twice, because a flattened field would lose the exact form of the result.
 impl<'de> Deserialize<'de> for FunctionDetail {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
@@ -117,34 +118,35 @@ impl<'de> Deserialize<'de> for FunctionDetail {
 pub struct FunctionMore {
     /// `script` or `handler`.
     pub mode: String,
-    /// Why this mode: "no handler found in the code", "`def handler` at line 3".
+    /// Why this mode was chosen: "no handler found in the code", "`def handler` at line 3".
     pub mode_reason: String,
     /// The code file or directory.
     pub source: String,
     /// The manifest with every key, defaults filled in.
     pub manifest: serde_json::Value,
-    /// Interpreter, real path.
+    /// Real path of the interpreter.
     pub interpreter: String,
-    /// Uid it runs as; null where no version was ever installed.
+    /// Uid that runs the function; null where no version was ever installed.
     pub uid: Option<u32>,
-    /// Newer content that does not serve (yet), where a version before it does: all above is about that one.
+    /// Newer content that does not serve yet, while an older version serves. All fields above describe the older
+    /// version.
     #[serde(default)]
     pub newer: Option<NewerVersion>,
-    /// Problems and warnings of the newest content.
+    /// Errors and warnings of the newest content.
     pub diagnostics: Vec<serde_json::Value>,
 }
 
-/// Newer content of a function than what serves.
+/// Content of a function that is newer than the serving version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewerVersion {
-    /// Its version; null where it was refused and so has none.
+    /// The content's version; null where it was refused.
     #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
-    /// Why it does not serve; null while it is tried for the first time.
+    /// Why the content does not serve; null during its first trial.
     pub error: Option<String>,
-    /// How often it could not be loaded or started, since it came or a reload asked for it.
+    /// How often it could not be loaded or started, since it came or a reload asked for a new trial.
     pub failed_trials: u32,
-    /// When it is tried again; null while it is tried, and where it is not any more.
+    /// Start of the next trial; null during a trial, and where none follows.
     pub next_trial_at: Option<String>,
 }
 
@@ -157,35 +159,36 @@ pub struct InvocationView {
     /// Its function.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
-    /// What made it.
+    /// Its trigger.
     pub trigger: Trigger,
     /// State.
     pub state: State,
     /// Reason of the last attempt.
     pub reason: Option<Reason>,
-    /// In words.
+    /// Message to the reason.
     pub message: String,
-    /// What ran out.
+    /// The limit that ran out.
     pub exhausted: Option<Exhausted>,
     /// Version of the last attempt.
     #[serde(default, with = "crate::text::id_or_null")]
     pub version: Option<Version>,
-    /// Accepted.
+    /// When it was accepted.
     pub accepted_at: String,
-    /// First attempt's start.
+    /// Start of the first attempt.
     pub started_at: Option<String>,
-    /// End.
+    /// End of the invocation.
     pub ended_at: Option<String>,
     /// Start of the next attempt.
     pub next_attempt_at: Option<String>,
-    /// Attempts so far; in lists without their details.
+    /// Number of attempts so far. Lists do not contain their details.
     pub attempts: u32,
     /// Polls so far.
     pub polls: u32,
-    /// The invocation whose payload it has (triggers `replay` and `redrive`); only in the view of one invocation.
+    /// The invocation from which the payload was copied (triggers `replay` and `redrive`); only in the view of one
+    /// invocation.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub replay_of: Option<InvocationId>,
-    /// Each attempt, oldest first; only in the view of one invocation.
+    /// All attempts, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempt_records: Vec<AttemptView>,
 }
@@ -193,9 +196,9 @@ pub struct InvocationView {
 /// An attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AttemptView {
-    /// Which try.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Polls before it.
+    /// Polls before this attempt.
     pub poll: u32,
     /// Start.
     pub started_at: String,
@@ -205,26 +208,27 @@ pub struct AttemptView {
     pub duration_ms: f64,
     /// Exit code.
     pub exit_code: Option<u8>,
-    /// Signal, `SIGSEGV`.
+    /// Name of the signal, `SIGSEGV`.
     pub signal: Option<String>,
     /// Class.
     pub class: Class,
     /// Reason.
     pub reason: Reason,
-    /// In words.
+    /// Message to the reason.
     pub message: String,
     /// CPU time; null with scope `worker`.
     pub cpu_ms: Option<f64>,
-    /// Peak memory; null with scope `worker` and where it cannot be told.
+    /// Peak memory; null with scope `worker` and where it cannot be measured.
     pub memory_peak_bytes: Option<u64>,
-    /// What the peak is of: `attempt`, `largest-process`; `worker`: CPU time and memory are those of a worker that serves
-    /// other attempts too, so that they cannot be told apart; null where there is no peak.
+    /// What the peak was measured of: `attempt` or `largest-process`. With `worker`, CPU time and memory belong to a
+    /// worker that serves other attempts too, and cannot be separated. Null where there is no peak.
     pub scope: Option<String>,
-    /// Held back by the CPU quota; null with scope `worker`.
+    /// Time during which the CPU quota held the attempt back; null with scope `worker`.
     pub throttled_ms: Option<f64>,
-    /// Worker.
+    /// Number of the worker.
     pub worker: Option<u64>,
-    /// Whether the attempt waited for its worker to start. Scripts always do: each attempt is a process of its own.
+    /// Whether the attempt waited for its worker to start. Always true for scripts: each attempt is a process of its
+    /// own.
     pub cold: bool,
     /// Version.
     #[serde(default, with = "crate::text::id_or_null")]
@@ -233,7 +237,7 @@ pub struct AttemptView {
     pub stdout_bytes: u64,
     /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// Bytes not kept.
+    /// Output bytes that were not kept.
     pub dropped_bytes: u64,
 }
 
@@ -245,15 +249,16 @@ pub struct LogLine {
     /// Function.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
-    /// Invocation; the nil UUID where a warm worker printed it outside of calls, or serves several at once.
+    /// The invocation; the nil UUID where a warm worker printed the line outside of calls, or serves several calls at
+    /// once.
     #[serde(with = "crate::text::id")]
     pub invocation: InvocationId,
-    /// Which try; 0 with the nil UUID.
+    /// Number of the attempt; 0 with the nil UUID.
     pub attempt: u32,
-    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a note (what was
-    /// dropped).
+    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a message of
+    /// fnd (about dropped output).
     pub stream: String,
-    /// The text without its line end; bytes that are not UTF-8 are replaced.
+    /// The text without the line end; bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
@@ -262,7 +267,7 @@ pub struct LogLine {
 pub struct NodeStatus {
     /// fnd's version.
     pub version: String,
-    /// The spawner's.
+    /// The spawner's version.
     pub spawner_version: String,
     /// `running`, `draining`, `no-spawner`.
     pub state: String,
@@ -274,42 +279,42 @@ pub struct NodeStatus {
     pub cgroups: String,
     /// How process trees are contained.
     pub containment: String,
-    /// What cannot be enforced here: limit and why.
+    /// Limits that cannot be enforced on this machine, with the reason.
     pub not_enforced: BTreeMap<String, String>,
-    /// Functions that are no more and left a home or a cache, by its name there; at most 100.
+    /// Deleted functions that left a home or a cache, by the name of that directory; at most 100.
     #[serde(default)]
     pub left_behind: Vec<String>,
-    /// Resident memory of fnd and its spawner.
+    /// Resident memory of fnd and its spawner together.
     pub memory_bytes: u64,
-    /// Attempts running.
+    /// Number of running attempts.
     pub running: u32,
-    /// Invocations waiting.
+    /// Number of waiting invocations.
     pub queued: u32,
-    /// Functions by state.
+    /// Number of functions in each state.
     pub functions_by_state: BTreeMap<String, u32>,
     /// Problems of files that belong to no function, and of the configuration.
     pub problems: Vec<String>,
     /// Functions.
     pub functions: Vec<FunctionStatus>,
-    /// Dead letters of all functions.
+    /// Number of dead letters of all functions.
     #[serde(default)]
     pub dead_letters: u64,
-    /// What its state takes of the disk; absent in the answer of an fnd that does not say.
+    /// Disk use of the state; absent if fnd is too old to report it.
     #[serde(default)]
     pub disk: Option<DiskUse>,
-    /// Where it has its things; absent in the answer of an fnd that does not say.
+    /// Paths of fnd; absent if fnd is too old to report them.
     #[serde(default)]
     pub places: Option<NodePlaces>,
 }
 
-/// What an fnd's state takes of its disk, and what is left.
+/// Disk use of an fnd's state, and the free space.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Bytes of records, payloads and results.
     pub history_bytes: u64,
     /// `[history] keep_bytes`.
     pub history_keep_bytes: u64,
-    /// Bytes of kept output, as of the last look at it.
+    /// Bytes of kept output, as of the last scan.
     pub logs_bytes: u64,
     /// `[logs] keep_bytes`.
     pub logs_keep_bytes: u64,
@@ -319,14 +324,14 @@ pub struct DiskUse {
     pub free_inodes: Option<u64>,
 }
 
-/// Where an fnd has its things: absolute paths.
+/// Paths that an fnd uses; all are absolute.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodePlaces {
-    /// `fnd.toml`; it need not be there.
+    /// `fnd.toml`; the file may be missing.
     pub config: String,
-    /// Functions directories, the first wins.
+    /// Functions directories; the first has priority.
     pub functions: Vec<String>,
-    /// Directories of runtimes, a later one wins.
+    /// Directories of runtimes; a later one has priority.
     pub runtimes: Vec<String>,
     /// State directory.
     pub state: String,
@@ -335,7 +340,7 @@ pub struct NodePlaces {
 /// `GET /v1/functions`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FunctionList {
-    /// By name.
+    /// All functions, by name.
     pub functions: Vec<FunctionStatus>,
 }
 
@@ -345,31 +350,31 @@ pub struct FunctionChange {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
-    /// It as it is now; null once it is gone.
+    /// The function's status now; null once it is gone.
     pub now: Option<Box<FunctionStatus>>,
 }
 
-/// `GET /v1/invocations`. A page may have fewer elements than asked for, or none, and still a next one.
+/// `GET /v1/invocations`. A page may have fewer elements than requested, or none, and still a next page.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InvocationList {
     /// Newest first.
     pub invocations: Vec<InvocationView>,
-    /// Cursor of the next page (`after=`), if there is one.
+    /// Cursor of the next page (`after=`); absent on the last page.
     pub next: Option<String>,
 }
 
-/// A dead letter: asynchronous work that failed for good.
+/// A dead letter: an asynchronous invocation that failed for good.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The invocation.
     #[serde(flatten)]
     pub invocation: InvocationView,
-    /// What it brought, as text: of more only the beginning, 200 bytes in lists and 64 KiB alone. Null where it brought
-    /// nothing, and where that is not text.
+    /// The payload as text; of a long one only the beginning: 200 bytes in lists, 64 KiB for a single dead letter. Null
+    /// where there is no payload, and where it is not text.
     pub payload: Option<String>,
-    /// Bytes of what it brought; null where it brought nothing.
+    /// Size of the payload in bytes; null where there is none.
     pub payload_bytes: Option<u64>,
-    /// Its media type, if the caller stated one.
+    /// Media type of the payload, if the caller stated one.
     pub content_type: Option<String>,
 }
 
@@ -378,24 +383,24 @@ pub struct DeadLetter {
 pub struct DeadLetterList {
     /// Newest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// Cursor of the next page (`after=`), if there may be one.
+    /// Cursor of the next page (`after=`); absent on the last page, present where a next page is possible.
     pub next: Option<String>,
 }
 
-/// Answer to a queued invocation.
+/// Answer to a request that queued an invocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Queued {
-    /// Its id.
+    /// The invocation's id.
     #[serde(with = "crate::text::id")]
     pub id: InvocationId,
 }
 
-/// RFC 9457 problem.
+/// An RFC 9457 problem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Problem {
     /// `about:blank`.
     pub r#type: String,
-    /// HTTP status in words.
+    /// Text of the HTTP status.
     pub title: String,
     /// HTTP status.
     pub status: u16,
@@ -409,7 +414,7 @@ pub struct Problem {
     /// The invocation concerned.
     #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
-    /// Its reason, where it ended.
+    /// The invocation's reason, if it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -424,23 +429,23 @@ pub struct LogList {
 /// `GET /v1/runtimes`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RuntimeList {
-    /// By id.
+    /// All runtimes, by id.
     pub runtimes: Vec<RuntimeSummary>,
 }
 
 /// `GET /v1/sizes`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SizeList {
-    /// Smallest first.
+    /// All sizes, smallest first.
     pub sizes: Vec<SizeView>,
 }
 
 /// A size: a preset of `[limits]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeView {
-    /// Its name, `M`.
+    /// The size's name, `M`.
     pub name: String,
-    /// What it sets in `[limits]`, key to value as written: `memory` to `512M`.
+    /// The values that the size sets in `[limits]`, key to value as written: `memory` to `512M`.
     pub limits: BTreeMap<String, String>,
 }
 
@@ -453,41 +458,41 @@ pub struct ReloadReport {
     /// Functions that are gone, by name.
     #[serde(with = "crate::text::ids")]
     pub removed: Vec<FunctionName>,
-    /// Problems of everything that is configured now, applied or not.
+    /// Problems of the whole present configuration, applied or not.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Body of `POST /v1/validate`: one file as it would lie in the functions directory.
+/// Body of `POST /v1/validate`: one file, as it would be in the functions directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidateRequest {
-    /// Its name there: `hello.py`, `hello.toml`.
+    /// Name of the file: `hello.py`, `hello.toml`.
     pub name: String,
-    /// What is in it.
+    /// Content of the file.
     pub content: String,
 }
 
-/// Answer to it.
+/// Answer to `POST /v1/validate`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidateReport {
-    /// Whether it would serve.
+    /// Whether the file would serve.
     pub valid: bool,
-    /// What is wrong with it, in the order of the file.
+    /// Problems in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Answer to requests that only change something: cancel, enable, disable, drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// What is so now: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `dropped`.
+    /// The state after the request: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `dropped`.
     pub state: String,
 }
 
-/// Which of fnd's own messages go out: `/v1/log-level`.
+/// Level of fnd's own messages: `/v1/log-level`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLevel {
     /// `info`, `debug`, or `target=level` with commas between.
     pub level: String,
-    /// When the level from the start is back by itself; null where it is not going to be.
+    /// When the level from the start returns by itself; null if it does not.
     pub until: Option<String>,
 }
 
@@ -554,7 +559,7 @@ impl AttemptView {
     }
 }
 
-/// Returns microseconds as milliseconds; exact to the microsecond for three hundred years.
+/// Converts microseconds to milliseconds; exact to the microsecond for three hundred years.
 #[must_use]
 pub fn milliseconds(us: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "53 bits of microseconds are 285 years")]

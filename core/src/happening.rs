@@ -1,4 +1,4 @@
-//! What happens, as `GET /v1/stream` tells it: one line each, with a place in the sequence to go on from.
+//! Events as `GET /v1/stream` sends them: one line each, with a sequence position from which a reader can resume.
 
 use crate::diagnostic::Diagnostic;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
@@ -8,17 +8,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A place in the sequence, `EPOCH-NUMBER`. Each fnd begins an epoch: a place of an earlier one is known to be that.
+/// A position in the sequence, `EPOCH-NUMBER`. Each fnd begins a new epoch, so that a position of an earlier fnd is
+/// recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seq {
-    /// When that fnd was started, Unix milliseconds.
+    /// When the fnd was started, Unix milliseconds.
     pub epoch: u64,
-    /// Counts up by one, from 1.
+    /// Number of the event; counts from 1 by one.
     pub number: u64,
 }
 
 impl Seq {
-    /// Returns the place of its text form.
+    /// Parses the text form of a position.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (epoch, number) = text.split_once('-')?;
@@ -49,44 +50,44 @@ impl<'de> Deserialize<'de> for Seq {
     }
 }
 
-/// What kind of thing happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A version of a function serves from now on.
     Loaded,
-    /// New content of a function does not serve; what served before goes on.
+    /// New content of a function does not serve; the version before it goes on serving.
     Refused,
-    /// A function is gone.
+    /// A function was deleted.
     Removed,
-    /// A function's state changed, other than by its runs.
+    /// A function's state changed for another reason than its runs.
     State,
     /// A request to run was accepted.
     Accepted,
     /// An attempt began.
     Started,
-    /// An attempt ended, or an invocation did without one (cancelled while it waited).
+    /// An attempt ended, or an invocation ended without one (cancelled while it waited).
     Ended,
-    /// After a failed attempt another one follows.
+    /// A retry follows a failed attempt.
     Retried,
-    /// After execute-again another attempt follows.
+    /// A poll follows an attempt that ended with execute-again.
     Polled,
     /// An invocation failed because its retries, polls or deadline ran out.
     GaveUp,
-    /// A function has more or fewer workers.
+    /// A function's number of workers changed.
     Scaled,
-    /// A request was not run: refused on arrival, or skipped later.
+    /// A request did not run: it was refused on arrival, or skipped later.
     Dropped,
-    /// Something is wrong with the node.
+    /// The node has a problem.
     Problem,
     /// A problem of the node is over.
     Solved,
-    /// This reader was not told of something: it was too slow, came too late, or fnd was restarted.
+    /// This reader missed events: it was too slow, came too late, or fnd was restarted.
     Missed,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 15] = [
         Self::Loaded,
         Self::Refused,
@@ -105,7 +106,7 @@ impl Kind {
         Self::Missed,
     ];
 
-    /// Returns its word.
+    /// Returns the kind's word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -127,53 +128,53 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of its word.
+    /// Parses the word of a kind.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 }
 
-/// A line of `GET /v1/stream`. Fields that say nothing of a kind are absent.
+/// A line of `GET /v1/stream`. Fields that do not apply to its kind are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamEvent {
-    /// Where it stands; of a `missed` line, the last that was missed.
+    /// The event's position; in a `missed` line the position of the last missed event.
     pub seq: Seq,
-    /// When.
+    /// When it happened.
     pub time: String,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// Of which function.
+    /// The function.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub function: Option<FunctionName>,
     /// The invocation.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub invocation: Option<InvocationId>,
-    /// Which try; of `retried` and `polled` the one that follows.
+    /// Number of the attempt; for `retried` and `polled` the one that follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// What made the invocation.
+    /// The invocation's trigger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Trigger>,
     /// The worker of an attempt that began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u64>,
-    /// The version that serves, or ran.
+    /// The version that serves, or that ran.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
     pub version: Option<Version>,
-    /// How it ended, or why it did not run.
+    /// Reason of the end, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Which kind of problem of the node.
+    /// Kind of the node's problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// In words.
+    /// Message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where the invocation stands then.
+    /// The invocation's state after the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// How long the attempt took.
+    /// Duration of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
     /// The attempt's trace.
@@ -182,25 +183,25 @@ pub struct StreamEvent {
     /// When the next attempt begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<String>,
-    /// What ran out.
+    /// The limit that ran out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<Exhausted>,
     /// The function's states before and after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<(FunctionState, FunctionState)>,
-    /// Its workers before and after.
+    /// The function's number of workers before and after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<(u32, u32)>,
-    /// What is wrong with refused content.
+    /// Problems of the refused content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
-    /// How many were missed; absent where nobody knows.
+    /// Number of missed events; absent where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
 }
 
 impl StreamEvent {
-    /// Returns one that says no more than that something happened.
+    /// Returns an event with all optional fields absent.
     #[must_use]
     pub fn new(seq: Seq, unix_ms: u64, kind: Kind) -> Self {
         Self {

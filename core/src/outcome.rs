@@ -1,56 +1,57 @@
-//! How an attempt ended: class, reason and words (contract, section 4). One table, used for verdicts, records and texts.
+//! How attempts and invocations end: class, reason and their words (contract, section 4). Verdicts, records and
+//! messages all use this one table.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The kind of end an attempt had: what retry and poll policies go by. The words of `retry.on` where they have one.
+/// The class of an end, by which retry and poll policies decide. Classes that `retry.on` can name have its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// It did what it should.
+    /// The attempt succeeded.
     Success,
-    /// It asked to be tried again (exit 75).
+    /// The function asked for a retry (exit 75).
     Transient,
-    /// It asked to be polled (exit 99 with a `[poll]` table).
+    /// The function asked for a poll (exit 99 with a `[poll]` table).
     ExecuteAgain,
-    /// It said that trying again is useless (exit 65): never retried.
+    /// The function stated that a retry is useless (exit 65): never retried.
     Failed,
-    /// Any other exit code, or an answer that is none.
+    /// Any other exit code, or an invalid answer.
     Error,
-    /// The attempt's timeout.
+    /// The attempt reached its timeout.
     Timeout,
-    /// The memory limit.
+    /// The attempt exceeded the memory limit.
     Oom,
-    /// A signal nobody of fnd sent.
+    /// A signal that fnd did not send.
     Signal,
-    /// It could not be started.
+    /// The attempt could not be started.
     Spawn,
-    /// fnd, the spawner or the machine went down under it.
+    /// fnd, the spawner or the machine went down during the attempt.
     Interrupted,
-    /// Somebody asked for its end.
+    /// Somebody cancelled the invocation.
     Cancelled,
-    /// The invocation's deadline.
+    /// The invocation reached its deadline.
     Deadline,
-    /// It was never started.
+    /// The invocation was never started.
     Skipped,
 }
 
 /// Why an invocation was never started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Skip {
-    /// The overlap policy: another one was running.
+    /// Overlap policy: another invocation was running.
     Overlap,
     /// The queue was full.
     QueueFull,
-    /// The rate limit.
+    /// The rate limit was reached.
     Rate,
-    /// It waited past its expiry.
+    /// The invocation expired while it waited.
     Expired,
     /// The function is disabled.
     Disabled,
     /// The function was deleted while it waited.
     Deleted,
-    /// Its time had passed while fnd was not running.
+    /// The scheduled time passed while fnd was not running.
     Missed,
 }
 
@@ -67,31 +68,31 @@ pub enum Reason {
     Failed,
     /// Exit with any other code.
     Exit(u8),
-    /// An exception.
+    /// The handler raised an exception.
     Error,
-    /// The timeout of one attempt.
+    /// The attempt reached its timeout.
     Timeout,
-    /// The memory limit.
+    /// The attempt exceeded the memory limit.
     Oom,
-    /// A signal.
+    /// A signal ended the attempt.
     Signal(u8),
-    /// It could not be started.
+    /// The attempt could not be started.
     Spawn,
-    /// Its code could not be loaded.
+    /// The function's code could not be loaded.
     Load,
-    /// Its answer was none.
+    /// The handler's answer was invalid or missing.
     BadAnswer,
-    /// Its result exceeded `limits.result`.
+    /// The result exceeded `limits.result`.
     ResultTooLarge,
     /// The pids limit refused a fork, and the attempt failed.
     Pids,
-    /// fnd, the spawner or the machine went down under it.
+    /// fnd, the spawner or the machine went down during the attempt.
     Interrupted,
-    /// Somebody asked for its end.
+    /// Somebody cancelled the invocation.
     Cancelled,
-    /// The invocation's deadline passed.
+    /// The invocation reached its deadline.
     Deadline,
-    /// It was never started.
+    /// The invocation was never started.
     Skipped(Skip),
 }
 
@@ -153,7 +154,7 @@ impl Reason {
         }
     }
 
-    /// Returns its word without a number, `exit` of `exit-3`: one of [`Reason::words`].
+    /// Returns the reason's word without a number: `exit` for `exit-3`. It is one of [`Reason::words`].
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -168,13 +169,13 @@ impl Reason {
         }
     }
 
-    /// Returns every word.
+    /// Returns all words of reasons.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let plain = PLAIN.iter().chain(&PLAIN_ENDS).map(|(_, text)| *text);
         plain.chain(["exit", "signal"])
     }
 
-    /// Returns the reason of its text form.
+    /// Parses the text form of a reason.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(code) = text.strip_prefix("exit-") {
@@ -194,7 +195,7 @@ impl Reason {
             .map(|(reason, _)| *reason)
     }
 
-    /// Returns the state an invocation has when this reason is its last.
+    /// Returns the final state of an invocation that ended with this reason.
     #[must_use]
     pub fn final_state(self) -> State {
         match self.class() {
@@ -245,28 +246,28 @@ impl<'de> Deserialize<'de> for Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Accepted, waiting for a place.
+    /// Accepted; waits for a place.
     Queued,
     /// An attempt is running.
     Running,
-    /// Waiting for a retry.
+    /// Waits for a retry.
     Waiting,
-    /// Waiting for a poll.
+    /// Waits for a poll.
     Polling,
-    /// Ended well.
+    /// Ended with success.
     Succeeded,
-    /// Ended badly.
+    /// Ended with a failure.
     Failed,
-    /// Ended because somebody asked for it.
+    /// Ended because somebody cancelled it.
     Cancelled,
-    /// Ended because what ran it went down.
+    /// Ended because fnd, the spawner or the machine went down.
     Interrupted,
     /// Never started.
     Skipped,
 }
 
 impl State {
-    /// Every state, in the order of the contract.
+    /// All states, in the order of the contract.
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Running,
@@ -279,13 +280,13 @@ impl State {
         Self::Skipped,
     ];
 
-    /// Says whether nothing can follow.
+    /// Says whether the state is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Waiting | Self::Polling)
     }
 
-    /// Returns the word of the contract.
+    /// Returns the state's name in the contract.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -301,14 +302,14 @@ impl State {
         }
     }
 
-    /// Returns the state of its word.
+    /// Parses the name of a state.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 }
 
-/// What ran out when an invocation ended although policy would have tried again.
+/// The limit that ended an invocation although the policy would have tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exhausted {
@@ -320,22 +321,22 @@ pub enum Exhausted {
     Deadline,
 }
 
-/// What made an invocation (the words of `FND_TRIGGER`; those not built yet come with their issue).
+/// The trigger of an invocation (the words of `FND_TRIGGER`; further ones come with their issues).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
-    /// A script without triggers, once per content.
+    /// A script without triggers runs once per content.
     Load,
-    /// A person or program on the control socket.
+    /// A person or program used the control socket.
     Manual,
-    /// Somebody had an earlier one run again with the same payload.
+    /// Somebody ran an earlier invocation again with the same payload.
     Replay,
-    /// Somebody had a dead letter run again.
+    /// Somebody ran a dead letter again.
     Redrive,
 }
 
 impl Trigger {
-    /// Returns the word of the contract.
+    /// Returns the trigger's name in the contract.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -346,7 +347,7 @@ impl Trigger {
         }
     }
 
-    /// Returns the trigger of its word.
+    /// Parses the name of a trigger.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Load, Self::Manual, Self::Replay, Self::Redrive]

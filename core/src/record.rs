@@ -1,6 +1,6 @@
-//! What is kept of invocations and attempts: facts the supervisor states and the ledger stores.
+//! Records of invocations and attempts: the supervisor produces them, the ledger stores them.
 //!
-//! Wall-clock instants are Unix milliseconds, durations microseconds, sizes bytes.
+//! Wall-clock instants are Unix milliseconds, durations are microseconds, sizes are bytes.
 
 use crate::data::Data;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
@@ -10,18 +10,18 @@ use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What an invocation brings for the function.
+/// The input of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
-    /// The bytes; absent is different from empty.
+    /// The bytes; absent differs from empty.
     pub data: Option<Data>,
-    /// Media type the caller stated.
+    /// Media type, as the caller stated it.
     pub content_type: Option<String>,
     /// `KEPTN_CONTEXT`, JSON.
     pub context: Option<Arc<str>>,
-    /// The caller's trace, if it has one.
+    /// The caller's trace; absent if it sent none.
     pub trace: Option<Trace>,
-    /// The request that made it, if one did; its body is `data`. For handlers only: a script has nowhere to see it.
+    /// The HTTP request; its body is `data`. Only for handlers, since a script has no way to read it.
     pub request: Option<Arc<HttpRequest>>,
 }
 
@@ -32,44 +32,44 @@ pub struct Accepted {
     pub id: InvocationId,
     /// Its function.
     pub function: FunctionName,
-    /// What made it.
+    /// Its trigger.
     pub trigger: Trigger,
-    /// When.
+    /// When it was accepted.
     pub accepted_ms: u64,
-    /// What it brings.
+    /// Its payload.
     pub payload: Payload,
     /// Whether it must be on disk before it is acknowledged ([`Event::Stored`](crate::supervisor::Event::Stored) follows).
     pub durable: bool,
-    /// For trigger `load`: the content that is hereby remembered as run, in the same transaction.
+    /// For trigger `load`: the content that is stored as run, in the same transaction.
     pub load_key: Option<Version>,
-    /// Shorter timeout the caller asked for, in milliseconds.
+    /// A shorter timeout from the caller, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Not started before.
+    /// Earliest start.
     pub not_before_ms: Option<u64>,
-    /// Skipped when not started by then.
+    /// Instant after which it is skipped, if it has not begun.
     pub expires_ms: Option<u64>,
     /// Instant at which the whole invocation ends, from `limits.deadline`.
     pub deadline_ms: Option<u64>,
-    /// Among those that wait, greater ones begin first.
+    /// Waiting invocations with a greater priority begin first.
     pub priority: i8,
-    /// The same again with the same key is this invocation.
+    /// Idempotency key: a later request with the same key shares this invocation.
     pub key: Option<Arc<str>>,
-    /// The invocation whose payload it has (triggers `replay` and `redrive`).
+    /// The invocation from which the payload was copied (triggers `replay` and `redrive`).
     pub origin: Option<InvocationId>,
 }
 
 /// The function's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunResult {
-    /// Whether the bytes are one JSON value; otherwise they are text, or arbitrary where they are not UTF-8.
+    /// Whether the bytes are one JSON value; otherwise they are text if they are UTF-8, else binary.
     pub json: bool,
     /// The bytes.
     pub data: Arc<[u8]>,
-    /// What the function chose beside the bytes; absent where that is what the bytes say anyway.
+    /// What the function stated besides the bytes; absent where the bytes alone imply it.
     pub response: Option<Arc<Response>>,
 }
 
-/// What a handler can say beside the bytes of its answer, as it said it: nothing here has been checked.
+/// What a handler can state besides the bytes of its answer. Nothing in it has been checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Response {
     /// Media type of the bytes.
@@ -84,7 +84,7 @@ pub struct Response {
 }
 
 impl RunResult {
-    /// Returns what a worker's Result says; nothing where it has neither a body nor anything else.
+    /// Converts a worker's Result. Returns nothing for one without a body, status and headers.
     #[must_use]
     pub fn of(head: ResultHead, data: Option<Vec<u8>>) -> Option<Self> {
         let response = Response {
@@ -96,7 +96,7 @@ impl RunResult {
             return None;
         }
         let data = data.unwrap_or_default();
-        // One that does not say what it is, is taken as the output of a script is.
+        // A result without a media type is classified as the output of a script is.
         let json = response.content_type.as_deref().is_none_or(is_json)
             && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok();
         let mut result = Self {
@@ -104,7 +104,7 @@ impl RunResult {
             data: data.into(),
             response: None,
         };
-        // Most handlers return JSON or text and say so: nothing to keep for each of their runs.
+        // Most handlers return JSON or text and state just that: then nothing needs to be stored for each run.
         let plain = response.status.is_none() && response.headers.is_empty();
         let stated = response.content_type.as_deref();
         if !plain || stated.is_some_and(|stated| stated != result.media_type()) {
@@ -113,7 +113,7 @@ impl RunResult {
         Some(result)
     }
 
-    /// Returns the media type of the bytes: the one the function stated, else one by what they are.
+    /// Returns the media type of the bytes: the function's own, else one derived from the bytes.
     #[must_use]
     pub fn media_type(&self) -> &str {
         match self.response.as_deref() {
@@ -142,79 +142,80 @@ pub struct AttemptRecord {
     pub invocation: InvocationId,
     /// Its function.
     pub function: FunctionName,
-    /// Which try, from 1 over retries and polls.
+    /// Number of the attempt; counts from 1 over retries and polls.
     pub attempt: Attempt,
-    /// How many polls came before it.
+    /// Number of polls before it.
     pub poll: u32,
-    /// The worker, unless none could be started.
+    /// The worker; absent if none could be started.
     pub worker: Option<WorkerId>,
-    /// Whether the call waited for the worker to start; absent where each attempt is a process of its own.
+    /// Whether the call waited for the worker to start; absent for scripts, where each attempt is a process of its own.
     pub cold: Option<bool>,
     /// The version that ran.
     pub version: Option<Version>,
     /// Start.
     pub started_ms: u64,
-    /// End: the leaf was empty.
+    /// End: the instant when the leaf was empty.
     pub ended_ms: u64,
-    /// Start to end by the monotonic clock.
+    /// Time from start to end by the monotonic clock.
     pub duration_us: u64,
-    /// How it ended.
+    /// Reason of the end.
     pub reason: Reason,
-    /// In words, at most 4 KiB.
+    /// Message to the reason, at most 4 KiB.
     pub message: String,
-    /// Exit code, if it exited.
+    /// Exit code; absent if the process did not exit.
     pub exit_code: Option<u8>,
-    /// Signal number, if one ended it.
+    /// Signal number; absent if no signal ended the process.
     pub signal: Option<u8>,
-    /// What it used and printed.
+    /// Resource usage and output counts.
     pub usage: Usage,
-    /// When the next attempt begins, if one does.
+    /// When the next attempt begins; absent if none follows.
     pub next_attempt_ms: Option<u64>,
 }
 
-/// What an attempt used and printed.
+/// Resource usage and output counts of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time of the whole process tree.
     pub cpu_us: u64,
-    /// Peak memory; absent where it can't be told.
+    /// Peak memory; absent where it cannot be measured.
     pub memory_peak_bytes: Option<u64>,
-    /// Whether the peak is of the largest process only.
+    /// Whether the peak is that of the largest process only.
     pub peak_of_largest: bool,
-    /// Held back by the CPU quota.
+    /// Time during which the CPU quota held the attempt back.
     pub throttled_us: u64,
     /// Bytes on standard output.
     pub stdout_bytes: u64,
     /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// Bytes of both not kept.
+    /// Output bytes that were not kept.
     pub dropped_bytes: u64,
-    /// Whether the attempt shared its worker with others: CPU time, memory and throttling are then nobody's.
+    /// Whether the attempt shared its worker with others. Then CPU time, memory and throttling cannot be assigned to
+    /// it.
     pub scope_worker: bool,
 }
 
 impl Usage {
-    /// Returns the CPU time in microseconds; nothing where it cannot be told apart from that of other attempts.
+    /// Returns the CPU time in microseconds; absent where it cannot be separated from other attempts.
     #[must_use]
     pub fn cpu(&self) -> Option<u64> {
         (!self.scope_worker).then_some(self.cpu_us)
     }
 
-    /// Returns the peak memory in bytes; nothing where it cannot be told, or told apart.
+    /// Returns the peak memory in bytes; absent where it cannot be measured, or separated from other attempts.
     #[must_use]
     pub fn memory_peak(&self) -> Option<u64> {
         self.memory_peak_bytes.filter(|_| !self.scope_worker)
     }
 }
 
-/// An invocation's end, or its state in between.
+/// The state of an invocation, final or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvocationRecord {
     /// Its id.
     pub id: InvocationId,
     /// Its function.
     pub function: FunctionName,
-    /// What made it.
+    /// Its trigger.
     pub trigger: Trigger,
     /// State.
     pub state: State,
@@ -228,26 +229,26 @@ pub struct InvocationRecord {
     pub attempts: u32,
     /// Polls so far.
     pub polls: u32,
-    /// Reason of the last attempt, or why there was none.
+    /// Reason of the last attempt, or why there was no attempt.
     pub reason: Option<Reason>,
-    /// In words.
+    /// Message to the reason.
     pub message: String,
-    /// What ran out.
+    /// The limit that ran out.
     pub exhausted: Option<Exhausted>,
-    /// When the next attempt begins.
+    /// When the next attempt begins; absent if none is planned.
     pub next_attempt_ms: Option<u64>,
     /// Version of the last attempt.
     pub version: Option<Version>,
-    /// The last attempt's result; also what `previous` is after execute-again.
+    /// Result of the last attempt. After execute-again the next attempt gets it as `previous`.
     pub result: Option<RunResult>,
 }
 
-/// An invocation without an end, as found in the ledger at start.
+/// An invocation without an end, as the ledger has it at the start of fnd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// As accepted.
+    /// The invocation as it was accepted.
     pub accepted: Accepted,
-    /// Where it stood. `Running` means that nobody knows how that attempt ended.
+    /// Its last stored state. `Running` means that the end of that attempt is unknown.
     pub record: InvocationRecord,
 }
 

@@ -1,4 +1,4 @@
-//! Which runtime runs a file, with which interpreter first (contract, section 2).
+//! Chooses the runtime of a file and the order of its interpreters (contract, section 2).
 
 use super::Judge;
 use crate::diagnostic::Diagnostic;
@@ -11,25 +11,25 @@ use crate::schema::read::{list, nearest};
 use crate::schema::tree::Table;
 use fnd_wire::plan::JudgedFile;
 
-/// What was chosen.
+/// The chosen runtime and interpreters.
 #[derive(Debug)]
 pub(super) struct Choice<'a> {
     pub(super) runtime: &'a Runtime,
-    /// Asked for by the manifest.
+    /// The version that the manifest asks for.
     pub(super) version: Option<String>,
     /// Interpreters to try, in order.
     pub(super) interpreters: Vec<String>,
-    /// How many of them the `#!` line asked for.
+    /// How many of `interpreters` come from the `#!` line; they are first.
     pub(super) asked: usize,
     /// Flags of the `#!` line.
     pub(super) flags: Vec<String>,
-    /// Whether carriage returns and byte-order mark are taken out.
+    /// Whether carriage returns and the byte-order mark are removed from the code.
     pub(super) unix_text: bool,
 }
 
 impl Judge {
-    /// Returns the runtime of a file: the manifest's, else the suffix's or the `#!` line's, else `exec` for what the kernel
-    /// executes, else that of `[defaults]`.
+    /// Returns the runtime of a file, from the first of these that names one: the manifest; the suffix or the `#!`
+    /// line; `exec` for what the kernel executes; `[defaults]`.
     pub(super) fn choose(&self, own: &Table, file: &JudgedFile, report: &mut Report<'_>) -> Option<Choice<'_>> {
         let shebang = Shebang::of(&file.bytes.0);
         let executable = file.mode & 0o111 != 0;
@@ -83,7 +83,7 @@ impl Judge {
             },
             asked: 0,
             flags: Vec::new(),
-            // The kernel, too, takes a carriage return for part of the interpreter's name.
+            // The kernel, like other readers, treats a carriage return as part of the interpreter's name.
             unix_text: runtime.unix_text
                 || (executes_itself
                     && shebang
@@ -109,7 +109,7 @@ impl Judge {
         Some(choice)
     }
 
-    /// Returns the runtime that claims a file's suffix; a `.js` of the older kind is node's where there is node.
+    /// Returns the runtime that claims a file's suffix. A `.js` file with CommonJS goes to node, if node is known.
     fn by_suffix(&self, file: &JudgedFile) -> Option<&Runtime> {
         let name = file.path.rsplit('/').next().unwrap_or(&file.path);
         let claims = Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
@@ -129,7 +129,7 @@ impl Judge {
             .find(|runtime| runtime.is_interpreter(line.base_name()))
     }
 
-    /// Returns the runtime and version of a name, `python3.11`.
+    /// Returns the runtime and the version of a name such as `python3.11`.
     fn named(
         &self,
         name: &str,
@@ -182,7 +182,7 @@ impl Judge {
 }
 
 impl Choice<'_> {
-    /// Takes out the interpreters that the `#!` line asked for but that cannot do what is wanted, and says so.
+    /// Removes interpreters of the `#!` line that cannot run this phase, with a warning.
     pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut Report<'_>) {
         let fits = |path: &String| {
             let base_name = path.rsplit('/').next().unwrap_or(path);
@@ -204,7 +204,7 @@ impl Choice<'_> {
     }
 }
 
-/// Puts the interpreter and the flags of a `#!` line first, or says why not.
+/// Puts the interpreter of the `#!` line first and takes its flags, or warns why not.
 fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bool, report: &mut Report<'_>) {
     let id = &choice.runtime.summary.id;
     let known = choice.runtime.is_interpreter(line.base_name());

@@ -1,4 +1,4 @@
-//! The command line and environment of a plan.
+//! Builds the command line and the environment of a plan.
 
 use super::choose::Choice;
 use crate::diagnostic::Diagnostic;
@@ -10,8 +10,8 @@ use crate::schema::read::escaped;
 use crate::schema::tree::Node;
 use fnd_wire::plan::{ALWAYS, HANDLER_VARIABLES, JudgeFunction, JudgedFile, Plan, Text};
 
-/// Names of the variables functions are given (contract, section 3): deno reads variables only by permission, and asking
-/// for one of these must not fail.
+/// Names of the variables that functions get (contract, section 3). deno reads variables only by permission, and
+/// reading one of these must not fail.
 const GIVEN: [&str; 34] = [
     "FND_FUNCTION",
     "FND_INVOCATION",
@@ -63,7 +63,7 @@ fn template(text: &str) -> Text {
     }
 }
 
-/// Returns the command line behind the interpreter, or behind the entry where there is none.
+/// Returns the arguments after the interpreter, or after the entry where there is no interpreter.
 pub(super) fn arguments(
     choice: &Choice<'_>,
     phase: &Phase,
@@ -86,8 +86,8 @@ pub(super) fn arguments(
     result
 }
 
-/// Returns the flags of the `#!` line, without what the command line has anyway. A program cannot grant itself
-/// permissions: those of the line are left out and named in a warning.
+/// Returns the flags of the `#!` line without those that the command line already has. A program cannot grant itself
+/// permissions: such flags are dropped with a warning.
 fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>) -> Vec<String> {
     let command = &phase.command;
     let mut flags = choice.flags.clone();
@@ -127,8 +127,8 @@ fn manifest_word(flag: &str) -> bool {
     PERMISSIONS.contains(&flag.split('=').next().unwrap_or_default())
 }
 
-/// Returns `--allow-...` flags: what the runtime always grants, the names of given variables, what the manifest adds. A
-/// permission without limits replaces its list, because deno takes the narrower of the two.
+/// Returns `--allow-...` flags: the runtime's permissions, the names of the given variables, and the manifest's
+/// permissions. A permission without limits replaces its list, because deno takes the narrower of the two.
 fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<Text> {
     let Some(granted) = &choice.runtime.permissions else {
         return Vec::new();
@@ -161,8 +161,8 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
     result
 }
 
-/// Replaces program and arguments by those of a `command`: a file of the function, or a program of the machine by its whole
-/// path. No shell is started and nothing is looked for in `PATH`: what runs is what is named.
+/// Replaces program and arguments by those of a `command`: a file of the function, or a program of the machine by its
+/// absolute path. No shell is started and `PATH` is not searched: exactly the named file runs.
 pub(super) fn replace(
     plan: &mut Plan,
     (path, command): (&str, &[String]),
@@ -191,7 +191,7 @@ pub(super) fn replace(
         let help = "write `/usr/bin/PROGRAM` for one of the machine, `./PROGRAM` for a file of the function";
         return refuse(message, help.to_owned());
     };
-    // In file form there is one file, known by its whole path.
+    // In file form the function has one file, which is known by its whole path.
     let is_named = |file: &&JudgedFile| {
         let found = if function.directory {
             Some(file.path.as_str())
@@ -217,7 +217,7 @@ pub(super) fn replace(
     }
 }
 
-/// Returns what to do where no interpreter is found.
+/// Returns the advice for the case that no interpreter is found.
 pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
     let last = choice
         .interpreters
@@ -232,7 +232,8 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
     }
 }
 
-/// Returns the environment: what is always set, then runtime, manifest and Kubeless's; a later one of a name wins.
+/// Returns the environment: fixed variables, then those of the runtime, the manifest and Kubeless. The last value of a
+/// name counts.
 pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<(String, Text)> {
     let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
     let runtime = phase
@@ -261,18 +262,18 @@ pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifes
 fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Item = (&'static str, String)> {
     let file = manifest.entry.rsplit('/').next().unwrap_or(&manifest.entry);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    // Without `handler` the shim looks for the function.
+    // Without `handler` the shim finds the function by itself.
     let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
     let (module, function) = named.unwrap_or((stem, ""));
     let version = choice.version.as_deref().unwrap_or_default();
     let values = [
         module.to_owned(),
         function.to_owned(),
-        // Seconds, as Kubeless says them; no limit is 0.
+        // In seconds, as in Kubeless; 0 means no limit.
         manifest.limits.timeout.unwrap_or_default().as_secs_f64().to_string(),
         format!("{}{version}", manifest.runtime),
         manifest.limits.memory.to_string(),
-        // Nobody listens there; what reads it expects a number.
+        // No server listens on this port, but code for Kubeless expects a number.
         "8080".to_owned(),
     ];
     HANDLER_VARIABLES.into_iter().zip(values)

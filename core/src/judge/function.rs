@@ -1,4 +1,4 @@
-//! The verdict on one function.
+//! Judges one function.
 
 use super::choose::Choice;
 use super::{Judge, Verdict, command};
@@ -16,12 +16,12 @@ use fnd_wire::plan::{JudgeFunction, JudgedFile, Limits, Plan, RunMode, Text, Use
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Everything there is to say of a function.
+/// The result of judging a function.
 #[derive(Debug)]
 pub struct Judged {
-    /// For the spawner, unless refused.
+    /// The plan for the spawner; absent if the function is refused.
     pub plan: Option<Plan>,
-    /// For fnd and people.
+    /// The verdict for fnd and people.
     pub verdict: Verdict,
 }
 
@@ -35,7 +35,7 @@ impl Judge {
             .as_ref()
             .and_then(|file| keep(Source::whole(&file.path, &file.bytes.0), &mut early));
         let number = self.configuration.sources.len();
-        // The entry is needed to find the inline block, and may itself be named by the manifest.
+        // The entry is needed to find the inline block, and the manifest may name the entry.
         let (own, problems) = sidecar
             .as_ref()
             .map(|source| read(source, number, SCHEMA))
@@ -95,7 +95,7 @@ impl Judge {
         }
     }
 
-    /// Returns what is wrong with a manifest whose code is not known: what depends on the runtime is not said.
+    /// Checks a manifest whose code is not known. Problems that depend on the runtime are not reported.
     #[must_use]
     pub fn manifest(&self, file: &str, bytes: &[u8]) -> Vec<Diagnostic> {
         let source = match Source::whole(file, bytes) {
@@ -117,7 +117,7 @@ impl Judge {
         own: &Table,
         report: &mut Report<'_>,
     ) -> Option<Decided> {
-        // Whole only with the path people know it by.
+        // The file's path is the one that people know.
         let file = JudgedFile {
             path: shown(function, entry),
             ..entry.clone()
@@ -169,7 +169,7 @@ impl Judge {
         })
     }
 
-    /// Returns the file that is run.
+    /// Returns the file that runs.
     fn entry<'f>(
         &self,
         function: &'f JudgeFunction,
@@ -202,7 +202,7 @@ impl Judge {
             return found;
         }
         let claims = crate::manifest::forms::Claims::of(self.runtimes.iter().map(|runtime| &runtime.summary));
-        // The module of `handler` names the file, as it does for Kubeless.
+        // The module of `handler` names the file, as in Kubeless.
         let handler = own.get("handler").map(|node| node.value.text());
         let module = handler.as_deref().and_then(handler_parts).map(|(module, _)| module);
         let candidates: Vec<&JudgedFile> = function
@@ -243,8 +243,8 @@ impl Judge {
         }
     }
 
-    /// Returns the variables of the `env_file`. Only the directory form has one: what lies beside a single file is neither
-    /// watched nor part of its version.
+    /// Returns the variables of the `env_file`. Only the directory form has one: a file beside a single-file function
+    /// is neither watched nor part of its version.
     fn env_file(&self, function: &JudgeFunction, own: &Table, report: &mut Report<'_>) -> BTreeMap<String, String> {
         let Some(node) = own
             .get("env_file")
@@ -278,7 +278,8 @@ impl Judge {
         })
     }
 
-    /// Returns how it is run, why, and what starts it; nothing where it cannot be run that way.
+    /// Returns the mode of a function, the reason for it and the phase that starts it; nothing where that mode is
+    /// impossible.
     fn mode<'c>(
         &self,
         own: &Table,
@@ -350,7 +351,7 @@ impl Judge {
         })
     }
 
-    /// Returns that it is a handler and why, or places what is in the way.
+    /// Returns handler mode with its reason, or reports that the runtime has no handlers.
     fn handler<'c>(&self, choice: &Choice<'c>, reason: String, place: impl FnOnce(Diagnostic)) -> Option<Mods<'c>> {
         if let Some(handle) = &choice.runtime.handle {
             return Some((Mode::Handler, reason, handle));
@@ -369,10 +370,10 @@ impl Judge {
     }
 }
 
-/// How a function is run, why, and what starts it.
+/// The mode of a function, the reason for it, and the phase that starts it.
 type Mods<'c> = (Mode, String, &'c Phase);
 
-/// Returns that a function is a program that serves HTTP, or a module that its runtime serves.
+/// Returns HTTP mode: for a program that serves HTTP itself, or for a module that its runtime serves.
 fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: String) -> Mods<'c> {
     let runtime = choice.runtime;
     let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
@@ -385,7 +386,7 @@ fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &Table, reason: Strin
 
 const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";
 
-/// Puts a problem at a line of the code.
+/// Places a problem at a line of the code.
 fn at_line(problem: Diagnostic, file: &JudgedFile, line: u32) -> Diagnostic {
     let text = String::from_utf8_lossy(&file.bytes.0);
     let lines = || text.split_inclusive('\n');
@@ -403,14 +404,14 @@ struct Decided {
     plan: Plan,
 }
 
-/// Says whether a file is run without being named: the module's, else `main.*`, `handler.*`, `index.*`, at the top of the
-/// directory.
+/// Says whether a file can be the entry without being named: the module's file, else `main.*`, `handler.*` or
+/// `index.*`, at the top of the directory.
 fn is_candidate(path: &str, module: Option<&str>) -> bool {
     let stem = path.split('.').next().unwrap_or_default();
     module.map_or_else(|| ["main", "handler", "index"].contains(&stem), |module| module == stem)
 }
 
-/// Returns module and function of `handler = "module.function"`; nothing where it is not of this form.
+/// Returns module and function of `handler = "module.function"`; nothing for other forms.
 fn handler_parts(handler: &str) -> Option<(&str, &str)> {
     let name = |text: &str, more: &[u8]| {
         !text.is_empty()
@@ -426,7 +427,7 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Returns a file's path as people know it: in directory form beside the manifest.
+/// Returns a file's path as people know it; in directory form it is beside the manifest.
 fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
     match function
         .manifest
@@ -454,7 +455,7 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (arg
             Mode::Script | Mode::Service => RunMode::Script,
             Mode::Handler => RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default()),
             Mode::Http => match &manifest.http_server {
-                // It says on descriptor 3 where it listens.
+                // The program reports its port on descriptor 3.
                 Some(server) if server.listen == Listen::Told => {
                     RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default())
                 }

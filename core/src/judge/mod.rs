@@ -1,7 +1,7 @@
 //! Turns the bytes of configuration, runtimes, manifests and code into plans for the spawner and documents for fnd.
 //!
-//! The same code judges for the daemon (`fnd --judge`), `fnd --check` and `fndctl validate`. It opens nothing: whether an
-//! interpreter, a user or a group exists is the spawner's to find out.
+//! The daemon (`fnd --judge`), `fnd --check` and `fndctl validate` use the same code. It opens no file: the spawner
+//! finds out whether an interpreter, a user or a group exists.
 
 mod choose;
 mod command;
@@ -21,38 +21,38 @@ use serde::{Deserialize, Serialize};
 
 pub use function::Judged;
 
-/// What is said of a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
+/// The verdict on a function; [`fnd_wire::plan::FunctionVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: FunctionName,
-    /// Its manifest, resolved; absent where it is refused.
+    /// The resolved manifest; absent if the function is refused.
     pub manifest: Option<Manifest>,
-    /// Why it is run the way it is, for people: "no handler found".
+    /// Why the function has its mode, for people: "no handler found".
     pub mode_reason: String,
-    /// The version of the runtime that was asked for by the manifest, such as `3.11`; absent: whichever is there.
+    /// The runtime version that the manifest asks for, such as `3.11`; absent: any version.
     pub runtime_version: Option<String>,
-    /// The interpreters that are tried for it, in order: where one of them changes, the choice may be another one.
-    /// A judge that was started by an older fnd does not say.
+    /// The interpreters that are tried, in order. If one of them changes, another one may be chosen. Empty from the
+    /// judge of an older fnd.
     #[serde(default)]
     pub interpreters: Vec<String>,
-    /// What is wrong, in the order of the file; it is refused where one of them is an error.
+    /// The problems, in the order of the file. An error among them refuses the function.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What is said of the configuration; [`fnd_wire::plan::SettingsVerdict::document`] holds it as JSON.
+/// The verdict on the configuration; [`fnd_wire::plan::SettingsVerdict::document`] holds it as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsDocument {
-    /// The configuration; absent where it is refused.
+    /// The configuration; absent if it is refused.
     pub settings: Option<Settings>,
-    /// The runtimes, by id; those with errors are left out.
+    /// The runtimes without errors, by id.
     pub runtimes: Vec<RuntimeSummary>,
-    /// What is wrong. Errors in the configuration refuse it; an error in a `runtime.toml` only leaves that runtime out.
+    /// The problems. Errors in the configuration refuse it; an error in a `runtime.toml` only leaves that runtime out.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Judges functions under the configuration it was last given.
+/// Judges functions under the configuration that was set last.
 #[derive(Debug)]
 pub struct Judge {
     configuration: Configuration,
@@ -66,10 +66,10 @@ impl Default for Judge {
 }
 
 impl Judge {
-    /// Returns a judge with the configuration of the defaults and without runtimes.
+    /// Returns a judge with the default configuration and without runtimes.
     ///
     /// # Panics
-    /// Never: no file has no problems.
+    /// Never: the defaults have no problems.
     #[must_use]
     pub fn new() -> Self {
         let configuration = configuration([]).expect("defaults are without problems");
@@ -79,10 +79,10 @@ impl Judge {
         }
     }
 
-    /// Answers a message.
+    /// Answers a request.
     ///
     /// # Panics
-    /// Never: what is answered has only names and texts as keys, which JSON can hold.
+    /// Never: the keys of the answer are names and texts, which JSON can hold.
     pub fn answer(&mut self, request: &JudgeRequest) -> JudgeReply {
         match request {
             JudgeRequest::Settings(settings) => {
@@ -102,7 +102,7 @@ impl Judge {
         }
     }
 
-    /// Takes configuration and runtimes. Where the configuration is refused the one before stays, and with it the runtimes.
+    /// Sets configuration and runtimes. If the configuration is refused, the previous configuration and runtimes stay.
     pub fn settings(&mut self, files: &JudgeSettings) -> (Option<Policy>, SettingsDocument) {
         let mut diagnostics = Vec::new();
         let pairs = |files: &'_ [JudgedFile]| {
@@ -178,13 +178,13 @@ impl Judge {
         )
     }
 
-    /// Returns what runtimes there are.
+    /// Returns the known runtimes, by id.
     #[must_use]
     pub fn runtimes(&self) -> &[Runtime] {
         &self.runtimes
     }
 
-    /// Returns the configuration judged under.
+    /// Returns the current configuration.
     #[must_use]
     pub fn configuration(&self) -> &Configuration {
         &self.configuration

@@ -1,7 +1,7 @@
-//! The worker protocol (`runtimes/PROTOCOL.md`): what fnd and a worker say to each other over descriptor 3.
+//! The worker protocol (`runtimes/PROTOCOL.md`): messages between fnd and a worker over descriptor 3.
 //!
-//! Bytes in, messages out, and the other way round; no socket is touched here. What comes from a worker is the most hostile
-//! input there is: every length is checked against a bound before anything is allocated.
+//! This module converts bytes to messages and messages to bytes; it touches no socket. Input from a worker is the most
+//! hostile input of all: every length is checked against a bound before anything is allocated.
 
 mod read;
 #[cfg(test)]
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The version this build speaks.
+/// The protocol version of this build.
 pub const VERSION: u32 = 1;
-/// Bytes of a frame's header.
+/// Size of a frame's header in bytes.
 pub const HEADER: usize = 16;
-/// Most bytes behind a header.
+/// Most bytes after a header.
 pub const FRAME_MAX: usize = 256 << 10;
-/// Most bytes of a message beside its body: head, or all of a Ready, Error or Log.
+/// Most bytes of a message without its body: the head, or the whole of a Ready, Error or Log.
 pub const HEAD_MAX: usize = 64 << 10;
 
 /// More frames of this message follow.
 const MORE: u8 = 0x01;
-/// Who does not know the type may skip the frame.
+/// A receiver that does not know the type may skip the frame.
 const OPTIONAL: u8 = 0x02;
 
 /// Types of frames.
@@ -43,58 +43,58 @@ enum Kind {
     Stop = 7,
 }
 
-/// What a worker says.
+/// A message from a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerMessage {
     /// The code is loaded.
     Ready(Ready),
     /// The answer to a call.
     Result {
-        /// Which.
+        /// The call.
         call: u64,
-        /// About the body.
+        /// Describes the body.
         head: ResultHead,
         /// The body; absent: no result.
         data: Option<Vec<u8>>,
     },
-    /// A call failed, or for call 0 the worker cannot serve.
+    /// A call failed; for call 0 the worker cannot serve.
     Error {
-        /// Which.
+        /// The call.
         call: u64,
-        /// How.
+        /// How it failed.
         failure: Failure,
     },
     /// A record for the log.
     Log {
-        /// Of which call; 0: of none.
+        /// The call to which the record belongs; 0: none.
         call: u64,
         /// The record.
         record: LogRecord,
     },
 }
 
-/// The worker serves.
+/// The worker is ready to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// The newest protocol it speaks.
+    /// The newest protocol version that the worker supports.
     pub protocol: u32,
-    /// How many calls it can have in flight, at least 1.
+    /// Most calls in flight, at least 1.
     pub concurrency: u32,
-    /// Of a worker that serves HTTP: the port of the loopback where it does; it gets requests there and no Invoke.
+    /// Only for a worker that serves HTTP: its port on the loopback. It gets its requests there, and no Invoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
 }
 
-/// Head of an Invoke. Lengths are of the parts that follow.
+/// Head of an Invoke. Lengths are those of the parts that follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InvokeHead<'a> {
     /// The invocation's id, as text.
     pub invocation: Cow<'a, str>,
-    /// Which try, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Polls before it.
+    /// Polls before this attempt.
     pub poll: u32,
-    /// What made it.
+    /// The invocation's trigger.
     pub trigger: Cow<'a, str>,
     /// End of this attempt, Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,30 +104,30 @@ pub struct InvokeHead<'a> {
     /// Media type of the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<Cow<'a, str>>,
-    /// Bytes of the payload; absent: none.
+    /// Size of the payload in bytes; absent: no payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<u64>,
-    /// Bytes of what the attempt before left; absent: nothing.
+    /// Size of the previous attempt's result in bytes; absent: no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<u64>,
     /// `KEPTN_CONTEXT`, JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
-    /// The request that made it.
+    /// The HTTP request of the invocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Cow<'a, HttpRequest>>,
 }
 
-/// The request behind an invocation, without its body.
+/// The HTTP request of an invocation, without its body.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HttpRequest {
-    /// `POST`.
+    /// The method: `POST`.
     pub method: String,
-    /// `/orders/7`.
+    /// The path: `/orders/7`.
     pub path: String,
-    /// Behind the `?`; empty where there is none.
+    /// The part after the `?`; empty where there is none.
     pub query: String,
-    /// Names in lower case.
+    /// The headers; names are in lower case.
     pub headers: Vec<(String, String)>,
 }
 
@@ -137,13 +137,13 @@ pub struct ResultHead {
     /// Media type of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Bytes of the body; absent: no result.
+    /// Size of the body in bytes; absent: no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<u64>,
-    /// Status of the response, where the function chose one: 200 to 599.
+    /// HTTP status that the function chose, 200 to 599; absent if it chose none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Headers of the response.
+    /// Headers of the HTTP response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
 }
@@ -151,14 +151,14 @@ pub struct ResultHead {
 /// How a call failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The kind, which retries and polls go by.
+    /// The kind, by which retries and polls are decided.
     pub kind: FailureKind,
-    /// In words.
+    /// Message for people.
     pub message: String,
-    /// Where it happened.
+    /// Stack trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<String>,
-    /// For execute-again: what comes back as `previous`.
+    /// For execute-again: the result that the next attempt gets as `previous`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -167,20 +167,20 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// An exception.
+    /// The handler raised an exception.
     Error,
-    /// Try again.
+    /// A retry may help.
     Transient,
-    /// Trying again is useless.
+    /// A retry is useless.
     Failed,
-    /// Poll.
+    /// The invocation must be polled.
     ExecuteAgain,
     /// What the handler returned cannot be sent.
     BadAnswer,
 }
 
 impl FailureKind {
-    /// Returns the reason of an attempt that failed so.
+    /// Returns the reason of an attempt with this failure.
     #[must_use]
     pub fn reason(self) -> Reason {
         match self {
@@ -196,26 +196,26 @@ impl FailureKind {
 /// A record for the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogRecord {
-    /// When, Unix milliseconds.
+    /// Time, Unix milliseconds.
     pub time_ms: u64,
-    /// How important.
+    /// Level of the record.
     pub level: Level,
-    /// What.
+    /// Message of the record.
     pub message: String,
-    /// More about it.
+    /// Further fields.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub fields: serde_json::Map<String, Value>,
 }
 
-/// How important a record is.
+/// Levels of log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// For who looks for a fault.
+    /// Details for finding faults.
     Debug,
-    /// As expected.
+    /// Normal operation.
     Info,
-    /// It went on, but.
+    /// Something was wrong, but the work went on.
     Warning,
     /// Something failed.
     Error,

@@ -1,39 +1,39 @@
-//! What a worker says: frames put together to messages.
+//! Reads a worker's messages: joins frames to whole messages.
 
 use super::{FRAME_MAX, HEAD_MAX, HEADER, Kind, MORE, OPTIONAL, ResultHead, WorkerMessage};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// Why a worker is not understood; it is replaced.
+/// Why a worker's bytes are invalid. The worker is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A header that is none.
+    /// A frame with an invalid header.
     #[error("it sent a frame that is none ({0})")]
     Frame(&'static str),
-    /// A message of a type a worker does not send.
+    /// A message of a type that a worker does not send.
     #[error("it sent a message of type {0}, which a worker does not send")]
     Type(u8),
-    /// More than a message may have.
+    /// A message that is larger than allowed.
     #[error("its answer is larger than {limit} bytes (limits.result)")]
     TooLarge {
-        /// The call it is about.
+        /// The call of the message.
         call: u64,
-        /// What it may have.
+        /// The allowed size.
         limit: u64,
     },
-    /// Parts of messages of more calls than can be in flight.
+    /// More unfinished messages than calls in flight.
     #[error("it began more messages than it may have calls")]
     TooMany,
-    /// A message that does not hold what it should.
+    /// A message with invalid content.
     #[error("its message cannot be read: {0}")]
     Message(String),
 }
 
-/// Puts a worker's bytes together. Holds at most one message per call in flight, each within its bounds.
+/// Joins a worker's bytes to messages. Holds at most one message per call in flight, each within its bounds.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// How much of the buffer was used up.
+    /// Number of buffered bytes that were consumed.
     used: usize,
     partial: BTreeMap<u64, (Kind, Vec<u8>)>,
     result_max: u64,
@@ -48,7 +48,7 @@ struct Header {
 }
 
 impl Decoder {
-    /// Returns a decoder for a worker with at most `calls_max` calls in flight, whose results have at most `result_max`
+    /// Returns a decoder for a worker with at most `calls_max` calls in flight and results of at most `result_max`
     /// bytes.
     #[must_use]
     pub fn new(result_max: u64, calls_max: usize) -> Self {
@@ -61,14 +61,14 @@ impl Decoder {
         }
     }
 
-    /// Says whether nothing has come of a message that is not whole.
+    /// Says whether the decoder is between two messages, without a part of one.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.used == self.buffer.len() && self.partial.is_empty()
     }
 
-    /// Returns how many more bytes belong to the frame, or the header, that has begun or comes next; of use after
-    /// [`Decoder::next`] has returned nothing.
+    /// Returns how many bytes are missing to the end of the current frame or header. Valid after [`Decoder::next`] has
+    /// returned nothing.
     #[must_use]
     pub fn missing(&self) -> usize {
         let there = self.buffer.len().saturating_sub(self.used);
@@ -79,17 +79,17 @@ impl Decoder {
         size.saturating_sub(there)
     }
 
-    /// Adds bytes; [`Decoder::next`] has to be called until it returns nothing before more are added.
+    /// Adds bytes. Before the next call, [`Decoder::next`] must be called until it returns nothing.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.used);
         self.used = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole message.
+    /// Returns the next whole message; nothing if more bytes are needed.
     ///
     /// # Errors
-    /// Any [`ProtocolError`]; the worker is of no more use.
+    /// Any [`ProtocolError`]; the worker cannot be used any more.
     #[expect(
         clippy::should_implement_trait,
         reason = "fallible, and nothing is the end only for now"
@@ -161,7 +161,7 @@ impl Decoder {
         let head = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX);
         let limit = self.result_max.saturating_add(head);
         match kind {
-            // What execute-again leaves is a result as well.
+            // An Error of execute-again contains a result, so the limit of results applies.
             Kind::Result | Kind::Error if size > limit => Err(ProtocolError::TooLarge {
                 call,
                 limit: self.result_max,

@@ -15,7 +15,7 @@ fn result(head: &str, body: &[u8]) -> Vec<u8> {
     [&size[..], head.as_bytes(), body].concat()
 }
 
-/// Everything a decoder makes of some bytes.
+/// Decodes bytes to the end or to the first error.
 fn read(bytes: &[u8]) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
     let mut decoder = Decoder::new(100, 4);
     decoder.push(bytes);

@@ -1,15 +1,15 @@
-//! What fnd says: messages cut into frames.
+//! Writes fnd's messages: cuts them into frames.
 
 use super::{FRAME_MAX, HEADER, InvokeHead, Kind, MORE};
 
-/// Returns the bytes of an Invoke: its head, the payload and what the attempt before left. Their lengths in the head are
-/// set here.
+/// Returns the bytes of an Invoke: its head, the payload and the previous attempt's result. Sets their lengths in the
+/// head.
 #[must_use]
 pub fn invoke(call: u64, mut head: InvokeHead<'_>, data: Option<&[u8]>, previous: Option<&[u8]>) -> Vec<u8> {
     let length = |part: Option<&[u8]>| part.map(|part| u64::try_from(part.len()).unwrap_or(u64::MAX));
     head.data = length(data);
     head.previous = length(previous);
-    // Strings, numbers and JSON values: nothing that could not be written.
+    // The head has only strings, numbers and JSON values, which can always be written.
     let head = serde_json::to_vec(&head).unwrap_or_default();
     let size = u32::try_from(head.len()).unwrap_or(u32::MAX).to_le_bytes();
     let parts = [&size[..], &head, data.unwrap_or_default(), previous.unwrap_or_default()];
@@ -50,7 +50,7 @@ fn message(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn header(out: &mut Vec<u8>, length: usize, (kind, flags): (Kind, u8), call: u64) {
-    // At most FRAME_MAX.
+    // The length is at most FRAME_MAX.
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(&[kind as u8, flags, 0, 0]);
     out.extend_from_slice(&call.to_le_bytes());
