@@ -1,4 +1,4 @@
-//! The delay before a retry (manifest `[retry]`).
+//! Computes the delay before a retry (manifest `[retry]`).
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use std::time::Duration;
 pub struct Backoff {
     /// Delay before the first retry.
     pub interval: Duration,
-    /// What each delay is multiplied by; 1 is `backoff = "fixed"`.
+    /// Factor of each delay to the one before; 1 is `backoff = "fixed"`.
     pub factor: f64,
-    /// Delays do not grow beyond it.
+    /// Largest delay.
     pub max_interval: Duration,
-    /// Random part.
+    /// Which part is random.
     pub jitter: Jitter,
 }
 
@@ -21,9 +21,9 @@ pub struct Backoff {
 pub enum Jitter {
     /// Half fixed, half random.
     Equal,
-    /// All random.
+    /// All of the delay is random.
     Full,
-    /// None.
+    /// Nothing is random.
     None,
 }
 
@@ -31,7 +31,8 @@ impl Backoff {
     /// Returns the delay before retry `n` (from 1), with `random` in `0.0..1.0` as its random part.
     #[must_use]
     pub fn delay(&self, n: u32, random: f64) -> Duration {
-        // Seconds as floating point: a factor to a large power becomes infinite and is then capped, it does not overflow.
+        // Seconds as floating point: a factor to a large power becomes infinite and is then capped, so that nothing
+        // overflows.
         let exponent = i32::try_from(n.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.interval.as_secs_f64() * self.factor.powi(exponent);
         let capped = grown.min(self.max_interval.as_secs_f64());
@@ -87,7 +88,7 @@ mod tests {
             max_interval: Duration::from_secs(1),
             jitter: Jitter::None,
         };
-        // 0 times infinity is not a number: the cap is the safe end.
+        // For a very large retry number, 0 times infinity is not a number; then the delay is the cap, which is safe.
         assert_eq!(zero.delay(3, 0.0), Duration::ZERO);
     }
 }

@@ -1,7 +1,7 @@
-//! Judges whole directories without a daemon: `fnd --check` and `fndctl validate`.
+//! Judges whole directories without a daemon, for `fnd --check` and `fndctl validate`.
 //!
-//! It reads through [`Files`], which each program implements with the file system it sees. Owners and modes are not judged
-//! here: only the spawner, which opens what will run, can say something about them that holds.
+//! It reads through [`Files`], which each program implements with the file system it sees. Owners and modes are not
+//! judged here: only the spawner, which opens the files that will run, can check them reliably.
 
 use crate::diagnostic::Diagnostic;
 use crate::judge::{Judge, Verdict};
@@ -13,63 +13,63 @@ use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{CODE_MAX, JudgeFunction, JudgeSettings, JudgedFile};
 
-/// How this module reads. Paths are joined with `/`; links are followed.
+/// Access to files. Paths are joined with `/`; links are followed.
 pub trait Files {
     /// Returns the names in a directory, in any order.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Why the directory cannot be read, for people.
     fn list(&self, directory: &str) -> Result<Vec<Entry>, String>;
 
-    /// Returns at most `max` bytes of a file, from the front.
+    /// Returns the first bytes of a file, at most `max`.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// Why the file cannot be read, for people.
     fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String>;
 
-    /// Returns what a path stands for.
+    /// Returns the kind of a path.
     ///
     /// # Errors
-    /// Why it cannot be said: there is nothing, for example.
+    /// Why the kind is unknown: for example, nothing has that path.
     fn kind(&self, path: &str) -> Result<EntryKind, String>;
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Verdicts on functions, in the order in which they were found; their diagnostics are not repeated below.
+    /// Verdicts on functions, in the order in which they were found. Their diagnostics are not in `diagnostics` again.
     pub verdicts: Vec<Verdict>,
-    /// What is wrong beside that: names, clashes, files that cannot be read.
+    /// All other problems: names, clashes, files that cannot be read.
     pub diagnostics: Vec<Diagnostic>,
-    /// Files that belong to functions, code and manifests, whether they could be read or not.
+    /// Files that belong to functions (code and manifests), including those that could not be read.
     pub files: Vec<String>,
-    /// Files that no rule makes part of a function.
+    /// Files that belong to no function by any rule.
     pub unclaimed: Vec<String>,
 }
 
 impl Checked {
-    /// Returns everything that is wrong.
+    /// Returns all problems.
     pub fn all(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics
             .iter()
             .chain(self.verdicts.iter().flat_map(|verdict| &verdict.diagnostics))
     }
 
-    /// Says whether nothing would be refused.
+    /// Says whether there is no error.
     #[must_use]
     pub fn valid(&self) -> bool {
         !self.all().any(Diagnostic::is_error)
     }
 }
 
-/// Largest TOML file read; the judge refuses smaller ones with words of its own.
+/// Largest TOML file that is read. The limit of the judge is lower, and the judge reports a larger file itself.
 const TOML_MAX: usize = 1 << 20;
 
-/// First bytes that tell whether a file is a program.
+/// Number of first bytes that show whether a file is a program.
 const HEAD_MAX: usize = 64;
 
-/// Returns configuration and runtimes as the judge takes them: `fnd.toml` and `conf.d/*.toml` beside it in name order where
-/// they exist, then `ID/runtime.toml` of each directory of runtimes in order.
+/// Returns configuration and runtimes as input for the judge: `fnd.toml` and `conf.d/*.toml` beside it, in name order,
+/// as far as they exist; then `ID/runtime.toml` of each directory of runtimes, in order.
 ///
 /// # Errors
 /// Files that exist and cannot be read.
@@ -107,7 +107,7 @@ pub fn settings(files: &dyn Files, configuration: &str, runtimes: &[String]) -> 
     if problems.is_empty() { Ok(result) } else { Err(problems) }
 }
 
-/// Returns a judge under the configuration and runtimes of files, and what is wrong with them; none where the
+/// Returns a judge with the configuration and runtimes of files, and their problems. The judge is absent where the
 /// configuration is refused.
 pub fn judge(files: &dyn Files, configuration: &str, runtimes: &[String]) -> (Option<Judge>, Vec<Diagnostic>) {
     let settings = match settings(files, configuration, runtimes) {
@@ -119,8 +119,8 @@ pub fn judge(files: &dyn Files, configuration: &str, runtimes: &[String]) -> (Op
     (policy.map(|_| judge), document.diagnostics)
 }
 
-/// Judges a text that is in no directory, by the name it would have there: code, `NAME.toml` as a manifest whose code is
-/// not known, `fnd.toml` as configuration.
+/// Judges a text that is in no directory, by the name that it would have there: code; `NAME.toml` as a manifest without
+/// known code; `fnd.toml` as configuration.
 #[must_use]
 pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
     let mut result = Checked::default();
@@ -165,7 +165,7 @@ fn names(files: &dyn Files, directory: &str) -> Vec<String> {
     names
 }
 
-/// Judges what a path holds: a directory of functions, a function in directory form, a code file, or a manifest.
+/// Judges a path: a directory of functions, a function in directory form, a code file, or a manifest.
 #[must_use]
 pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
     let mut check = Check {
@@ -252,7 +252,7 @@ impl Check<'_> {
         }
     }
 
-    /// Judges the function a file or directory belongs to.
+    /// Judges the function to which a file or directory belongs.
     fn one(&mut self, path: &str) {
         let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
         let Some(listing) = self.listing(directory, None) else {
@@ -304,7 +304,7 @@ impl Check<'_> {
         }
     }
 
-    /// Adds every file of a directory, the bytes of those at its top: entries and `env_file`s are there.
+    /// Adds every file of a directory and of the directories below it, with its bytes.
     fn tree(&mut self, path: &str, below: &str, files: &mut Vec<JudgedFile>) {
         let mut entries = self.files.list(&format!("{path}{below}")).unwrap_or_default();
         entries.sort_by(|one, two| one.name.cmp(&two.name));
@@ -322,7 +322,7 @@ impl Check<'_> {
                             .map(|file| JudgedFile { path: relative, ..file }),
                     );
                 }
-                // Deeper than sources are; and links may lead in a circle.
+                // Sources are not nested deeper than this, and links may form a circle.
                 EntryKind::Directory { .. } if below.matches('/').count() < 16 && !name.starts_with('.') => {
                     self.tree(path, &format!("{below}/{name}"), files);
                 }
@@ -343,7 +343,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns a file of whose owner nothing is known: it is taken for root's.
+/// Returns a file for the judge. Its owner is not known, so it counts as root's.
 fn judged(path: &str, bytes: Vec<u8>, mode: u32) -> JudgedFile {
     JudgedFile {
         path: path.to_owned(),

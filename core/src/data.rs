@@ -1,21 +1,21 @@
-//! Bytes that an invocation brings: in memory, or where whoever holds them keeps them.
+//! Payload bytes of an invocation, in memory or elsewhere.
 //!
-//! Core never reads them. It passes them on, so that a body that waits for its turn need not be in memory.
+//! Core never reads the bytes and only passes them on, so that the body of a waiting invocation need not be in memory.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// What holds bytes.
+/// A holder of bytes.
 pub trait Held: Debug + Send + Sync {
-    /// Returns how many there are.
+    /// Returns the number of bytes.
     fn size(&self) -> u64;
 
-    /// Returns them.
+    /// Returns the bytes.
     ///
     /// # Errors
-    /// They are on a disk that cannot be read.
+    /// The bytes are on a disk that cannot be read.
     fn bytes(&self) -> io::Result<Cow<'_, [u8]>>;
 }
 
@@ -29,18 +29,18 @@ impl Held for Box<[u8]> {
     }
 }
 
-/// Bytes that are shared and do not change.
+/// Shared, immutable bytes.
 #[derive(Debug, Clone)]
 pub struct Data(Arc<dyn Held>);
 
 impl Data {
-    /// Returns what something holds.
+    /// Wraps a holder of bytes.
     #[must_use]
     pub fn new(held: impl Held + 'static) -> Self {
         Self(Arc::new(held))
     }
 
-    /// Returns how many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.0.size()
@@ -49,7 +49,7 @@ impl Data {
     /// Returns the bytes: borrowed where they are in memory.
     ///
     /// # Errors
-    /// They are on a disk that cannot be read.
+    /// The bytes are on a disk that cannot be read.
     pub fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
         self.0.bytes()
     }

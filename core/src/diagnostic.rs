@@ -1,40 +1,40 @@
-//! What is wrong with something a person wrote: where, what was expected, what to do.
+//! Problems in texts that people write: the place, the expectation and the advice.
 //!
-//! A diagnostic carries the line it points at, so that it can be shown where the file is not at hand (`fndctl` on the
-//! other side of the socket). It does not decide what is wrong, and reads no file.
+//! A diagnostic contains the line it points at, so that it can be shown where the file is not available (`fndctl` on
+//! the other side of the socket). This module finds no problems and reads no file.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::{Deserialize, Serialize};
 
-/// How bad it is.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The file is refused.
     Error,
-    /// The file is taken; something in it does not do what it seems to.
+    /// The file is accepted; something in it does not do what it seems to do.
     Warning,
 }
 
-/// One problem, pointing at one place.
+/// One problem at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Whether the file is refused for it.
+    /// Whether the problem refuses the file.
     pub severity: Severity,
     /// Stable word for scripts and `fndctl explain`, such as `unknown-key`.
     pub code: String,
-    /// The file; absent where it belongs to none.
+    /// The file; absent where the problem belongs to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where in the file; absent where it is about the file as a whole.
+    /// The place in the file; absent where the problem concerns the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// What happened: lower case, no final period, one line.
     pub message: String,
-    /// What to do.
+    /// Advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// More to know, in order.
+    /// Further notes, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub struct Place {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// How many characters are meant, at least 1, within the line.
+    /// Number of characters that are marked, at least 1, within the line.
     pub length: u32,
     /// The text of the line, at most [`EXCERPT_MAX`] characters.
     pub excerpt: String,
@@ -55,14 +55,15 @@ pub struct Place {
 /// Longest part of a line kept with a diagnostic, in characters.
 pub const EXCERPT_MAX: usize = 200;
 
-/// Says whether a character does nothing but show itself: no control character, nothing that reorders or hides text.
+/// Says whether a character only shows itself: it is no control character, and it neither reorders nor hides text.
 #[must_use]
 pub fn is_plain(c: char) -> bool {
     let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !c.is_control() && !hides
 }
 
-/// Returns a text with everything that is not plain escaped, a tab as a space: it cannot move a cursor or forge a line.
+/// Returns a text with every other character escaped and tabs as spaces, so that it cannot move a cursor or forge a
+/// line.
 fn plain(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {
@@ -99,7 +100,7 @@ impl Diagnostic {
         text
     }
 
-    /// Returns the diagnostic with the line it points at, for people; several lines, the last without its end.
+    /// Returns the diagnostic with its line, for people; several lines, the last without a line end.
     #[must_use]
     pub fn render(&self, colour: Colour) -> String {
         let message = plain(&self.message);
@@ -139,16 +140,16 @@ impl Diagnostic {
     }
 }
 
-/// Whether the terminal's colours are used.
+/// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
-    /// They are not.
+    /// No colours.
     Plain,
-    /// They are.
+    /// Colours of ANSI terminals.
     Ansi,
 }
 
-/// Returns the position of a character, or the end.
+/// Returns the byte position of a character, or of the end.
 fn byte_of(text: &str, character: u32) -> usize {
     let character = usize::try_from(character).unwrap_or(usize::MAX);
     text.char_indices().nth(character).map_or(text.len(), |(at, _)| at)

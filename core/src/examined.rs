@@ -1,45 +1,45 @@
-//! What `fnd --examine` prints for `fndctl verify`: one JSON object.
+//! The output of `fnd --examine` for `fndctl verify`: one JSON object.
 
 use serde::{Deserialize, Serialize};
 
-/// How much something matters that `fndctl verify` found.
+/// Severity of a finding of `fndctl verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// It could not be looked at.
+    /// The state could not be checked.
     Unknown,
-    /// Something takes room, or wants to be read.
+    /// Something uses up space, or somebody should read about it.
     Warning,
     /// Something is lost or does not work.
     Error,
 }
 
-/// Something that was found at the ledger.
+/// A finding about the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerFinding {
-    /// How much it matters.
+    /// The severity.
     pub level: Severity,
-    /// The area, a stable word.
+    /// The area of the check, as a stable word.
     pub check: String,
-    /// What it is: lower case, no final period.
+    /// Message: lower case, no final period.
     pub what: String,
-    /// What to do.
+    /// Advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// What `fnd --examine` prints for `fndctl verify`.
+/// The output of `fnd --examine` for `fndctl verify`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examined {
-    /// A fnd runs on the state: what it holds open could not be looked at.
+    /// Whether an fnd runs on the state, so that its open files could not be checked.
     pub running: bool,
-    /// What was found.
+    /// All findings.
     pub findings: Vec<LedgerFinding>,
-    /// What was repaired.
+    /// All repairs.
     pub repaired: Vec<String>,
-    /// Invocations and contents that have run by being there; absent where the ledger cannot be read.
+    /// Number of invocations and of contents that have run on load; absent where the ledger cannot be read.
     pub rows: Option<u64>,
     /// Ids of invocations without an end.
     pub unfinished: Vec<String>,

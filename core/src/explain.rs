@@ -1,7 +1,7 @@
-//! What a key, a reason or the code of a diagnostic means, for `fndctl explain`.
+//! Explains keys, reasons and codes of diagnostics, for `fndctl explain`.
 //!
-//! Keys come from the tables the parser reads by, reasons are matched on their type, so neither can be forgotten. Error
-//! codes of the control API are explained by [`crate::problem`].
+//! Keys come from the tables of the parser, and reasons are matched by their type, so that none can be forgotten.
+//! [`crate::problem`] explains the error codes of the control API.
 
 use crate::manifest::keys::MANIFEST;
 use crate::outcome::{Reason, Skip};
@@ -10,27 +10,27 @@ use crate::schema::read::nearest;
 use crate::schema::{Key, Kind};
 use crate::settings::keys::SETTINGS;
 
-/// A key and everything the tables say of it.
+/// A key with all information from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyText {
-    /// The file it stands in: `function.toml` or `fnd.toml`.
+    /// The file that contains it: `function.toml` or `fnd.toml`.
     pub file: &'static str,
-    /// With its tables: `limits.memory`.
+    /// The key with its tables: `limits.memory`.
     pub path: String,
-    /// What it may hold: "a size such as `\"256M\"`".
+    /// The values that it may have: "a size such as `\"256M\"`".
     pub expected: String,
-    /// As TOML; empty where there is none.
+    /// The default as TOML; empty where there is none.
     pub default: &'static str,
-    /// As TOML; empty for tables.
+    /// An example as TOML; empty for tables.
     pub example: &'static str,
-    /// What it means.
+    /// The meaning.
     pub meaning: &'static str,
-    /// Whether it is refused for now, at least with some values.
+    /// Whether the key is refused for now, at least with some values.
     pub not_yet: bool,
 }
 
 impl KeyText {
-    /// Returns it as a few lines for people, the last without its end.
+    /// Returns the explanation for people: a few lines, the last without a line end.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{}: key of {}", self.path, self.file), self.meaning.to_owned()];
@@ -49,7 +49,7 @@ impl KeyText {
     }
 }
 
-/// Returns every key: those of a function's manifest, then those of the configuration, in the order of their tables.
+/// Returns all keys: those of a function's manifest, then those of the configuration, in the order of their tables.
 #[must_use]
 pub fn keys() -> Vec<KeyText> {
     let mut result = Vec::new();
@@ -80,13 +80,13 @@ fn collect(
             default: key.default,
             example: key.example,
             meaning: key.meaning,
-            // All of a table that is refused is refused.
+            // If a table is refused, all of its keys are refused.
             not_yet: (1..=path.len()).any(|depth| {
                 path.get(..depth)
                     .is_some_and(|path| not_yet::find(list, path).is_some())
             }),
         });
-        // `[defaults]` has the keys of a manifest, which are there already.
+        // `[defaults]` has the keys of a manifest, which are listed already.
         if !matches!(key.kind, Kind::Defaults) {
             collect(file, key.kind.keys(), list, path, result);
         }
@@ -94,7 +94,7 @@ fn collect(
     }
 }
 
-/// Returns the keys a word may mean: the one of that path, else every one of that last name.
+/// Returns the keys that a word may mean: the key with that path, else all keys with that last name.
 #[must_use]
 pub fn key(word: &str) -> Vec<KeyText> {
     let word = word.strip_prefix("defaults.").unwrap_or(word);
@@ -107,7 +107,7 @@ pub fn key(word: &str) -> Vec<KeyText> {
         .collect()
 }
 
-/// Returns what a reason or class of an end means (contract, section 4), for people.
+/// Returns the meaning of a reason or of a class of ends (contract, section 4), for people.
 #[must_use]
 pub fn reason(word: &str) -> Option<&'static str> {
     match word {
@@ -121,7 +121,7 @@ pub fn reason(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the text of a reason.
+/// Returns the meaning of a reason.
 fn of(reason: Reason) -> &'static str {
     match reason {
         Reason::Ok => "It exited with 0, or its handler returned.",
@@ -171,7 +171,7 @@ fn of(reason: Reason) -> &'static str {
     }
 }
 
-/// Codes of diagnostics and what they mean.
+/// Codes of diagnostics and their meanings.
 pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("syntax", "The file is not valid TOML there."),
     ("duplicate-key", "A key is there twice."),
@@ -236,7 +236,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("not-trusted", "Only files that belong to root may ask for this."),
 ];
 
-/// Returns what the code of a diagnostic means.
+/// Returns the meaning of a diagnostic's code.
 #[must_use]
 pub fn diagnostic(word: &str) -> Option<&'static str> {
     DIAGNOSTICS
@@ -245,7 +245,7 @@ pub fn diagnostic(word: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// Words for reasons, as [`reason`] takes them.
+/// Words of reasons that [`reason`] knows.
 pub const REASONS: &[&str] = &[
     "ok",
     "transient",
@@ -273,7 +273,7 @@ pub const REASONS: &[&str] = &[
     "skipped-missed",
 ];
 
-/// Returns what is explained and most like a word that is not.
+/// Returns the explained word that is most similar to an unknown one.
 #[must_use]
 pub fn near(word: &str) -> Option<String> {
     let keys = keys();
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A diagnostic without a text would be a dead end for whoever asks `fndctl explain`.
+    /// Without a text, `fndctl explain` could not explain a code that fnd prints.
     #[test]
     fn every_code_of_a_diagnostic_has_a_text() {
         let sources = [

@@ -1,4 +1,4 @@
-//! Instants as text: RFC 3339 in UTC with milliseconds, the form of every body and status file.
+//! Writes instants as text: RFC 3339 in UTC with milliseconds, the form in all bodies and status files.
 
 /// Returns the text of Unix milliseconds: `2026-11-21T08:00:00.123Z`. Years above 9999 have more digits.
 #[must_use]
@@ -14,10 +14,10 @@ pub fn text(unix_ms: u64) -> String {
     )
 }
 
-/// Returns year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+/// Converts a number of days since 1970-01-01 to year, month and day of the Gregorian calendar.
 ///
-/// Years are counted from March here, so that the leap day is the last day of a year; 719,468 days lie between
-/// 0000-03-01 and 1970-01-01, 146,097 are in 400 years.
+/// Years begin in March here, so that the leap day is the last day of a year. 719,468 days lie between 0000-03-01 and
+/// 1970-01-01; 400 years have 146,097 days.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

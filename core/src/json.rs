@@ -1,18 +1,18 @@
-//! JSON as text: made compact without changing a number, and how deep it is nested.
+//! Makes JSON texts compact without changing a number, and measures their depth.
 //!
-//! A number is kept as it is written: a parser that makes a `f64` of it changes those above 2^53 and some fractions.
+//! Numbers stay as they are written: a parser that converts them to `f64` changes those above 2^53 and some fractions.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Deepest nesting of arrays and objects that fnd takes: parsers of the languages of functions give up not far above it, and
-/// some of them by crashing.
+/// Deepest nesting of arrays and objects that fnd accepts. Parsers in the languages of functions fail a little above
+/// it, and some of them crash.
 pub const DEPTH_MAX: usize = 500;
 
 /// Says whether a text that is JSON is nested deeper than [`DEPTH_MAX`].
 #[must_use]
 pub fn is_too_deep(json: &[u8]) -> bool {
-    // Each level takes two bytes.
+    // Each level takes two bytes, so a short text cannot be too deep.
     if json.len() <= 2 * DEPTH_MAX {
         return false;
     }
@@ -36,8 +36,8 @@ pub fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// Returns JSON without blanks and with the keys of objects sorted; of a key that is there twice the last value stays.
-/// Numbers stay as they are written. Nothing where it is not JSON, or too deep.
+/// Returns JSON without blanks and with sorted object keys; if a key occurs twice, its last value stays. Numbers stay
+/// as they are written. Returns nothing where the text is not JSON, or too deep.
 #[must_use]
 pub fn compact(json: &[u8]) -> Option<String> {
     let text = str::from_utf8(json).ok()?;
@@ -51,8 +51,8 @@ pub fn compact(json: &[u8]) -> Option<String> {
     Some(compact)
 }
 
-/// Shows the members of all objects in a value to `visit`, which may change them. What is in a member is looked at unless `visit`
-/// says that it has dealt with it.
+/// Calls `visit` for the members of all objects in a value; `visit` may change them. Members inside a member are
+/// visited as well, unless `visit` says that it has handled that member.
 pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value) -> bool) {
     match value {
         Value::Object(members) => {
@@ -67,7 +67,7 @@ pub fn visit_members(value: &mut Value, visit: &mut impl FnMut(&str, &mut Value)
     }
 }
 
-/// Reads text that is known to be JSON.
+/// Reads a text that is known to be JSON.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Returns the string that begins here, decoded.
+    /// Returns the string that begins here, unescaped.
     fn string(&mut self) -> Option<String> {
         let rest = self.text.get(self.at..)?;
         let mut escaped = false;
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         serde_json::from_str(literal).ok()
     }
 
-    /// Returns the next byte that is no blank.
+    /// Returns the next byte that is not a blank.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.text.as_bytes().get(self.at..)?;
         let blanks = rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
@@ -209,7 +209,7 @@ mod tests {
         assert!(is_too_deep(nested(DEPTH_MAX + 1).as_bytes()));
         assert!(compact(nested(DEPTH_MAX).as_bytes()).is_some());
         assert_eq!(compact(nested(100_000).as_bytes()), None);
-        // Brackets of a string are none.
+        // Brackets inside a string do not count.
         let text = format!("\"{}\\\"{}\"", "[".repeat(2000), "{".repeat(2000));
         assert!(!is_too_deep(text.as_bytes()));
     }
@@ -242,7 +242,7 @@ mod tests {
         #[test]
         fn it_means_the_same_and_is_its_own_compact_form(json in json()) {
             let compacted = compact(json.as_bytes()).unwrap();
-            // A number too large for a `f64` is none for `Value`.
+            // `Value` cannot hold a number that is too large for a `f64`.
             if let Ok(value) = serde_json::from_str::<serde_json::Value>(&json) {
                 prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&compacted).unwrap(), value);
             }

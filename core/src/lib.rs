@@ -1,8 +1,8 @@
-//! What fnd knows and decides, without touching the machine.
+//! The knowledge and the decisions of fnd, without access to the machine.
 //!
 //! No I/O, no clock, no randomness, no logging, no locks, no async: the time and the seeded generator are arguments.
-//! `fnd` and `fndctl` link it. `fnd-spawner`, which runs as root, links only [`fnd_wire`], so that no TOML or JSON parser is part
-//! of the root program.
+//! `fnd` and `fndctl` link this crate. `fnd-spawner`, which runs as root, links only [`fnd_wire`], so that the root
+//! program contains no TOML or JSON parser.
 
 pub mod check;
 pub mod data;

@@ -1,48 +1,48 @@
-//! Why a request of the control API was refused: stable codes, their HTTP status and their words. One table, used by the
-//! server, by `fndctl`'s exit codes and by `fndctl explain`.
+//! Error codes of the control API, with their HTTP status and their meaning. The server, `fndctl`'s exit codes and
+//! `fndctl explain` all use this one table.
 
 use crate::api::Problem;
 use crate::outcome::Reason;
 use fnd_wire::ids::{FunctionName, InvocationId};
 
-/// A stable code of an error.
+/// A stable error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The request makes no sense: a header, a parameter, a head that cannot be read.
+    /// The request is invalid: a header, a parameter, or a head that cannot be parsed.
     BadRequest,
-    /// A body that says it is JSON is not.
+    /// The body is declared as JSON and is not JSON.
     BadJson,
-    /// The peer's role does not allow it.
+    /// The peer's role does not allow the request.
     NotAllowed,
     /// No such path, function or invocation.
     NotFound,
-    /// A path or parameter that a later version of fnd has.
+    /// A path or parameter of a later version of fnd.
     NotSupportedYet,
     /// The path exists, but not with this method.
     MethodNotAllowed,
-    /// The timeout of the function or the invocation's deadline.
+    /// The function's timeout or the invocation's deadline was reached.
     Timeout,
     /// The body of the request did not arrive in time.
     SlowRequest,
     /// The invocation has not ended.
     NotEnded,
-    /// What the invocation brought was not kept.
+    /// The invocation's payload was not kept.
     NotKept,
     /// The body is larger than the limit.
     TooLarge,
     /// The function's queue is full.
     QueueFull,
-    /// The function's rate limit.
+    /// The function's rate limit was reached.
     Rate,
     /// The function's overlap policy `reject`: another invocation is running.
     Overlap,
-    /// The caller's headers are more than a function is given.
+    /// The caller's headers exceed the limit for functions.
     HeadersTooLarge,
     /// The function failed.
     FunctionFailed,
     /// The invocation was cancelled.
     Cancelled,
-    /// fnd failed.
+    /// fnd has failed.
     Internal,
     /// The function gave no valid answer.
     BadAnswer,
@@ -52,9 +52,9 @@ pub enum Code {
     Invalid,
     /// The invocation was never started.
     Skipped,
-    /// The function could not be started, or what ran it went down.
+    /// The function could not be started, or fnd, the spawner or the machine went down while it ran.
     CouldNotRun,
-    /// fnd is draining, stopping or has no spawner.
+    /// fnd is draining or stopping, or has no spawner.
     Unavailable,
     /// Too many connections.
     TooManyConnections,
@@ -220,7 +220,7 @@ impl Code {
         row.expect("a test looks every code up")
     }
 
-    /// Returns the text form.
+    /// Returns the code's text form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.row().1
@@ -232,20 +232,20 @@ impl Code {
         self.row().2
     }
 
-    /// Returns what it means and what to do, in sentences.
+    /// Returns the meaning and the advice, in sentences.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         self.row().3
     }
 
-    /// Returns the code of its text form.
+    /// Parses the text form of a code.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 }
 
-/// Returns the HTTP status in words.
+/// Returns the text of an HTTP status.
 #[must_use]
 pub fn title(status: u16) -> &'static str {
     match status {
@@ -266,7 +266,7 @@ pub fn title(status: u16) -> &'static str {
 }
 
 impl Problem {
-    /// Returns the problem of a code.
+    /// Returns the problem with a code.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
@@ -281,14 +281,14 @@ impl Problem {
         }
     }
 
-    /// Returns it with the function it is about.
+    /// Sets the function concerned.
     #[must_use]
     pub fn of(mut self, function: &FunctionName) -> Self {
         self.function = Some(function.clone());
         self
     }
 
-    /// Returns it with the invocation it is about, and how that ended if it did.
+    /// Sets the invocation concerned, and its reason if it has ended.
     #[must_use]
     pub fn in_invocation(mut self, id: InvocationId, reason: Option<Reason>) -> Self {
         self.invocation = Some(id);

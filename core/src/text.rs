@@ -1,4 +1,5 @@
-//! Serde forms of what [`fnd_wire`], which has no serde, defines: the same texts. For `#[serde(with = "...")]`.
+//! Serde forms for types of [`fnd_wire`], which has no serde. They use the same texts as that crate. For `#[serde(with
+//! = "...")]`.
 //!
 //! An absent quantity is `"none"`; an absent name or id is left out, or null.
 
@@ -24,7 +25,7 @@ macro_rules! forms {
             /// Reads the value from its text.
             ///
             /// # Errors
-            /// Where the text is not of this form.
+            /// The text does not have this form.
             pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<$type, D::Error> {
                 $parse(&Cow::<str>::deserialize(from)?).map_err(D::Error::custom)
             }
@@ -51,7 +52,7 @@ macro_rules! forms {
             /// Reads the value from its text.
             ///
             /// # Errors
-            /// Where the text is not of this form.
+            /// The text does not have this form.
             pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$type>, D::Error> {
                 let text = Cow::<str>::deserialize(from)?;
                 if text == "none" { Ok(None) } else { $parse(&text).map(Some).map_err(D::Error::custom) }
@@ -72,12 +73,12 @@ forms! {
     mode, mode_or_none: u32, fnd_wire::units::parse_mode, fnd_wire::units::print_mode;
 }
 
-/// A name or an id: what [`id`], [`id_or_null`] and [`ids`] write and read.
+/// A name or an id that [`id`], [`id_or_null`] and [`ids`] can write and read.
 pub trait Id: Display + Sized {
-    /// What was expected, for the error.
+    /// Description of the expected text, for the error.
     const WHAT: &'static str;
 
-    /// Returns what a text stands for; none where it is no such text.
+    /// Parses a text; nothing where it is invalid.
     fn of(text: &str) -> Option<Self>;
 }
 
@@ -89,7 +90,7 @@ impl Id for FunctionName {
     }
 }
 
-/// For notes: written from what is borrowed, read to what is owned.
+/// For adoption records: written from a borrowed name, read to an owned one.
 impl Id for Cow<'_, FunctionName> {
     const WHAT: &'static str = FunctionName::WHAT;
 
@@ -131,7 +132,7 @@ pub mod id {
     /// Reads the text.
     ///
     /// # Errors
-    /// Where it is no such name or id.
+    /// The text is not a valid name or id.
     pub fn deserialize<'de, I: Id, D: Deserializer<'de>>(from: D) -> Result<I, D::Error> {
         let text = Cow::<str>::deserialize(from)?;
         I::of(&text).ok_or_else(|| D::Error::custom(format_args!("expected {}", I::WHAT)))
@@ -154,7 +155,7 @@ pub mod id_or_null {
     /// Reads the text, or null.
     ///
     /// # Errors
-    /// Where it is something else.
+    /// The value is neither null nor a valid name or id.
     pub fn deserialize<'de, I: Id, D: Deserializer<'de>>(from: D) -> Result<Option<I>, D::Error> {
         let id = Option::<AsText<I>>::deserialize(from)?;
         Ok(id.map(|AsText(id)| id))
@@ -177,14 +178,14 @@ pub mod ids {
     /// Reads the texts.
     ///
     /// # Errors
-    /// Where one of them is no such name or id.
+    /// One of the texts is not a valid name or id.
     pub fn deserialize<'de, I: Id, D: Deserializer<'de>>(from: D) -> Result<Vec<I>, D::Error> {
         let ids = Vec::<AsText<I>>::deserialize(from)?;
         Ok(ids.into_iter().map(|AsText(id)| id).collect())
     }
 }
 
-/// What stands for an id inside of an option or a list.
+/// Wraps an id inside of an option or a list.
 struct AsText<I>(I);
 
 impl<I: Id> serde::Serialize for AsText<&I> {

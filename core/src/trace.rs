@@ -1,8 +1,9 @@
-//! Trace context: whose trace a request belongs to, and the span that each attempt is in it.
+//! Trace context: the trace of a request, and the span of each attempt in it.
 //!
-//! Two forms come in and go out: W3C Trace Context (`traceparent`, `tracestate`; W3C Recommendation, 23 November 2021) and
-//! B3 (`b3` in one header or `x-b3-*` in several; openzipkin/b3-propagation). Where both come, the first counts. What is
-//! neither is left out and a new trace begins, as the recommendation asks (section 3.2). Nothing is exported from here.
+//! Two forms are read and written: W3C Trace Context (`traceparent`, `tracestate`; W3C Recommendation, 23 November
+//! 2021) and B3 (`b3` in one header or `x-b3-*` in several; openzipkin/b3-propagation). If a request has both, the
+//! first counts. Invalid headers are dropped and a new trace begins, as the recommendation asks (section 3.2). This
+//! module exports no spans.
 
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::fmt;
@@ -30,11 +31,11 @@ impl fmt::Display for SpanId {
 /// `sampled` in the flags of `traceparent`.
 const SAMPLED: u8 = 1;
 
-/// Longest `tracestate` that is carried, bytes, and most members: what the recommendation (sections 3.3.1.1 and 3.3.1.5) asks
-/// everybody for.
+/// Limits of `tracestate`: bytes and members. The recommendation (sections 3.3.1.1 and 3.3.1.5) asks everybody to carry
+/// this much.
 const STATE_MAX: (usize, usize) = (512, 32);
 
-/// A caller's place in a trace.
+/// A caller's position in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     /// The trace.
@@ -43,15 +44,15 @@ pub struct Trace {
     pub parent: SpanId,
     /// Flags of `traceparent`.
     pub flags: u8,
-    /// `tracestate`, carried unread.
+    /// `tracestate`, passed on unread.
     pub state: Option<String>,
-    /// Whether it came as B3, which is then said to the function as well.
+    /// Whether the request had B3 headers; then the function gets B3 as well.
     pub b3: bool,
 }
 
 impl Trace {
-    /// Returns what a request's headers say; nothing where they say nothing valid. `header` gives the value of a name in
-    /// lower case, several of one name joined by commas.
+    /// Returns the trace in a request's headers; nothing where they contain no valid one. `header` returns the value of
+    /// a name in lower case, with several values of one name joined by commas.
     #[must_use]
     pub fn of(header: impl Fn(&str) -> Option<String>) -> Option<Self> {
         if let Some((id, parent, flags)) = header("traceparent").and_then(|text| traceparent(text.trim())) {
@@ -78,7 +79,7 @@ impl Trace {
         })
     }
 
-    /// Returns the trace of its [stored form](fmt::Display).
+    /// Parses the [stored form](fmt::Display) of a trace.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
@@ -94,7 +95,7 @@ impl Trace {
             match line.split_once(": ") {
                 Some(("tracestate", text)) => trace.state = state(text),
                 _ if line == "b3" => trace.b3 = true,
-                // Of a later version.
+                // A later version may have written this line.
                 _ => {}
             }
         }
@@ -102,7 +103,7 @@ impl Trace {
     }
 }
 
-/// The form it is stored in: `traceparent`, then a line for each of what else there is.
+/// The stored form: `traceparent`, then a line for each further value.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{}-{:02x}", self.id, self.parent, self.flags)?;
@@ -119,9 +120,9 @@ impl fmt::Display for Trace {
 /// The span of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Its trace: the caller's, or one of the invocation's own, with the number of the invocation.
+    /// The trace: the caller's, or a new one with the number of the invocation.
     pub trace: TraceId,
-    /// Its number: it follows from invocation and attempt, so that after a restart it is the same.
+    /// Number of the span. It is derived from invocation and attempt, so that it is the same after a restart.
     pub id: SpanId,
     /// The caller's span.
     pub parent: Option<SpanId>,
@@ -150,13 +151,13 @@ impl Span {
         }
     }
 
-    /// Returns `traceparent`, of which this span is the parent.
+    /// Returns the `traceparent` with this span as the parent.
     #[must_use]
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace, self.id, self.flags)
     }
 
-    /// Returns `b3`, of which this span is the parent.
+    /// Returns the `b3` with this span as the parent.
     #[must_use]
     pub fn b3(&self) -> String {
         let caller = self.parent.map_or_else(String::new, |parent| format!("-{parent}"));
@@ -173,7 +174,7 @@ fn span_number(invocation: InvocationId, attempt: Attempt) -> SpanId {
     SpanId((mixed ^ (mixed >> 31)).max(1))
 }
 
-/// Returns a number of exactly `digits` digits in lower case, other than 0.
+/// Parses a number other than 0 with exactly `digits` digits in lower case.
 fn number(text: &str, digits: usize) -> Option<u128> {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let whole = text.len() == digits && text.bytes().all(hex);
@@ -187,7 +188,7 @@ fn span(text: &str) -> Option<SpanId> {
         .map(SpanId)
 }
 
-/// Reads `traceparent`. A later version than 00 may have more behind a dash, which is left out (section 3.2.4).
+/// Reads `traceparent`. A version later than 00 may have more after another dash, which is ignored (section 3.2.4).
 fn traceparent(text: &str) -> Option<(TraceId, SpanId, u8)> {
     let mut parts = text.split('-');
     let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -202,12 +203,12 @@ fn traceparent(text: &str) -> Option<(TraceId, SpanId, u8)> {
         return None;
     }
     let flags = two(flags)?.ok()?;
-    // Of a later version only what version 00 knows is known.
+    // Of the flags of a later version only those of version 00 are known.
     let flags = if version == 0 { flags } else { flags & SAMPLED };
     Some((TraceId(number(trace, 32)?), span(parent)?, flags))
 }
 
-/// Returns a `tracestate` that can be carried.
+/// Returns a `tracestate` within the limits; nothing for another.
 fn state(text: &str) -> Option<String> {
     let text = text.trim();
     let (bytes, members) = STATE_MAX;
@@ -216,12 +217,12 @@ fn state(text: &str) -> Option<String> {
     (fits && plain).then(|| text.to_owned())
 }
 
-/// Older B3 traces have half as many digits.
+/// Reads a B3 trace number. Older ones have half as many digits.
 fn b3_trace(text: &str) -> Option<TraceId> {
     number(text, 32).or_else(|| number(text, 16)).map(TraceId)
 }
 
-/// Reads `TRACE-SPAN[-SAMPLED[-PARENT]]`. Without numbers there is a wish about sampling, and no trace.
+/// Reads `TRACE-SPAN[-SAMPLED[-PARENT]]`. A value without numbers only requests sampling and has no trace.
 fn b3_single(text: &str) -> Option<(TraceId, SpanId, bool)> {
     let lower = text.to_ascii_lowercase();
     let mut parts = lower.split('-');
@@ -267,7 +268,7 @@ mod tests {
             (good("00", "00", ""), Some(0)),
             (good("03", "00", ""), Some(3)),
             (format!("  {} ", good("01", "00", "")), Some(1)),
-            // A later version: what is known of it counts.
+            // Of a later version, the known parts count.
             (good("ff", "01", ""), Some(1)),
             (good("01", "cc", "-what-the-future-will-be"), Some(1)),
             (good("01", "00", "-more"), None),

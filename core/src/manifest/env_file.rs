@@ -1,5 +1,5 @@
-//! Files of `KEY=VALUE` lines, `env_file`: blank lines and lines that begin with `#` do nothing; a value may stand in
-//! single or double quotes; nothing in it is expanded.
+//! Reads files of `KEY=VALUE` lines (`env_file`). Blank lines and lines that begin with `#` are ignored. A value may be
+//! in single or double quotes; nothing in it is expanded.
 
 use crate::diagnostic::Diagnostic;
 use crate::schema::Form;
@@ -7,10 +7,10 @@ use crate::schema::read::at_most;
 use crate::schema::source::Source;
 use std::collections::BTreeMap;
 
-/// Returns the variables of a file; a later line wins.
+/// Returns the variables of a file; the last line with a name counts.
 ///
 /// # Errors
-/// A diagnostic for every line that is not of the form, as far as anybody reads them.
+/// A diagnostic for every invalid line, up to the number that people read.
 pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Diagnostic>> {
     let source = Source::whole(file, bytes).map_err(|problem| vec![*problem])?;
     let mut variables = BTreeMap::new();
@@ -45,7 +45,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<BTreeMap<String, String>, Vec<Di
     }
 }
 
-/// Returns a value without the quotes around it; none where they are not closed.
+/// Returns a value without its quotes; nothing where they are not closed.
 fn unquoted(value: &str) -> Option<&str> {
     let value = value.trim();
     match value.chars().next() {
@@ -83,7 +83,7 @@ mod tests {
         assert!(read("x.env", b"A=\xff\n").is_err());
     }
 
-    /// The report has to fit a message of the judge.
+    /// The report must fit into a message of the judge.
     #[test]
     fn a_file_of_nothing_else_is_not_reported_line_by_line() {
         let problems = read("x.env", "x\n".repeat(100_000).as_bytes()).unwrap_err();

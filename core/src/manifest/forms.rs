@@ -1,12 +1,13 @@
-//! Which files of a functions directory are functions (contract, section 2), by their names and first bytes alone.
+//! Decides which files of a functions directory are functions (contract, section 2), by their names and first bytes
+//! alone.
 //!
-//! It reads no directory: whoever does asks about each entry, and pairs manifests with code by name.
+//! It reads no directory: the caller passes each entry, and pairs manifests with code by name.
 
 use crate::runtime::RuntimeSummary;
 use fnd_wire::ids::{NameError, is_part};
 pub use fnd_wire::naming::is_ignored;
 
-/// What runtimes claim.
+/// File suffixes that runtimes claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Claims {
     /// Suffixes with the dot, the longest first.
@@ -14,8 +15,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Returns what these runtimes claim. One that is switched off claims its suffixes too: its files are functions that
-    /// cannot run, not files of no account.
+    /// Returns the suffixes of these runtimes. A disabled runtime claims its suffixes too, so that its files are
+    /// functions that cannot run, and are not ignored.
     #[must_use]
     pub fn of<'a>(runtimes: impl IntoIterator<Item = &'a RuntimeSummary>) -> Self {
         let mut suffixes: Vec<String> = runtimes
@@ -36,33 +37,34 @@ impl Claims {
     }
 }
 
-/// What a regular file in a functions directory or a group is.
+/// The role of a regular file in a functions directory or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileForm {
-    /// Nothing to look at: editors' and packagers' leftovers, hidden files.
+    /// An ignored file: a hidden file, or one that an editor or packager left.
     Ignored,
-    /// Code of the function of this name.
+    /// Code of the function with this name.
     Code(Result<String, NameError>),
-    /// Code of the function of this name if the file is executable and [`is_program`]; without a suffix (`bare`) also if
-    /// there is a manifest beside it or `[defaults] runtime` is set. Else nothing claims it.
+    /// Code of the function with this name, if the file is executable and [`is_program`]. A file without a suffix
+    /// (`bare`) is also code if it has a manifest beside it or `[defaults] runtime` is set. Otherwise no rule claims
+    /// it.
     Program {
-        /// Name of the function it then is.
+        /// Name of the function, if the file is its code.
         name: Result<String, NameError>,
         /// Whether the file name has no suffix at all.
         bare: bool,
     },
-    /// The manifest of the function of this name.
+    /// The manifest of the function with this name.
     Manifest(Result<String, NameError>),
-    /// An archive of the function of this name.
+    /// An archive of the function with this name.
     Archive(Result<String, NameError>),
-    /// Nothing claims it.
+    /// No rule claims the file.
     Unclaimed,
 }
 
 /// Suffixes of archives.
 const ARCHIVES: [&str; 5] = [".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"];
 
-/// Returns what a regular file is by its name. A name that is not UTF-8 has replacement characters in its error.
+/// Returns the role of a regular file by its name. If the name is not UTF-8, its error contains replacement characters.
 #[must_use]
 pub fn file(name: &[u8], claims: &Claims) -> FileForm {
     if is_ignored(name) {
@@ -91,14 +93,14 @@ pub fn file(name: &[u8], claims: &Claims) -> FileForm {
     }
 }
 
-/// Returns the name of the function or group a directory is, none where it is never looked at.
+/// Returns the name of the function or group that a directory is; nothing for an ignored directory.
 #[must_use]
 pub fn directory(name: &[u8]) -> Option<Result<String, NameError>> {
     (!is_ignored(name)).then(|| part(&String::from_utf8_lossy(name)))
 }
 
-/// Says whether first bytes are those of something the kernel executes: `#!` or an ELF header, also behind a byte-order
-/// mark, which is taken out.
+/// Says whether the first bytes are those of a file that the kernel executes: `#!` or an ELF header. A byte-order mark
+/// before them is accepted, since it is removed later.
 #[must_use]
 pub fn is_program(head: &[u8]) -> bool {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);

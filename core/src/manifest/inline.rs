@@ -1,18 +1,20 @@
-//! A manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//`, in the form of Python's PEP 723.
+//! Finds a manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//`, in the form of Python's PEP
+//! 723.
 //!
-//! The markers begin at the start of a line; where the language would see them as part of a string or here-document they
-//! count all the same, because no language is parsed here.
+//! The markers begin at the start of a line. They also count inside a string or here-document, because no language is
+//! parsed here.
 
 use crate::diagnostic::Diagnostic;
 use crate::schema::source::Source;
 
-/// How far into a file the block is looked for.
+/// How many bytes of a file are searched for the block.
 pub const LOOKED_AT: usize = 64 << 10;
 
-/// Returns the block of a file's first bytes, if it has one.
+/// Returns the block in a file's first bytes, if it has one.
 ///
 /// # Errors
-/// A diagnostic where the block has no end, a line of it is no comment, it is not UTF-8, or there are two.
+/// A diagnostic where the block has no end, where one of its lines is no comment, where it is not UTF-8, or where there
+/// are two blocks.
 pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if bytes.starts_with(b"\x7fELF") {
@@ -82,7 +84,7 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
     Ok(lines.map(|lines| Source::of_lines(file, lines)))
 }
 
-/// Beginnings of comments; TypeScript's and the shells' cover every runtime we know.
+/// Beginnings of comments in all known runtimes: TypeScript has `//`, the shells have `#`.
 const PREFIXES: [&str; 2] = ["#", "//"];
 
 struct Open {

@@ -1,5 +1,5 @@
-//! Every key of a function's manifest: what it may hold, its default, what it means. The top is here, each table of it in
-//! a file of its kind.
+//! Every key of a function's manifest: its values, its default and its meaning. The top-level keys are here; each kind
+//! of table has its own file.
 
 mod around;
 mod limits;

@@ -1,83 +1,83 @@
-//! What the functions of a directory are, from the names in it (contract, section 2): pairs manifests with code, finds
+//! Finds the functions of a directory by the names in it (contract, section 2): pairs manifests with code and finds
 //! clashes. The daemon's scan and `fnd --check` share it.
 //!
-//! It opens nothing; whoever lists the directory has followed symbolic links.
+//! It opens no file; the caller lists the directory and follows symbolic links.
 
 use super::forms::{self, Claims, FileForm};
 use crate::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, NameError};
 use std::collections::{BTreeMap, HashSet};
 
-/// A name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name.
+    /// The entry's name.
     pub name: Vec<u8>,
-    /// What has that name, links followed.
+    /// What the entry is, after links were followed.
     pub kind: EntryKind,
 }
 
-/// What a name stands for.
+/// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
     File {
-        /// Whether somebody may execute it.
+        /// Whether any user may execute it.
         executable: bool,
     },
     /// A directory.
     Directory {
-        /// Whether it holds `function.toml`.
+        /// Whether the directory contains `function.toml`.
         manifest: bool,
     },
-    /// A FIFO, a socket, a device, a link that leads nowhere.
+    /// A FIFO, a socket, a device, or a dangling link.
     Other,
 }
 
-/// A function that is there.
+/// A function of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
     /// Its name.
     pub name: FunctionName,
-    /// The name in the directory: code, or the directory of the directory form.
+    /// Name of its entry in the directory: the code file, or the directory in directory form.
     pub source: String,
-    /// The name of the manifest beside it; of the file form only.
+    /// Name of the manifest beside the code; only in file form.
     pub sidecar: Option<String>,
     /// Whether it is the directory form.
     pub directory: bool,
 }
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Functions, by name.
     pub functions: Vec<Listed>,
-    /// Groups, by name; listed by themselves.
+    /// Groups, by name; each is listed separately.
     pub groups: Vec<String>,
-    /// Files no rule claims: no functions, and no errors.
+    /// Files that no rule claims: they are no functions and no errors.
     pub unclaimed: Vec<String>,
-    /// Functions several files claim: names of the sources of each. None of them is in `functions`, the one already serving
-    /// keeps serving.
+    /// Functions that several files claim, with the names of those files. They are not in `functions`; a version that
+    /// already serves goes on serving.
     pub clashes: Vec<(FunctionName, Vec<String>)>,
-    /// What is wrong, clashes included.
+    /// All problems, clashes included.
     pub problems: Vec<Diagnostic>,
 }
 
-/// Where a directory is, and what is known for all of it.
+/// The directory, and what applies to all of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// Its path, for diagnostics.
     pub path: &'a str,
-    /// The group it is; none at the top.
+    /// Name of the group that the directory is; absent at the top.
     pub group: Option<&'a str>,
-    /// What runtimes claim.
+    /// Suffixes that runtimes claim.
     pub claims: &'a Claims,
     /// Whether `[defaults] runtime` is set.
     pub default_runtime: bool,
 }
 
-/// Returns what a directory holds. `is_program` is asked for executable files of no known suffix whether their first bytes
-/// are [`forms::is_program`].
+/// Lists the functions of a directory. For an executable file without a known suffix, `is_program` must say whether its
+/// first bytes are [`forms::is_program`].
 pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&str) -> bool) -> Listing {
     let mut result = Listing::default();
     let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
@@ -116,7 +116,8 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                             .push(problem.with_help("move it up, or add `function.toml` if it is a function"));
                     }
                     Some(Ok(group)) => result.groups.push(group),
-                    // Not a group anybody could name: no function in it, and no error of a directory full of data.
+                    // No group can have this name, so the directory holds no functions. That is no error: it may be a
+                    // directory of data.
                     Some(Err(_)) => result.unclaimed.push(shown),
                 }
                 continue;
@@ -146,7 +147,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
             }
             FileForm::Program { name, bare } => {
                 let executable = entry.kind == EntryKind::File { executable: true };
-                // Nobody can open a file by a name that is not UTF-8: whether it is a program is not looked at.
+                // A file whose name is not UTF-8 cannot be opened by its name here, so its first bytes are not checked.
                 let unnameable = str::from_utf8(&entry.name).is_err();
                 let claimed = (executable && (unnameable || is_program(&shown)))
                     || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
@@ -207,7 +208,7 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
     result
 }
 
-/// Returns the diagnostic of several files for one function.
+/// Returns the diagnostic for several files that claim one function.
 fn clash(directory: &str, name: &FunctionName, sources: &[String]) -> Diagnostic {
     let quoted: Vec<String> = sources.iter().map(|source| format!("`{source}`")).collect();
     let problem = Diagnostic::error(
@@ -239,7 +240,8 @@ mod tests {
         Claims::of([&runtime])
     }
 
-    /// Names: `*` behind one is executable, `/` a directory, `/+` one with a manifest, `|` a FIFO.
+    /// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory with
+    /// a manifest, `|` FIFO.
     fn list(names: &[&str], group: Option<&str>) -> Listing {
         let entries: Vec<Entry> = names
             .iter()
@@ -310,7 +312,7 @@ mod tests {
         assert_eq!(found(&list(&["a.sh"], Some("ops"))), ["ops/a=a.sh"]);
     }
 
-    /// Its name may be right in another encoding, so whoever put it there expects a function.
+    /// The name may be valid in another encoding, so the person who put the file there expects a function.
     #[test]
     fn a_program_whose_name_is_not_utf_8_is_told() {
         let entry = |name: &[u8], executable| Entry {
@@ -320,7 +322,7 @@ mod tests {
         let entries = [
             entry(b"caf\xe9", true),
             entry(b"caf\xe9.bin", true),
-            // The part before the dot alone would be a name.
+            // The part before the dot alone would be a valid name.
             entry(b"tool.s\xb7ml", true),
             entry(b"th\xe9", false),
         ];

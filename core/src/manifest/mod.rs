@@ -1,7 +1,7 @@
 //! A function's manifest: every key of `config/function.toml`, resolved.
 //!
-//! [`Manifest`] is what remains after parsing, defaults, sizes and checks: nothing in it is optional that has a default.
-//! Keys whose feature is not built yet are checked and refused, and so have no field here.
+//! A [`Manifest`] is the result of parsing, defaults, sizes and checks: no field with a default is optional. Keys whose
+//! feature is not built yet are checked and refused, so they have no field here.
 
 pub mod detect;
 pub mod env_file;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a function is run, decided (contract, section 2).
+/// How a function is run (contract, section 2); `auto` is already decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -27,12 +27,12 @@ pub enum Mode {
     Handler,
     /// Workers that serve HTTP themselves; an invocation is a request to one of them.
     Http,
-    /// Processes that are kept running; nobody invokes them.
+    /// Processes that are kept running and never invoked.
     Service,
 }
 
 impl Mode {
-    /// Returns its word.
+    /// Returns the mode's name in a manifest.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -48,47 +48,47 @@ impl Mode {
 /// (`"180s"`, `"256M"`, absent durations and sizes as `"none"`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Whether it runs at all.
+    /// Whether the function may run.
     pub enabled: bool,
-    /// How it is run, `auto` decided.
+    /// The mode, with `auto` decided.
     pub mode: Mode,
-    /// Whether it runs once per content, `auto` decided.
+    /// Whether the function runs once per content, with `auto` decided.
     pub on_load: bool,
-    /// What it does, for people; may be empty.
+    /// Description for people; may be empty.
     pub description: String,
     /// Labels to filter by.
     pub labels: BTreeMap<String, String>,
-    /// Runtime id, without version.
+    /// Runtime id without the version.
     pub runtime: String,
-    /// The file that is run, relative to the code directory.
+    /// The file that runs, relative to the code directory.
     pub entry: String,
-    /// The function that is called, as module.function; absent: the shim finds it.
+    /// The handler as module.function; absent: the shim finds it.
     pub handler: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Arguments of its interpreter.
+    /// Arguments of the interpreter.
     pub interpreter_args: Vec<String>,
-    /// Payload when the trigger brings none.
+    /// Payload used where the trigger supplies none.
     pub data: Option<serde_json::Value>,
     /// `KEPTN_CONTEXT` and `CONTEXT`.
     pub context: Option<serde_json::Value>,
-    /// What deno is granted beside what it always has: `net`, `read=/srv/in`; the preset `keptn` spelled out.
+    /// Permissions for deno beyond the ones it always has: `net`, `read=/srv/in`; the preset `keptn` is expanded.
     pub permissions: Vec<String>,
     /// Name of the size, if one was chosen.
     pub size: Option<String>,
-    /// Host names it runs on, `*` matches any part; empty: every host.
+    /// Host names on which the function runs, `*` matches any part; empty: all hosts.
     pub nodes: Vec<String>,
-    /// `[limits]`, the size's preset filled in.
+    /// `[limits]`, with the values of the size filled in.
     pub limits: Limits,
     /// `[retry]`.
     pub retry: Retry,
-    /// `[poll]`; absent: exit 99 is an ordinary error. Handlers have it always.
+    /// `[poll]`; absent: exit 99 is an ordinary error. Handlers always have it.
     pub poll: Option<Poll>,
     /// `[pool]`.
     pub pool: Pool,
     /// `[queue]`.
     pub queue: Queue,
-    /// `[env]` over what `env_file` holds.
+    /// `[env]`, merged over the variables of `env_file`.
     pub env: BTreeMap<String, String>,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
@@ -108,14 +108,14 @@ pub struct Manifest {
 /// `[service]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// Program and arguments; empty: the entry, as its runtime starts it.
+    /// Program and arguments; empty: the entry, started by its runtime.
     pub command: Vec<String>,
-    /// Processes kept running.
+    /// Number of processes that are kept running.
     pub replicas: u32,
-    /// The path that answers on `$PORT` when one is ready; absent: it is when it runs.
+    /// Path of the readiness probe on `$PORT`; absent: a process is ready when it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// It has to be ready within.
+    /// Most time until a process is ready.
     #[serde(with = "crate::text::duration")]
     pub start_timeout: Duration,
 }
@@ -123,14 +123,14 @@ pub struct Service {
 /// `[http_server]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpServer {
-    /// Program and arguments; empty: the entry, as its runtime starts it.
+    /// Program and arguments; empty: the entry, started by its runtime.
     pub command: Vec<String>,
-    /// Where it listens.
+    /// Where the program listens.
     pub listen: Listen,
-    /// The path that answers when it is ready; absent: it is when it takes connections.
+    /// Path of the readiness probe; absent: the program is ready when it accepts connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// It has to be ready within.
+    /// Most time until the program is ready.
     #[serde(with = "crate::text::duration")]
     pub start_timeout: Duration,
 }
@@ -139,43 +139,43 @@ pub struct HttpServer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Listen {
-    /// On a free port of the loopback, told in `$PORT`.
+    /// On a free port of the loopback, which `$PORT` contains.
     Free,
-    /// On this port of the loopback, told there too.
+    /// On this port of the loopback, which `$PORT` contains too.
     Port(u16),
     /// On a Unix socket, `$FND_SOCKET_PATH`.
     Unix,
-    /// Where it likes; it says so on descriptor 3 (`export default { fetch }`).
+    /// On a port of its own choice, which it reports on descriptor 3 (`export default { fetch }`).
     Told,
 }
 
-/// `[history]`: what is remembered of its invocations.
+/// `[history]`: which records of invocations are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// The newest.
+    /// Number of the newest records that are kept.
     pub keep: u32,
-    /// By age.
+    /// Age up to which records are kept.
     #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
-    /// The newest of those that failed, beside those; absent: none.
+    /// Number of the newest records of failed invocations that are kept in addition; absent: none.
     pub keep_failed: Option<u32>,
-    /// By bytes; absent: only with those of all functions.
+    /// Bytes of records that are kept; absent: only the limit of all functions applies.
     #[serde(default, with = "crate::text::size_or_none")]
     pub keep_bytes: Option<u64>,
 }
 
-/// `[logs]`: what is kept of its output.
+/// `[logs]`: which output is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logs {
-    /// By age.
+    /// Age up to which output is kept.
     #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
-    /// By bytes.
+    /// Bytes of output that are kept.
     #[serde(with = "crate::text::size")]
     pub keep_bytes: u64,
 }
 
-/// As the manifest of a fnd that did not have it.
+/// The values for a manifest from an fnd that did not have this table.
 impl Default for Logs {
     fn default() -> Self {
         Self {
@@ -188,78 +188,78 @@ impl Default for Logs {
 /// `[limits]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Of one attempt, to SIGTERM; absent: none.
+    /// Timeout of one attempt, to SIGTERM; absent: none.
     #[serde(with = "crate::text::duration_or_none")]
     pub timeout: Option<Duration>,
-    /// Of the whole invocation: queue, attempts, retries and polls; absent: none.
+    /// Deadline of the whole invocation: queue, attempts, retries and polls; absent: none.
     #[serde(with = "crate::text::duration_or_none")]
     pub deadline: Option<Duration>,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     #[serde(with = "crate::text::duration")]
     pub grace: Duration,
-    /// Bytes of memory, all workers together.
+    /// Memory for all workers together, in bytes.
     #[serde(with = "crate::text::size")]
     pub memory: u64,
-    /// Bytes of swap.
+    /// Swap in bytes.
     #[serde(with = "crate::text::size")]
     pub swap: u64,
-    /// Bytes from which memory is reclaimed and the function slowed; absent: none.
+    /// Memory in bytes above which memory is reclaimed and the function is slowed down; absent: none.
     #[serde(with = "crate::text::size_or_none")]
     pub memory_high: Option<u64>,
-    /// CPU quota in thousandths of a core; absent: none, weight only.
+    /// CPU quota in thousandths of a core; absent: only the weight applies.
     #[serde(rename = "cpu", with = "crate::text::cpu_or_none")]
     pub cpu_milli: Option<u32>,
-    /// 1 to 10000.
+    /// CPU weight, 1 to 10000.
     pub cpu_weight: u32,
-    /// Processes and threads.
+    /// Most processes and threads.
     pub pids: u32,
-    /// Open files of one process.
+    /// Most open files of one process.
     pub open_files: u64,
-    /// Bytes of the largest file it may write; absent: none.
+    /// Largest file that the function may write, in bytes; absent: no limit.
     #[serde(with = "crate::text::size_or_none")]
     pub file_size: Option<u64>,
-    /// 1 to 10000.
+    /// I/O weight, 1 to 10000.
     pub io_weight: u32,
-    /// Bytes read per second; absent: none.
+    /// Bytes read per second; absent: no limit.
     #[serde(rename = "io_read", with = "crate::text::byte_rate_or_none")]
     pub io_read_bytes_per_second: Option<u64>,
-    /// Bytes written per second; absent: none.
+    /// Bytes written per second; absent: no limit.
     #[serde(rename = "io_write", with = "crate::text::byte_rate_or_none")]
     pub io_write_bytes_per_second: Option<u64>,
-    /// Bytes of each output stream kept per attempt.
+    /// Most bytes that are kept of each output stream per attempt.
     #[serde(with = "crate::text::size")]
     pub output: u64,
-    /// Bytes of the largest result.
+    /// Largest result in bytes.
     #[serde(with = "crate::text::size")]
     pub result: u64,
-    /// Bytes of the largest payload.
+    /// Largest payload in bytes.
     #[serde(with = "crate::text::size")]
     pub body: u64,
-    /// Keys of `[limits]` the function's own manifest sets, sorted: one of these that cannot be enforced refuses the
-    /// function, a default or a size never does.
+    /// Keys of `[limits]` in the function's own manifest, sorted. If one of them cannot be enforced, the function is
+    /// refused; a default or a size never refuses it.
     pub asked: Vec<String>,
 }
 
 /// `[retry]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Attempts after the first, polls not counted.
+    /// Most retries; polls do not count.
     pub retries: u32,
     /// Delay before the first retry.
     #[serde(with = "crate::text::duration")]
     pub interval: Duration,
     /// How the delay grows.
     pub backoff: Backoff,
-    /// By how much it grows each time, 1.0 to 100.0.
+    /// Factor by which the delay grows each time, 1.0 to 100.0.
     pub factor: f64,
     /// Largest delay, at least `interval`.
     #[serde(with = "crate::text::duration")]
     pub max_interval: Duration,
     /// Which part of the delay is random.
     pub jitter: Jitter,
-    /// After which ends there is a retry.
+    /// Ends that are followed by a retry.
     pub on: Vec<RetryOn>,
-    /// Exit codes after which there is none.
+    /// Exit codes that are not followed by a retry.
     pub not_on_exit: Vec<u8>,
 }
 
@@ -267,9 +267,9 @@ pub struct Retry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backoff {
-    /// Times `factor` each time.
+    /// The delay is multiplied by `factor` each time.
     Exponential,
-    /// Not at all.
+    /// The delay does not grow.
     Fixed,
 }
 
@@ -279,110 +279,110 @@ pub enum Backoff {
 pub enum Jitter {
     /// Half fixed, half random.
     Equal,
-    /// All of it.
+    /// All of the delay is random.
     Full,
-    /// None of it.
+    /// Nothing is random.
     None,
 }
 
-/// The classes of ends `retry.on` may name (contract, section 4).
+/// The classes of ends that `retry.on` may name (contract, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetryOn {
-    /// Any exit code without a meaning of its own.
+    /// Any exit code without a special meaning.
     Error,
     /// Exit 75.
     Transient,
     /// The attempt reached `limits.timeout`.
     Timeout,
-    /// The kernel killed it at `limits.memory`.
+    /// The kernel killed the attempt at `limits.memory`.
     Oom,
-    /// A signal ended it.
+    /// A signal ended the attempt.
     Signal,
-    /// It could not be started.
+    /// The attempt could not be started.
     Spawn,
-    /// The machine or the spawner stopped under it.
+    /// The machine or the spawner went down during the attempt.
     Interrupted,
 }
 
 /// `[poll]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Poll {
-    /// Delay before it is executed again.
+    /// Delay before the next poll.
     #[serde(with = "crate::text::duration")]
     pub repeat: Duration,
-    /// From the start of the first attempt; then it has failed.
+    /// Time from the start of the first attempt after which the invocation has failed.
     #[serde(with = "crate::text::duration")]
     pub until: Duration,
 }
 
-/// `[pool]`. All but `max` concerns handlers only.
+/// `[pool]`. All keys but `max` apply to handlers only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Workers started ahead and kept, at most `max`.
+    /// Workers that are started ahead and kept, at most `max`.
     pub min: u32,
-    /// Processes at once, of handlers at most `fit`; the default is 1 for scripts that run on load, else 4.
+    /// Most processes at once, for handlers at most `fit`. The default is 1 for scripts that run on load, else 4.
     pub max: u32,
-    /// Invocations at once in one worker.
+    /// Most invocations at once in one worker.
     pub concurrency: u32,
-    /// How long an idle worker stays, down to `min`; absent: for good.
+    /// How long an idle worker stays, down to `min` workers; absent: for ever.
     #[serde(with = "crate::text::duration_or_none")]
     pub idle: Option<Duration>,
-    /// Invocations after which a worker is replaced; 0: no limit.
+    /// Number of invocations after which a worker is replaced; 0: no limit.
     pub max_invocations: u32,
-    /// Age at which a worker is replaced; absent: none.
+    /// Age at which a worker is replaced; absent: no limit.
     #[serde(with = "crate::text::duration_or_none")]
     pub max_age: Option<Duration>,
-    /// What invocations share.
+    /// What invocations share with each other.
     pub isolation: Isolation,
-    /// Fresh workers kept ready for [`Isolation::Invocation`], at most `fit`.
+    /// Number of fresh workers kept ready for [`Isolation::Invocation`], at most `fit`.
     pub spare: u32,
-    /// How many workers `limits.memory` can hold, by what the runtime needs at least; 1 or more. Busy, idle and spare ones
-    /// together are never more.
+    /// Number of workers that `limits.memory` can hold, by the minimum that the runtime needs; at least 1. Busy, idle
+    /// and spare workers together never exceed it.
     pub fit: u32,
 }
 
-/// What invocations share.
+/// What invocations share with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A worker, with what the code keeps in it.
+    /// A worker, with the state that the code keeps in it.
     Worker,
-    /// Nothing: each gets a process no other has seen.
+    /// Nothing: each invocation gets a fresh process.
     Invocation,
 }
 
 /// `[queue]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Invocations waiting.
+    /// Most waiting invocations.
     pub max: u32,
     /// What happens when all processes are busy.
     pub overlap: Overlap,
-    /// How many may be accepted in which time; absent: any number.
+    /// Most acceptances in a period; absent: no limit.
     pub rate: Option<Rate>,
 }
 
-/// What an invocation does that finds all processes busy.
+/// What happens to an invocation that finds all processes busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
-    /// Waits.
+    /// The invocation waits.
     Queue,
-    /// Is recorded as skipped.
+    /// The invocation is recorded as skipped.
     Skip,
-    /// Takes the place of the oldest running one, which is cancelled.
+    /// The oldest running invocation is cancelled in its favour.
     Replace,
-    /// Is refused.
+    /// The invocation is refused.
     Reject,
 }
 
-/// So many in such a time; `"10/s"`.
+/// A count per period: `"10/s"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// How many, at least 1.
+    /// The count, at least 1.
     pub count: u32,
-    /// In which time: a second, a minute, an hour or a day.
+    /// The period: a second, a minute, an hour or a day.
     #[serde(with = "crate::text::duration")]
     pub per: Duration,
 }
@@ -390,8 +390,8 @@ pub struct Rate {
 /// `[sandbox]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// User by name; absent: the function's own.
+    /// User name; absent: the function's own user.
     pub user: Option<String>,
-    /// Supplementary groups by name.
+    /// Names of supplementary groups.
     pub groups: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `[pool]`: how many workers, and how many of them the function's memory can hold.
+//! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
 use super::keys::MANIFEST;
 use super::resolve::{Report, Subject};
@@ -9,7 +9,7 @@ use crate::schema::read::constant;
 use crate::schema::tree::{Node, Table, find};
 use fnd_wire::units::print_size;
 
-/// Keys that concern workers that stay: those of handlers and of programs that serve HTTP.
+/// Keys that only apply to workers that stay: those of handlers and of programs that serve HTTP.
 const OF_WORKERS: [&str; 7] = [
     "pool.min",
     "pool.concurrency",
@@ -20,8 +20,8 @@ const OF_WORKERS: [&str; 7] = [
     "pool.spare",
 ];
 
-/// Returns the pool. What `[defaults]` asks for beyond what is possible here is cut down; what the manifest itself asks for
-/// is an error.
+/// Returns the pool. Values of `[defaults]` that are impossible here are reduced; impossible values of the manifest are
+/// errors.
 pub(super) fn pool(
     pick: Pick<'_>,
     own: &Table,
@@ -79,7 +79,7 @@ pub(super) fn pool(
         format!("`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker answers one");
     let help = "take one of the two out".to_owned();
     refuse("pool.concurrency", alone && concurrency > 1, message, help);
-    // A port is one worker's.
+    // Only one worker can have a port.
     let alone_on_port = subject.mode == Mode::Http && find(own, "http_server.port").is_some();
     let max = if alone_on_port && find(own, "pool.max").is_none() {
         1
@@ -95,7 +95,7 @@ pub(super) fn pool(
     }
 }
 
-/// Returns the keys as they are written.
+/// Returns the written values, else the defaults.
 fn written(pick: Pick<'_>, fit: u32) -> Pool {
     Pool {
         min: pick.small("pool.min"),
@@ -125,7 +125,7 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
     }
-    // Work done once per content, or at times, is not to be done several times at once unless asked for.
+    // Work that runs once per content, or at times, must not run several times at once unless the manifest asks for it.
     let max = if pick.written("pool.max").is_none() && on_load {
         1
     } else {

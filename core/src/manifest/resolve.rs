@@ -1,4 +1,4 @@
-//! From checked tables to a [`Manifest`]: defaults, size, own keys, and what is impossible together.
+//! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
 use super::keys::{LIMITS, MANIFEST, RETRY_ON};
 use super::pool::pool;
@@ -16,17 +16,17 @@ use fnd_wire::plan::HANDLER_VARIABLES;
 use fnd_wire::units;
 use std::collections::BTreeMap;
 
-/// Problems of a function, and the sources they point into.
+/// Problems of a function, with the sources to which they refer.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// By [`At::source`].
+    /// The sources, indexed by [`At::source`].
     pub sources: &'a [&'a Source],
-    /// In the order in which they were found.
+    /// The problems, in the order in which they were found.
     pub problems: Vec<Diagnostic>,
 }
 
 impl Report<'_> {
-    /// Adds a problem that stands at a value; where there is none it is about the function as a whole.
+    /// Adds a problem at a value; without a value the problem concerns the whole function.
     pub fn add(&mut self, at: Option<&At>, problem: Diagnostic) {
         let source = at.and_then(|at| Some((self.sources.get(at.source)?, at)));
         self.problems.push(match source {
@@ -42,24 +42,24 @@ impl Report<'_> {
     }
 }
 
-/// What is known of a function beside its keys.
+/// Facts about a function that are not keys of its manifest.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// How it is run.
+    /// How the function is run.
     pub mode: Mode,
     /// Whether its runtime serves HTTP for it (`export default { fetch }`).
     pub serves: bool,
     /// Its runtime.
     pub runtime: &'a Runtime,
-    /// The file that is run.
+    /// The file that runs.
     pub entry: String,
-    /// What its `env_file` holds.
+    /// Variables of its `env_file`.
     pub env_file: BTreeMap<String, String>,
     /// Whether root owns its code and manifest.
     pub trusted: bool,
 }
 
-/// Returns the manifest; it is worth nothing where the report says that the function is refused.
+/// Returns the manifest. If the report says that the function is refused, the manifest must not be used.
 pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>, report: &mut Report<'_>) -> Manifest {
     let merged = merged(own, configuration, report);
     let pick = Pick {
@@ -137,8 +137,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     }
 }
 
-/// Lays `[defaults]` and its size below the function's own keys and its size. A size fills `[limits]` of its own layer;
-/// what `[limits]` says there wins over it.
+/// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
+/// layer; explicit values in that layer's `[limits]` have priority.
 fn merged(own: &Table, configuration: &Configuration, report: &mut Report<'_>) -> Table {
     let mut result = Table::new();
     let mut limits = Table::new();
@@ -253,7 +253,7 @@ fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
     } else {
-        // Who asks for ten minutes between attempts does not mean the default of five.
+        // A manifest with ten minutes between attempts does not mean the default limit of five.
         max_interval = max_interval.max(interval);
     }
     let on = pick.texts("retry.on");
@@ -319,7 +319,7 @@ fn overlap(word: &str) -> Overlap {
     }
 }
 
-/// Returns the permissions with presets spelled out. Those of `[defaults]` concern only runtimes that know any.
+/// Returns the permissions with presets expanded. Those of `[defaults]` apply only to runtimes that have permissions.
 fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
@@ -349,7 +349,7 @@ fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Repo
     result
 }
 
-/// Variables fnd sets itself (contract, section 3); a manifest's value would never be seen.
+/// Variables that fnd sets itself (contract, section 3); a manifest's value would have no effect.
 const RESERVED: [&str; 15] = [
     "DATA",
     "SECURE_DATA",

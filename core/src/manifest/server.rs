@@ -1,4 +1,5 @@
-//! `[http_server]`: how a program that serves HTTP itself is started and found; `[service]`: what is kept running.
+//! Resolves `[http_server]` (how a program that serves HTTP is started and reached) and `[service]` (what is kept
+//! running).
 
 use super::resolve::{Report, Subject};
 use super::{HttpServer, Listen, Mode, Pool, Service};
@@ -6,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, find};
 
-/// Returns the table of a program that serves HTTP; of other modes nothing, and what is written of it is an error.
+/// Returns the `[http_server]` table; absent in other modes, where a written key is an error.
 pub(super) fn http_server(
     pick: Pick<'_>,
     own: &Table,
@@ -53,12 +54,12 @@ pub(super) fn http_server(
     })
 }
 
-/// Returns the table of a service; of other modes nothing, and what is written of it is an error.
+/// Returns the `[service]` table; absent in other modes, where a written key is an error.
 pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> Option<Service> {
     if !is_of(Mode::Service, "service", own, subject, report) {
         return None;
     }
-    // What asks for invocations, which a service has none of.
+    // Keys that produce invocations, which a service does not have.
     for path in [
         "queue",
         "pool",
@@ -91,7 +92,7 @@ pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report
     })
 }
 
-/// Says whether a function is of the mode of a table; where it is not, one that is written is an error.
+/// Says whether a function has the mode of a table. If not, a written table is reported as an error.
 fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> bool {
     if subject.mode != mode
         && let Some(node) = own.get(table)
@@ -103,7 +104,7 @@ fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &m
     subject.mode == mode
 }
 
-/// Refuses `[poll]`, which neither an HTTP response nor the end of a service can ask for.
+/// Refuses `[poll]`: neither an HTTP response nor the end of a service can ask for a poll.
 pub(super) fn refuse_poll(own: &Table, report: &mut Report<'_>) {
     if let Some(node) = own.get("poll") {
         let message = "`[poll]` is for scripts and handlers: nothing else can ask to be executed again";

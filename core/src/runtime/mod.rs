@@ -8,18 +8,18 @@ use crate::settings::RuntimeSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What `fndctl runtimes` and the scanner know of a runtime.
+/// The part of a runtime that `fndctl runtimes` and the scanner need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeSummary {
     /// Its id, `python`.
     pub id: String,
-    /// What it is, for people.
+    /// Description for people.
     pub description: String,
-    /// Suffixes it claims, with the dot: `.py`.
+    /// Suffixes that it claims, with the dot: `.py`.
     pub suffixes: Vec<String>,
-    /// Other names it goes by, `python2.7`.
+    /// Other names of the runtime, `python2.7`.
     pub aliases: Vec<String>,
-    /// Versions and the interpreter of each, the newest first; whether they are there is not known here.
+    /// Versions with their interpreters, the newest first. An interpreter may not be installed.
     pub versions: Vec<RuntimeVersion>,
     /// Whether functions may use it.
     pub enabled: bool,
@@ -28,67 +28,71 @@ pub struct RuntimeSummary {
 /// A version of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeVersion {
-    /// Its name, `3.11`, or [`DEFAULT`].
+    /// Name of the version, `3.11`, or [`DEFAULT`].
     pub name: String,
-    /// Absolute path.
+    /// Absolute path of the interpreter.
     pub interpreter: String,
 }
 
-/// A runtime, as its `runtime.toml` and `[runtimes]` of the configuration say.
+/// A runtime, from its `runtime.toml` and `[runtimes]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
-    /// What everybody sees of it.
+    /// The public part.
     pub summary: RuntimeSummary,
-    /// Interpreters tried where no version is asked for, absolute, in order; empty: the entry is executed itself.
+    /// Absolute paths of the interpreters that are tried, in order, where no version is requested; empty: the entry is
+    /// executed itself.
     pub interpreters: Vec<String>,
-    /// Base names a `#!` line may use for it, `python3`; digits and dots may follow.
+    /// Base names that a `#!` line may use for it, `python3`; digits and dots may follow.
     pub names: Vec<String>,
-    /// An attempt of a script.
+    /// Starts an attempt of a script.
     pub run: Phase,
-    /// A worker of a handler; absent: it has no handlers.
+    /// Starts a worker of a handler; absent: the runtime has no handlers.
     pub handle: Option<Phase>,
-    /// A worker of a module that only answers requests (`export default { fetch }`); absent: it has none of those.
+    /// Starts a worker of a module that only answers requests (`export default { fetch }`); absent: the runtime has no
+    /// such modules.
     pub serve: Option<Phase>,
-    /// The program that serves handlers, as its `runtime.toml` is found; absent: the entry speaks the worker protocol itself.
+    /// Path of the program that serves handlers, in the directory of `runtime.toml`; absent: the entry itself uses the
+    /// worker protocol.
     pub shim: Option<String>,
-    /// Command that tells the version, `{interpreter}` in it; empty where there is none.
+    /// Command that prints the version, with `{interpreter}` in it; empty where there is none.
     pub probe: Vec<String>,
-    /// What it always grants, where it knows permissions: word behind `--allow-`, then templates.
+    /// Permissions that are always granted: the word after `--allow-`, then templates. Absent: the runtime has no
+    /// permissions.
     pub permissions: Option<BTreeMap<String, Vec<String>>>,
-    /// Whether byte-order marks and carriage returns are taken out of the entry.
+    /// Whether byte-order marks and carriage returns are removed from the entry.
     pub unix_text: bool,
-    /// Bytes of memory below which it does not start.
+    /// Least memory with which it starts, in bytes.
     pub memory_floor: u64,
-    /// Processes and threads below which it does not start.
+    /// Least number of processes and threads with which it starts.
     pub pids_floor: u32,
 }
 
-/// What is executed in a phase.
+/// A command with its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     /// Command line; the first item is `{interpreter}` or `{entry}`.
     pub command: Vec<String>,
     /// Environment, templates allowed.
     pub environment: Vec<(String, String)>,
-    /// Base names of the only interpreters that a `#!` line may ask for here; none: any of the runtime's.
+    /// Base names of the interpreters that a `#!` line may choose in this phase; empty: all of the runtime's.
     pub names: Vec<String>,
-    /// What it grants in this phase beyond what it always does, where it knows permissions.
+    /// Permissions that are granted in this phase in addition, if the runtime has permissions.
     pub permissions: BTreeMap<String, Vec<String>>,
 }
 
 impl Runtime {
-    /// Returns what starts a function of a mode; none where the runtime has no such functions.
+    /// Returns the phase that starts a function of a mode; absent where the runtime has no such functions.
     #[must_use]
     pub fn phase(&self, mode: Mode) -> Option<&Phase> {
         match mode {
             Mode::Script => Some(&self.run),
             Mode::Handler => self.handle.as_ref(),
-            // A service is started like a script, and so is a program that serves HTTP unless its runtime does the serving.
+            // A service starts like a script. So does a program that serves HTTP, unless its runtime does the serving.
             Mode::Http | Mode::Service => Some(&self.run),
         }
     }
 
-    /// Returns the version a name asks for, if the name is this runtime's: `Some(None)` for `python`,
+    /// Returns the version that a name asks for, if the name belongs to this runtime: `Some(None)` for `python`,
     /// `Some(Some("3.11"))` for `python3.11`.
     #[must_use]
     pub fn version_of<'n>(&self, name: &'n str) -> Option<Option<&'n str>> {
@@ -124,13 +128,13 @@ impl Runtime {
                 self.summary.versions.push(version);
             }
         }
-        // The newest first, the default before all.
+        // The newest version is first, after the default.
         self.summary
             .versions
             .sort_by_key(|version| std::cmp::Reverse(rank(&version.name)));
     }
 
-    /// Returns the interpreters of a version, or where none is asked for every one there is, the default ones first.
+    /// Returns the interpreters of a version. Without a version it returns all interpreters, the default ones first.
     #[must_use]
     pub fn candidates(&self, version: Option<&str>) -> Vec<String> {
         let all = self.summary.versions.iter();
@@ -152,10 +156,10 @@ impl Runtime {
     }
 }
 
-/// The version that is none: an interpreter tried first where no version is asked for.
+/// Name for an interpreter without a version, which is tried first where no version is requested.
 pub const DEFAULT: &str = "default";
 
-/// Returns what versions are sorted by: the default above all, then by numbers.
+/// Returns the sort key of a version: the default is the highest, others are compared by their numbers.
 fn rank(name: &str) -> (bool, Vec<u64>) {
     (
         name == DEFAULT,

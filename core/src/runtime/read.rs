@@ -134,7 +134,7 @@ const FLOORS: &[Key] = &[
     key("pids", Whole(1..=4_194_304), "1", "8", "Processes and threads."),
 ];
 
-/// What may stand in braces in a command line or environment; in that of `[phases.handle]` `{shim}` too.
+/// Names that may be in braces in a command line or environment; `{shim}` is allowed in `[phases.handle]` as well.
 const TEMPLATES: &[&str] = &[
     "interpreter",
     "interpreter_args",
@@ -150,10 +150,10 @@ const TEMPLATES: &[&str] = &[
     "bindings",
 ];
 
-/// Returns the runtime a file describes.
+/// Returns the runtime that a file describes.
 ///
 /// # Errors
-/// Diagnostics, at least one of them an error.
+/// All diagnostics; at least one of them is an error.
 pub fn runtime(file: &str, bytes: &[u8]) -> Result<Runtime, Vec<Diagnostic>> {
     let source = Source::whole(file, bytes).map_err(|problem| vec![*problem])?;
     let (tree, mut problems) = read(&source, 0, SCHEMA);
@@ -186,7 +186,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
     }
     for path in ["phases.handle.command", "phases.serve.command"] {
         let Some(node) = pick.written(path) else { continue };
-        // Which interpreter is used, and whether the entry has to be executable, is decided once for all.
+        // The interpreter, and whether the entry must be executable, are decided once for all phases.
         if first(path) != first("phases.run.command") {
             let message = format!("`{path}`: expected the first item of `phases.run.command`");
             problems.push(bad(node, message));

@@ -1,14 +1,14 @@
-//! The `#!` line of a file.
+//! Reads the `#!` line of a file.
 //!
-//! Where the kernel splits it into an interpreter and one argument, `env -S` into more; a carriage return at the end,
-//! which makes the kernel look for an interpreter of that name, is not part of it.
+//! The kernel splits the line into an interpreter and one argument, `env -S` into more arguments. A carriage return at
+//! the end is not part of the result, although the kernel would treat it as part of the interpreter's name.
 
-/// A `#!` line taken apart.
+/// A parsed `#!` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shebang {
-    /// The interpreter: absolute, or a bare name to look for where it was `env`'s argument.
+    /// The interpreter: an absolute path, or a bare name if it was `env`'s argument.
     pub interpreter: String,
-    /// Whether the interpreter came by way of `env`.
+    /// Whether the interpreter was an argument of `env`.
     pub by_env: bool,
     /// Its arguments.
     pub arguments: Vec<String>,
@@ -16,15 +16,15 @@ pub struct Shebang {
     pub carriage_return: bool,
 }
 
-/// Longest line looked at; the kernel's own limit is 256.
+/// Longest line that is read; the kernel's own limit is 256.
 const LINE_MAX: usize = 1024;
 
-/// Directories a name behind `env` is looked for in, the `PATH` of functions (contract, section 3).
+/// Directories in which a name after `env` is searched: the `PATH` of functions (contract, section 3).
 pub const PATH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 impl Shebang {
-    /// Returns the `#!` line of a file's first bytes; a byte-order mark before it is passed over. None where there is
-    /// no such line, or no interpreter in it.
+    /// Returns the `#!` line in a file's first bytes; a byte-order mark before it is skipped. Absent where there is no
+    /// such line, or no interpreter in it.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -43,7 +43,7 @@ impl Shebang {
                 carriage_return,
             });
         }
-        // `env -S name args`, `env --split-string=name args`, `env name`; variables set by env are not honoured.
+        // `env -S name args`, `env --split-string=name args`, `env name`; variables that `env` would set are ignored.
         if let Some(first) = arguments.first_mut() {
             let split = first
                 .strip_prefix("--split-string=")
@@ -71,7 +71,7 @@ impl Shebang {
         base_name(&self.interpreter)
     }
 
-    /// Returns where the interpreter may be, absolute, in order; none where it is a relative path.
+    /// Returns the possible absolute paths of the interpreter, in order; empty if it is a relative path.
     #[must_use]
     pub fn places(&self) -> Vec<String> {
         if self.interpreter.starts_with('/') {

@@ -1,8 +1,8 @@
-//! What keys a TOML file of ours may have: one table per file, from which parsing, `fndctl explain` and the check of the
-//! shipped example files all come, so that they cannot drift apart.
+//! Tables of the keys that TOML files of fnd may have. Parsing, `fndctl explain` and the check of the shipped example
+//! files all use one table per file, so that they always agree.
 //!
-//! [`source`] knows where in a person's file something stands, [`read`] checks a file against its table, [`tree`] is what
-//! comes of it, [`not_yet`] lists what is understood but not built.
+//! [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
+//! result, [`not_yet`] lists the keys that are known but not built.
 
 pub mod not_yet;
 pub mod pick;
@@ -17,19 +17,19 @@ use std::ops::RangeInclusive;
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it may hold.
+    /// The values that it may have.
     pub kind: Kind,
-    /// Its default as TOML; empty where it has none.
+    /// The default as TOML; empty where there is none.
     pub default: &'static str,
     /// An example value as TOML; empty for tables.
     pub example: &'static str,
-    /// What it means, one or two sentences.
+    /// The meaning, in one or two sentences.
     pub meaning: &'static str,
-    /// Whether the table it stands in is incomplete without it.
+    /// Whether the table that contains the key is incomplete without it.
     pub required: bool,
 }
 
-/// What a value may be.
+/// The kind of a value.
 #[derive(Debug)]
 pub enum Kind {
     /// `true` or `false`.
@@ -50,7 +50,7 @@ pub enum Kind {
     Cpu,
     /// Bytes per second.
     ByteRate,
-    /// A number per time.
+    /// A count per period.
     Rate,
     /// Permission bits.
     Mode,
@@ -62,37 +62,37 @@ pub enum Kind {
     Json,
     /// Any table.
     JsonTable,
-    /// Any number of values of a kind.
+    /// Any number of values of one kind.
     List(&'static Kind),
-    /// Any keys of a form with values of a kind.
+    /// Any keys of a form, with values of one kind.
     Map(Form, &'static Kind),
     /// These keys.
     Table(&'static [Key]),
     /// An array of tables of these keys.
     Tables(&'static [Key]),
-    /// The keys of a function's manifest, `[defaults]`.
+    /// The table `[defaults]`: the keys of a function's manifest.
     Defaults,
-    /// One or the other, tried in this order; they differ in their TOML type.
+    /// One of two kinds, tried in this order; they have different TOML types.
     Either(&'static Kind, &'static Kind),
 }
 
 /// Whether a duration may be zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zero {
-    /// It may.
+    /// Zero is allowed.
     Fine,
-    /// It may not: it would mean "never" to one person and "at once" to another.
+    /// Zero is refused, because it could mean "never" or "at once".
     Refused,
 }
 
-/// The form of a text. None may hold a NUL, which no argument, path or environment value can.
+/// The form of a text. No form allows NUL, which arguments, paths and environment values cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Any.
+    /// Any text.
     Any,
     /// At least one character.
     Some,
-    /// At least one of `A-Z a-z 0-9 . _ - /`, as names of labels, runtimes, users, sizes and secrets have.
+    /// At least one of `A-Z a-z 0-9 . _ - /`; used for names of labels, runtimes, users, sizes and secrets.
     Name,
     /// The name of an environment variable.
     Variable,
@@ -102,7 +102,7 @@ pub enum Form {
     Absolute,
     /// A path that does not begin with `/`, without `..`.
     Relative,
-    /// A path of a URL: begins with `/`.
+    /// A URL path, which begins with `/`.
     UrlPath,
     /// An IP address and a port.
     Socket,
@@ -113,7 +113,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns what a text of this form looks like, for "expected ...".
+    /// Returns a description of this form, for "expected ...".
     #[must_use]
     pub fn expected(self) -> &'static str {
         match self {
@@ -173,10 +173,10 @@ impl Form {
     }
 }
 
-/// deno's permissions, the words behind `--allow-`; `all` is spelled out by whoever means it.
+/// deno's permissions: the words after `--allow-`. `all` is not among them; a manifest must list each permission.
 pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys", "ffi", "import"];
 
-/// Everything but names: the range sizes have where nothing narrower makes sense.
+/// The range of sizes that have no narrower limit.
 pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
 
 /// Returns a key without default.
@@ -207,7 +207,7 @@ pub const fn key(
     }
 }
 
-/// Returns a key that has to be there.
+/// Returns a key that must be written.
 #[must_use]
 pub const fn required(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
     Key {
@@ -223,7 +223,7 @@ pub const fn table(name: &'static str, kind: Kind, meaning: &'static str) -> Key
 }
 
 impl Kind {
-    /// Returns what a value of this kind looks like, for "expected ...".
+    /// Returns a description of this kind, for "expected ...".
     #[must_use]
     pub fn expected(&self) -> String {
         let none = |text: &str| format!("{text}, or `\"none\"`");

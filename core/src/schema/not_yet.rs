@@ -1,14 +1,14 @@
-//! The one list of keys that are understood, checked, and refused because what they ask for is not built yet.
+//! The list of keys that are known, checked, and refused because their feature is not built yet.
 //!
-//! Building a feature deletes its line. A setting that cannot take effect is an error, never ignored; a value that asks
-//! for nothing else than what happens anyway is taken.
+//! The commit that builds a feature deletes its line. A setting that has no effect is an error and never ignored; a
+//! value that only asks for the present behaviour is accepted.
 
 /// A key that is not built yet.
 #[derive(Debug)]
 pub struct NotYet {
-    /// The key with its tables, `limits.tmp`; `*` stands for any name. For a table, all of it.
+    /// The key with its tables, `limits.tmp`; `*` stands for any name. A table stands for all of its keys.
     pub key: &'static str,
-    /// Values, as TOML, that are taken because they change nothing.
+    /// Values, as TOML, that are accepted because they change nothing.
     pub accepted: &'static [&'static str],
 }
 
@@ -38,7 +38,7 @@ pub const MANIFEST: &[NotYet] = &[
     not_yet("sandbox.read_write", &["[]"]),
 ];
 
-/// Keys of `fnd.toml`; those of `[defaults]` are a manifest's.
+/// Keys of `fnd.toml`; the keys of `[defaults]` are in [`MANIFEST`].
 pub const SETTINGS: &[NotYet] = &[
     not_yet("sizes.*.tmp", &[]),
     not_yet("http.listen", &[]),
@@ -54,7 +54,7 @@ pub const SETTINGS: &[NotYet] = &[
     not_yet("ui.enabled", &["false"]),
 ];
 
-/// Returns the entry of a key, if it is not built yet.
+/// Returns the entry of a key; absent if the key is built.
 #[must_use]
 pub fn find<'a>(list: &'a [NotYet], path: &[&str]) -> Option<&'a NotYet> {
     list.iter().find(|entry| {

@@ -9,13 +9,13 @@ use std::time::Duration;
 /// A checked table and the keys it was checked against.
 ///
 /// # Panics
-/// Every method that takes a path panics if the schema has no such key, none of that kind, or no default where one is
-/// needed: the paths are constants of this program, and a test resolves an empty file.
+/// Every method that takes a path panics if the schema has no such key, if the key has another kind, or if a needed
+/// default is missing. The paths are constants of this program, and a test resolves an empty file.
 #[derive(Debug, Clone, Copy)]
 pub struct Pick<'a> {
-    /// What was written.
+    /// The values that were written.
     pub table: &'a Table,
-    /// What may be written.
+    /// The keys that may be written.
     pub keys: &'static [Key],
 }
 
@@ -46,13 +46,13 @@ macro_rules! typed {
 }
 
 impl<'a> Pick<'a> {
-    /// Returns where and as what a key was written, if it was.
+    /// Returns the value of a key with its position; absent if it was not written.
     #[must_use]
     pub fn written(self, path: &str) -> Option<&'a Node> {
         find(self.table, path)
     }
 
-    /// Returns what was written, else the default, if there is one.
+    /// Returns the written value, else the default, if there is one.
     fn any(self, path: &str) -> Option<Value> {
         if let Some(node) = self.written(path) {
             return Some(node.value.clone());
@@ -100,13 +100,13 @@ impl<'a> Pick<'a> {
         u32::try_from(self.whole(path)).expect("a range within 32 bits")
     }
 
-    /// Returns a text without default, if it was written.
+    /// Returns a text without a default; absent if it was not written.
     #[must_use]
     pub fn text_if(self, path: &str) -> Option<String> {
         self.any(path).map(|value| value.text())
     }
 
-    /// Returns a size without default, if it was written.
+    /// Returns a size without a default; absent if it was not written.
     #[must_use]
     pub fn size_if(self, path: &str) -> Option<u64> {
         match self.any(path) {
@@ -115,7 +115,7 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// Returns thousandths of a core, if they were written.
+    /// Returns thousandths of a core; absent if they were not written.
     #[must_use]
     pub fn cpu_if(self, path: &str) -> Option<u32> {
         match self.any(path) {
@@ -124,7 +124,7 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// Returns bytes per second, if they were written.
+    /// Returns bytes per second; absent if they were not written.
     #[must_use]
     pub fn byte_rate_if(self, path: &str) -> Option<u64> {
         match self.any(path) {
@@ -133,7 +133,7 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// Returns a number per time, if it was written.
+    /// Returns a count per period; absent if it was not written.
     #[must_use]
     pub fn rate_if(self, path: &str) -> Option<(u32, Duration)> {
         match self.any(path) {
@@ -142,7 +142,7 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// Returns any value as JSON, if it was written.
+    /// Returns any value as JSON; absent if it was not written.
     #[must_use]
     pub fn json_if(self, path: &str) -> Option<serde_json::Value> {
         match self.any(path) {
@@ -151,7 +151,7 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// Returns the items of a list; none where it was not written and has no default.
+    /// Returns the items of a list; empty where it was not written and has no default.
     #[must_use]
     pub fn items(self, path: &str) -> Vec<Node> {
         match self.any(path) {
@@ -166,7 +166,7 @@ impl<'a> Pick<'a> {
         self.items(path).iter().map(|item| item.value.text()).collect()
     }
 
-    /// Returns the texts of a table of any names.
+    /// Returns the texts of a table with arbitrary names.
     #[must_use]
     pub fn text_map(self, path: &str) -> BTreeMap<String, String> {
         match self.any(path) {

@@ -1,43 +1,44 @@
-//! A person's text and where things stand in it.
+//! A person's text with the positions in it.
 
 use crate::diagnostic::{Diagnostic, EXCERPT_MAX, Place, Severity};
 use std::ops::Range;
 
-/// Largest TOML file we read, in bytes.
+/// Largest TOML file that is read, in bytes.
 pub const FILE_MAX: usize = 256 << 10;
 
-/// A TOML text, whole or taken out of the comments of another file, with the way back to where it was written.
+/// A TOML text, either a whole file or extracted from the comments of another file, with a mapping to the positions in
+/// that file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// The file, for diagnostics.
     pub file: String,
     /// The TOML text.
     pub toml: String,
-    /// Per line of `toml`, in order.
+    /// The lines of `toml`, in order.
     lines: Vec<Line>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
-    /// Where the line begins in `toml`.
+    /// Start of the line in `toml`.
     start: usize,
-    /// Its number in the file, from 1.
+    /// Number of the line in the file, from 1.
     number: u32,
-    /// What stands before it in the file's line: `# `.
+    /// The part of the file's line before the TOML text: `# `.
     prefix: String,
 }
 
 impl Source {
-    /// Returns a whole file.
+    /// Returns the source for a whole file.
     ///
     /// # Errors
-    /// A diagnostic where the file is larger than [`FILE_MAX`], is not UTF-8 or holds a NUL.
+    /// A diagnostic where the file is larger than [`FILE_MAX`], is not UTF-8 or contains a NUL.
     pub fn whole(file: &str, bytes: &[u8]) -> Result<Self, Box<Diagnostic>> {
         if bytes.len() > FILE_MAX {
             let message = format!("the file has {} bytes, the most is {} KiB", bytes.len(), FILE_MAX >> 10);
             return Err(Box::new(Diagnostic::error("too-large", message).in_file(file)));
         }
-        // A byte-order mark is no mistake of whoever used that editor.
+        // Some editors write a byte-order mark: that is not the person's mistake.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Self::of_lines(
@@ -57,7 +58,8 @@ impl Source {
         }
     }
 
-    /// Returns a text made of lines of a file: number from 1, what stands before, the line with its end.
+    /// Returns the source for some lines of a file, each with its number from 1, the part before the TOML text, and the
+    /// text with its line end.
     pub fn of_lines<'a>(file: &str, from: impl Iterator<Item = (u32, &'a str, &'a str)>) -> Self {
         let mut toml = String::new();
         let mut lines = Vec::new();
@@ -76,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Returns where a range of the TOML text stands in the file.
+    /// Returns the position in the file of a range of the TOML text.
     #[must_use]
     pub fn place(&self, span: &Range<usize>) -> Place {
         let index = self
@@ -110,7 +112,7 @@ impl Source {
         }
     }
 
-    /// Returns the TOML text of the line a position is in.
+    /// Returns the TOML text of the line that contains a position.
     #[must_use]
     pub fn line_text(&self, position: usize) -> &str {
         let position = position.min(self.toml.len());
@@ -127,7 +129,7 @@ impl Source {
 }
 
 impl Diagnostic {
-    /// Returns an error that belongs to no place yet.
+    /// Returns an error without a place.
     #[must_use]
     pub fn error(code: &str, message: impl Into<String>) -> Self {
         Self {
@@ -141,7 +143,7 @@ impl Diagnostic {
         }
     }
 
-    /// Returns a warning that belongs to no place yet.
+    /// Returns a warning without a place.
     #[must_use]
     pub fn warning(code: &str, message: impl Into<String>) -> Self {
         Self {
@@ -150,14 +152,14 @@ impl Diagnostic {
         }
     }
 
-    /// Says that it is about a file as a whole.
+    /// Sets the file that the problem concerns as a whole.
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
         self.file = Some(file.to_owned());
         self
     }
 
-    /// Says where in a file it is.
+    /// Sets the place of the problem in a file.
     #[must_use]
     pub fn at(mut self, source: &Source, span: Range<usize>) -> Self {
         self.file = Some(source.file.clone());
@@ -165,21 +167,21 @@ impl Diagnostic {
         self
     }
 
-    /// Says what to do.
+    /// Sets the advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds something to know.
+    /// Adds a note.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// Says whether the file is refused for it.
+    /// Says whether the problem is an error, which refuses the file.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

@@ -1,4 +1,4 @@
-//! What a checked file says: typed values, each with the place where it was written.
+//! The result of checking a file: typed values, each with its position.
 
 use fnd_wire::units;
 use std::collections::BTreeMap;
@@ -8,23 +8,23 @@ use std::time::Duration;
 /// A table: values by name.
 pub type Table = BTreeMap<String, Node>;
 
-/// A value and where it was written.
+/// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where.
+    /// The position.
     pub at: At,
-    /// What.
+    /// The value.
     pub value: Value,
 }
 
-/// A place in one of several sources.
+/// A position in one of several sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
-    /// Number of the source, given by whoever read it.
+    /// Number of the source; the caller of the reader chooses it.
     pub source: usize,
-    /// Where the key stands.
+    /// Range of the key.
     pub key: Range<usize>,
-    /// Where the value stands.
+    /// Range of the value.
     pub value: Range<usize>,
 }
 
@@ -34,9 +34,9 @@ pub struct At {
 pub enum Value {
     Bool(bool),
     Text(String),
-    /// Absent is `"none"`.
+    /// A duration; absent for `"none"`.
     Duration(Option<Duration>),
-    /// Absent is `"none"`.
+    /// A size; absent for `"none"`.
     Size(Option<u64>),
     Cpu(u32),
     ByteRate(u64),
@@ -50,7 +50,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the value as a file writes it, without quotes around text.
+    /// Returns the value as it is written in a file, without quotes around text.
     #[must_use]
     pub fn text(&self) -> String {
         let none = || "none".to_owned();
@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// Says whether two values mean the same, wherever they were written.
+    /// Says whether two values are equal, whatever their positions.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -99,7 +99,7 @@ impl Value {
     }
 }
 
-/// Puts one table over another: tables merge, arrays and values replace.
+/// Merges one table over another: tables are merged, arrays and values are replaced.
 pub fn merge(base: &mut Table, over: Table) {
     for (name, node) in over {
         match (base.get_mut(&name), node) {
@@ -122,7 +122,7 @@ pub fn merge(base: &mut Table, over: Table) {
     }
 }
 
-/// Returns the node at a path of tables, if it was written.
+/// Returns the node at a path of tables; absent if it was not written.
 #[must_use]
 pub fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Node> {
     let (first, rest) = path

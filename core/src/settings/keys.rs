@@ -1,4 +1,4 @@
-//! Every key of `fnd.toml`: what it may hold, its default, what it means.
+//! Every key of `fnd.toml`: its values, its default and its meaning.
 
 use crate::manifest::keys::LIMITS;
 use crate::schema::Kind::{Bool, Cpu, Defaults, Duration, List, Map, Mode, Size, Table, Tables, Text, Whole, Word};
@@ -16,7 +16,7 @@ const PATHS: Kind = List(&Text(Form::Absolute));
 const NAMES: Kind = List(&Text(Form::Name));
 const MIB: u64 = 1 << 20;
 
-/// The sizes there are without configuration.
+/// The built-in sizes.
 pub const SIZES: &str = "{ XS = { cpu = \"150m\", memory = \"256M\" }, S = { cpu = \"200m\", memory = \"256M\" }, \
     M = { cpu = \"400m\", memory = \"512M\" }, L = { cpu = \"800m\", memory = \"1G\" }, XL = { cpu = \"1600m\", memory = \"2G\" } }";
 

@@ -1,7 +1,7 @@
 //! The daemon's configuration: every key of `config/fnd.toml`, resolved.
 //!
-//! Keys whose feature is not built yet are checked and refused, and so have no field here. `[defaults]` is not here
-//! either: it is part of every function's manifest by the time anybody sees one.
+//! Keys whose feature is not built yet are checked and refused, so they have no field here. `[defaults]` has none
+//! either: it is merged into every function's manifest.
 
 pub mod keys;
 pub mod resolve;
@@ -14,21 +14,21 @@ use std::time::Duration;
 /// `fnd.toml` with everything of `conf.d` merged over it. Durations and sizes are serialized as the file writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where functions are looked for, absolute; absent: the place the installation has for them.
+    /// Functions directories, absolute paths; absent: the directory of the installation.
     pub functions_dirs: Option<Vec<String>>,
-    /// Versions of a function kept for a roll-back, the running one among them; at least 1.
+    /// Number of versions of a function that are kept for a roll-back, including the running one; at least 1.
     pub keep_versions: u32,
-    /// Go on where a limit that a manifest itself asks for cannot be enforced.
+    /// Whether a function runs although a limit of its manifest cannot be enforced.
     pub best_effort_limits: bool,
-    /// `[defaults] runtime`: with it, a file without suffix and `#!` is a function.
+    /// `[defaults] runtime`: if set, a file without a suffix and without `#!` is a function.
     pub default_runtime: Option<String>,
-    /// `[sizes]`: per name what it sets in `[limits]`, key to value as written (`memory` to `"256M"`).
+    /// `[sizes]`: for each size the values that it sets in `[limits]`, key to value as written (`memory` to `"256M"`).
     pub sizes: BTreeMap<String, BTreeMap<String, String>>,
     /// `[node]`.
     pub node: Node,
     /// `[users]`.
     pub users: Users,
-    /// `[[access]]`: which groups may do what on the control socket; root may do all.
+    /// `[[access]]`: what members of each group may do on the control socket; root may do everything.
     pub access: Vec<Access>,
     /// `[metrics]`.
     pub metrics: Metrics,
@@ -45,27 +45,27 @@ pub struct Settings {
 /// `[node]`: the budget of all functions together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Bytes of the machine's memory functions do not get; without meaning where `memory` is set.
+    /// Memory of the machine that functions do not get, in bytes; unused where `memory` is set.
     #[serde(with = "crate::text::size")]
     pub reserve_memory: u64,
-    /// Processes of all functions at once.
+    /// Most processes of all functions at once.
     pub max_workers: u32,
-    /// Bytes of memory for bodies and answers of all callers together.
+    /// Memory for request bodies and answers of all callers together, in bytes.
     #[serde(with = "crate::text::size")]
     pub buffers: u64,
-    /// Bytes of memory of all functions; absent: the machine's but the reserve.
+    /// Memory for all functions, in bytes; absent: the machine's memory minus the reserve.
     #[serde(with = "crate::text::size_or_none")]
     pub memory: Option<u64>,
-    /// Thousandths of a core for all functions; absent: all of the machine.
+    /// CPU for all functions, in thousandths of a core; absent: all of the machine.
     pub cpu_milli: Option<u32>,
 }
 
 /// `[users]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Users {
-    /// First and last uid of own users.
+    /// First and last uid of the functions' own users.
     pub range: (u32, u32),
-    /// Existing users and groups a manifest may name.
+    /// Existing users and groups that a manifest may name.
     pub allow: Vec<String>,
     /// Whether a manifest may name root.
     pub allow_root: bool,
@@ -74,40 +74,40 @@ pub struct Users {
 /// An entry of `[[access]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// Group by name.
+    /// Name of the group.
     pub group: String,
-    /// What its members may do.
+    /// What members of the group may do.
     pub role: Role,
 }
 
-/// What a peer on the control socket may do; each includes the ones before.
+/// What a peer on the control socket may do; each role includes the ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Read.
+    /// May read.
     Viewer,
-    /// Invoke, cancel, enable, disable.
+    /// May invoke, cancel, enable and disable.
     Operator,
-    /// Everything.
+    /// May do everything.
     Admin,
 }
 
-/// `[metrics]`: where metrics are to be had beside the control socket.
+/// `[metrics]`: where metrics are available besides the control socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Address and port of a plain HTTP listener that serves `/metrics` and nothing else.
+    /// Address and port of a plain HTTP listener that serves only `/metrics`.
     pub listen: Option<SocketAddr>,
-    /// A file that is written again and again, for the node exporter.
+    /// A file that is rewritten at intervals, for the node exporter.
     pub textfile: Option<String>,
 }
 
-/// How long something is kept.
+/// Limits of what is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
-    /// By age.
+    /// Age up to which it is kept.
     #[serde(with = "crate::text::duration")]
     pub keep_for: Duration,
-    /// By bytes of all of it.
+    /// Most bytes of all of it.
     #[serde(with = "crate::text::size")]
     pub keep_bytes: u64,
 }
@@ -115,18 +115,18 @@ pub struct Keep {
 /// `[history]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// How long records are kept.
+    /// Limits of the kept records.
     #[serde(flatten)]
     pub keep: Keep,
-    /// What becomes of a damaged ledger.
+    /// What happens to a damaged ledger.
     pub on_damage: OnDamage,
 }
 
-/// What becomes of a damaged ledger.
+/// What happens to a damaged ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDamage {
-    /// All that can be read goes into a new one.
+    /// Everything that can be read is copied into a new ledger.
     SetAside,
     /// fnd does not start.
     Refuse,
@@ -135,10 +135,10 @@ pub enum OnDamage {
 /// `[logs]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logs {
-    /// How long output is kept.
+    /// Limits of the kept output.
     #[serde(flatten)]
     pub keep: Keep,
-    /// Whether output goes to the journal too.
+    /// Whether output goes to the journal as well.
     pub journal: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct Status {
 /// `[runtimes] ID`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeSettings {
-    /// Interpreters by version, absolute; before the runtime's own.
+    /// Interpreters by version, absolute paths; they come before the runtime's own.
     pub interpreters: BTreeMap<String, String>,
     /// Whether functions may use it.
     pub enabled: bool,

@@ -1,4 +1,4 @@
-//! From `fnd.toml` and `conf.d/*.toml` to [`Settings`].
+//! Resolves `fnd.toml` and `conf.d/*.toml` to [`Settings`].
 
 use super::keys::{SCHEMA, SETTINGS, SIZES};
 use super::{Access, History, Keep, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};
@@ -11,24 +11,23 @@ use crate::schema::tree::{self, Table, Value};
 use fnd_wire::trust;
 use std::collections::BTreeMap;
 
-/// The configuration, with what only the judge needs.
+/// The configuration, including the parts that only the judge needs.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// What everybody sees.
+    /// The settings that all parts of fnd use.
     pub settings: Settings,
-    /// `[defaults]`, merged over by every manifest.
+    /// `[defaults]`; each manifest is merged over it.
     pub defaults: Table,
-    /// `[sizes]` with the built-in ones: per name a table of limits.
+    /// `[sizes]` with the built-in ones: a table of limits for each name.
     pub sizes: Table,
-    /// The files, by [`tree::At::source`] of what is in `defaults` and `sizes`.
+    /// The files, indexed by [`tree::At::source`] of the nodes in `defaults` and `sizes`.
     pub sources: Vec<Source>,
 }
 
-/// Returns the configuration of files in the order in which they are merged, or everything that is wrong with them.
-/// Without files it is that of the defaults.
+/// Returns the configuration of files, which are merged in their order. Without files it is the default configuration.
 ///
 /// # Errors
-/// Diagnostics, at least one of them an error.
+/// All diagnostics; at least one of them is an error.
 pub fn configuration<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<Configuration, Vec<Diagnostic>> {
@@ -86,7 +85,7 @@ pub fn configuration<'a>(
     })
 }
 
-/// Returns the diagnostic of a size nobody has defined.
+/// Returns the diagnostic of an unknown size.
 #[must_use]
 pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
     let names: Vec<&str> = sizes.keys().map(String::as_str).collect();
@@ -97,7 +96,7 @@ pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
     ))
 }
 
-/// Tables merge, also with what is built in.
+/// Returns the sizes: the tables are merged over the built-in ones.
 fn sizes(merged: &Table) -> Table {
     let kind = &key_at(SETTINGS, "sizes").expect("a key of the schema").kind;
     let Value::Table(mut sizes) = constant(kind, SIZES) else {
@@ -109,7 +108,7 @@ fn sizes(merged: &Table) -> Table {
     sizes
 }
 
-/// Returns first and last uid.
+/// Returns the first and the last uid.
 fn range(value: &Value) -> Result<(u32, u32), String> {
     let numbers: Vec<u32> = match value {
         Value::List(items) => items
@@ -122,7 +121,7 @@ fn range(value: &Value) -> Result<(u32, u32), String> {
         _ => Vec::new(),
     };
     match numbers.as_slice() {
-        // Below are the system's and people's own accounts on every distribution.
+        // Lower uids belong to the system's own users on every distribution.
         [first, last] if *first >= 1000 && first < last => match trust::reserved(*first, *last) {
             None => Ok((*first, *last)),
             Some(id) => Err(format!(

@@ -271,7 +271,7 @@ impl Submit {
 pub struct Exited {
     /// The worker.
     pub worker: WorkerId,
-    /// How long ago the worker ended and how long it had run, where no fnd ran at that time.
+    /// How long ago the worker ended and how long it had run, where no fnd heard of the end at once.
     pub late: Option<(Duration, Duration)>,
     /// Exit status of the worker's first process.
     pub status: ExitStatus,

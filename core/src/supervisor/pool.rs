@@ -157,7 +157,7 @@ impl Supervisor {
         let pool = serving.rules.pool.as_ref()?;
         let waiting = function.waiting();
         if self.node.refusal(&serving.rules).is_some() {
-            // Waiting invocations are refused instead. One that is being stored comes back here afterwards.
+            // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
             return function.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate

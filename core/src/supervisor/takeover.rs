@@ -336,8 +336,8 @@ impl Supervisor {
         self.workers.insert(id, worker);
     }
 
-    /// Marks the attempts of a worker that the spawner ended when its time was up, because this fnd was stopped or busy
-    /// for long.
+    /// Marks the attempts of a worker that the spawner ended when its time was up, because this fnd was suspended or
+    /// busy for long.
     pub(super) fn ended_by_spawner(&self, worker: &mut Worker, lasted: Duration) {
         let at = worker.started.mono.saturating_add(lasted);
         for run in &mut worker.runs {

@@ -1,7 +1,8 @@
-//! TypeScript and JavaScript: `export default function`, `export function handler` or `main`, `module.exports`.
+//! Detects handlers in TypeScript and JavaScript: `export default function`, `export function handler` or `main`,
+//! `module.exports`.
 //!
-//! `export` stands at the top level or nowhere, so no nesting is followed; strings, templates, comments and (by what stands
-//! before a `/`) regular expressions are passed over.
+//! `export` is only valid at the top level, so nesting is not tracked. Strings, templates, comments and regular
+//! expressions are skipped; the word before a `/` decides whether it begins a regular expression.
 
 use super::{Handler, line_of};
 
@@ -21,7 +22,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
         match (*first, word(index + 1)) {
             ("export", "default") if alone => match word(index + 2) {
                 "function" | "async" | "(" => return found("export default function", false),
-                // `export default { fetch }`: somewhere in the braces.
+                // `export default { fetch }`: `fetch` may be anywhere in the braces.
                 "{" if last_fetch.is_some_and(|at| at > index) => {
                     return found("export default { fetch }", true);
                 }
@@ -36,7 +37,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
                     .unwrap_or(index + 2);
                 match word(at) {
                     "handler" => return found("export function handler", false),
-                    // A value called `main` is no function; `export const main = ...` may be anything.
+                    // A value named `main` is no function; `export const main = ...` may be anything.
                     "main" if word(index + 1) != "const" && word(index + 1) != "let" => {
                         return found("export function main", false);
                     }
@@ -55,7 +56,7 @@ pub(super) fn is_commonjs(text: &str) -> bool {
     let word = |at: usize| words.get(at).map_or("", |(_, word)| *word);
     (0..words.len()).any(|at| {
         let alone = at == 0 || word(at - 1) != ".";
-        // createRequire makes a `require` of modules; those import it by name first.
+        // createRequire makes a `require` for ES modules; such code imports it by name first.
         alone
             && ((word(at) == "module" && word(at + 1) == "." && word(at + 2) == "exports")
                 || (word(at) == "require" && word(at + 1) == "("))
@@ -70,10 +71,11 @@ fn is_name(word: &str) -> bool {
 fn words(text: &str) -> Vec<(usize, &str)> {
     let mut result: Vec<(usize, &str)> = Vec::new();
     let mut at = 0;
-    // Depth of braces at which each template we are in goes on.
+    // For each open template: the brace depth at which its text continues.
     let mut templates: Vec<u32> = Vec::new();
     let mut depth = 0_u32;
-    // Where the line ends in which a regular expression did not: looked for once, or a long line takes for ever.
+    // End of a line in which a regular expression had no end. Up to there none is searched again, so that a long line
+    // takes linear time.
     let mut no_regex = 0;
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         let rest = text.get(at..).unwrap_or_default();
@@ -119,7 +121,8 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     result
 }
 
-/// Returns the length of a template's text up to its end or to the code in it; `templates` then remembers to come back.
+/// Returns the length of a template's text, up to its end or to embedded code. For embedded code the depth is pushed to
+/// `templates`, so that the text continues after it.
 fn template(rest: &str, from: usize, templates: &mut Vec<u32>, depth: u32) -> usize {
     let bytes = rest.as_bytes();
     let mut at = from;
@@ -141,7 +144,7 @@ fn string(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
         match c {
-            // A string ends with its line, closed or not.
+            // A string ends at the end of its line, even if it is not closed.
             '\n' if !escaped => return at,
             _ if escaped => escaped = false,
             '\\' => escaped = true,
@@ -152,7 +155,7 @@ fn string(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Returns the length of a regular expression; nothing where the line ends before it does.
+/// Returns the length of a regular expression; nothing if it does not end on its line.
 fn regex(rest: &str) -> Option<usize> {
     let mut escaped = false;
     let mut class = false;
@@ -170,7 +173,7 @@ fn regex(rest: &str) -> Option<usize> {
     None
 }
 
-/// Says whether a `/` behind this word begins a regular expression and not a division.
+/// Says whether a `/` after this word begins a regular expression, not a division.
 fn begins_regex(before: Option<&str>) -> bool {
     match before {
         None | Some("return" | "typeof" | "case" | "in" | "of" | "await" | "yield") => true,
@@ -250,7 +253,7 @@ mod tests {
         }
     }
 
-    /// The time is that of reading it once, whatever it holds.
+    /// Every file is read once, so that the time is linear whatever it contains.
     #[test]
     fn hostile_files_take_no_time() {
         for text in ["[/", "export default {", "`${", "/[", "x = '", "/*"] {

@@ -1,24 +1,24 @@
-//! Finds out, without running or parsing a file, whether it is a handler (contract, section 2).
+//! Finds out whether a file is a handler (contract, section 2). It neither runs nor parses the file.
 //!
-//! Each language has a scanner that knows just enough to tell code from text: strings, comments, here-documents. Where it
-//! is in doubt a file is a script.
+//! Each language has a scanner that knows just enough to separate code from strings, comments and here-documents. In
+//! doubt a file is a script.
 
 mod javascript;
 mod python;
 mod shell;
 
-/// A handler that was found.
+/// A handler in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handler {
-    /// Line, from 1.
+    /// Line of the handler, from 1.
     pub line: u32,
-    /// As people write it: `def handler`.
+    /// The handler as people write it: `def handler`.
     pub what: &'static str,
-    /// Whether it serves HTTP itself, `export default { fetch }`.
+    /// Whether the file serves HTTP itself: `export default { fetch }`.
     pub http: bool,
 }
 
-/// Returns the handler in a file of a runtime, if there is one.
+/// Returns the handler in a file of a runtime; absent if there is none.
 #[must_use]
 pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     let text = String::from_utf8_lossy(code);
@@ -31,13 +31,13 @@ pub fn handler(runtime: &str, code: &[u8]) -> Option<Handler> {
     }
 }
 
-/// Says whether a `.js` file is of the older kind that is node's, not deno's: it uses `module.exports` or `require(`.
+/// Says whether a `.js` file is CommonJS, which node runs and deno does not: it uses `module.exports` or `require(`.
 #[must_use]
 pub fn is_commonjs(code: &[u8]) -> bool {
     javascript::is_commonjs(&String::from_utf8_lossy(code))
 }
 
-/// Returns the line a position is in, from 1.
+/// Returns the line of a position, from 1.
 fn line_of(text: &str, position: usize) -> u32 {
     let before = text.as_bytes().get(..position).unwrap_or_default();
     u32::try_from(before.iter().filter(|b| **b == b'\n').count()).map_or(u32::MAX, |lines| lines.saturating_add(1))
@@ -47,7 +47,7 @@ fn line_of(text: &str, position: usize) -> u32 {
 mod tests {
     use super::Handler;
 
-    /// Compares what was found in a text: line and words.
+    /// Compares a detected handler with the expected line and words.
     #[track_caller]
     pub(super) fn expect(found: Option<Handler>, expected: Option<(u32, &str)>, text: &str) {
         let shown: String = text.chars().take(200).collect();

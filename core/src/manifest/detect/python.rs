@@ -1,15 +1,17 @@
-//! Python: a top-level `handler`, `main` with two parameters or `handle` with two parameters.
+//! Detects handlers in Python: a top-level `handler`, or a top-level `main` or `handle` with two parameters.
 
 use super::{Handler, line_of};
 
-/// A file that runs its own `main` when it is started is a script, whatever `main` takes.
+/// Returns the handler. A file that runs its own `main` when it is started is a script, whatever the parameters of
+/// `main`.
 pub(super) fn handler(text: &str) -> Option<Handler> {
     let code = blank(text);
     let guard = code
         .lines()
         .any(|line| line.starts_with("if ") && line.contains("__name__"));
     let mut position = 0;
-    // Brackets that are open where the line begins: what stands in them is no definition, and is read once.
+    // Number of brackets that are open where the line begins. Text inside brackets is no definition and is read only
+    // once.
     let mut depth = 0_usize;
     for line in code.split_inclusive('\n') {
         let rest = line.strip_prefix("async ").unwrap_or(line).trim_start_matches(' ');
@@ -49,7 +51,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
     None
 }
 
-/// Returns the number of parameters of a list that begins with `(`; of one that has no end, none.
+/// Returns the number of parameters of a list that begins with `(`; 0 if the list has no end.
 fn parameters(text: &str) -> usize {
     let mut depth = 0;
     let mut count = 0;
@@ -61,7 +63,7 @@ fn parameters(text: &str) -> usize {
             _ => {}
         }
         if (depth == 1 && c == ',') || depth == 0 {
-            // `*` and `/` alone separate kinds of parameters.
+            // A single `*` or `/` only separates kinds of parameters.
             count += usize::from(!matches!(word.trim(), "" | "*" | "/"));
             word.clear();
             if depth == 0 {
@@ -74,11 +76,11 @@ fn parameters(text: &str) -> usize {
     0
 }
 
-/// Returns the text with everything inside strings and comments as blanks, line for line and byte for byte.
+/// Returns the text with all strings and comments replaced by blanks, so that every line and byte keeps its position.
 fn blank(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
-    // The quotes that end the string we are in.
+    // The quotes that end the current string.
     let mut open: Option<&str> = None;
     let mut comment = false;
     while let Some(c) = rest.chars().next() {
@@ -86,7 +88,7 @@ fn blank(text: &str) -> String {
         let mut keep = c == '\n';
         if c == '\n' {
             comment = false;
-            // A string in single quotes ends with its line, closed or not.
+            // A string with single quotes ends at the end of its line, even if it is not closed.
             open = open.filter(|quotes| quotes.len() == 3);
         } else if comment {
         } else if let Some(quotes) = open {
@@ -115,7 +117,7 @@ fn blank(text: &str) -> String {
         if keep {
             result.push_str(taken);
         } else {
-            // Something stands there, so that a parameter whose default is a text is still one.
+            // The closing quotes stay visible, so that a parameter whose default is a string still counts.
             result.extend(std::iter::repeat_n(
                 if open.is_some() || comment { ' ' } else { '"' },
                 taken.len(),
@@ -177,7 +179,7 @@ mod tests {
         check("x = [\ndef main(a, b): pass\n", None);
     }
 
-    /// The time is that of reading it once, whatever it holds.
+    /// Every file is read once, so that the time is linear whatever it contains.
     #[test]
     fn hostile_files_take_no_time() {
         for text in [

@@ -1,7 +1,7 @@
-//! bash: a function `handler` in a file that does nothing else than define and assign.
+//! Detects handlers in bash: a function `handler` in a file that only defines and assigns.
 //!
-//! Lines at the top level are looked at one by one. A function's body runs from its `{` to a `}` at the start of a line;
-//! a file written otherwise is a script.
+//! Lines at the top level are checked one by one. A function's body reaches from its `{` to a `}` at the start of a
+//! line; a file in another style is a script.
 
 use super::Handler;
 
@@ -32,7 +32,7 @@ pub(super) fn handler(text: &str) -> Option<Handler> {
     found
 }
 
-/// Returns the name a line begins to define as a function, and what of the body stands on the line.
+/// Returns the name of the function that a line begins to define, and the part of the body on that line.
 fn definition(line: &str) -> Option<(&str, &str)> {
     let (keyword, rest) = match line.strip_prefix("function ") {
         Some(rest) => (true, rest.trim_start()),
@@ -49,7 +49,7 @@ fn definition(line: &str) -> Option<(&str, &str)> {
     ((keyword || brackets) && body && !name.is_empty()).then_some((name, rest))
 }
 
-/// Says whether a line does nothing but set variables and options: no command, no substitution that runs one.
+/// Says whether a line only sets variables and options: no command, and no substitution that runs one.
 fn declares(line: &str) -> bool {
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     if matches!(
@@ -63,7 +63,7 @@ fn declares(line: &str) -> bool {
     };
     let name = name.strip_suffix('+').unwrap_or(name);
     let named = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    // Unquoted blanks behind an assignment begin a command.
+    // An unquoted blank after an assignment begins a command.
     let quoted = |quote: char| value.len() > 1 && value.starts_with(quote) && value.ends_with(quote);
     named && plain(line) && (!value.contains([' ', '\t']) || quoted('"') || quoted('\''))
 }

@@ -1,4 +1,4 @@
-//! What is told when a function ends, what it sees of the machine, and programs that stay.
+//! Keys for notifications at a function's end, for its view of the machine, and for programs that stay running.
 
 use super::{FUNCTIONS, NAMES, TEXTS};
 use crate::schema::Kind::{Duration, List, Size, Text, Whole, Word};

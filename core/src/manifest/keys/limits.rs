@@ -6,7 +6,7 @@ use crate::schema::{ANY_SIZE, Key, Zero, key, optional};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What is held in memory per invocation: above that it belongs in a file.
+/// Range of sizes that are held in memory per invocation; larger data belongs in a file.
 const HELD: std::ops::RangeInclusive<u64> = 0..=GIB;
 
 /// `[limits]`.

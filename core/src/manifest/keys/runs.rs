@@ -1,9 +1,9 @@
-//! `[retry]`, `[poll]`, `[pool]` and `[queue]`: attempts after the first, processes, and what waits.
+//! Keys of `[retry]`, `[poll]`, `[pool]` and `[queue]`.
 
 use crate::schema::Kind::{Duration, DurationOrNone, List, Rate, Real, Whole, Word};
 use crate::schema::{Key, Zero, key, optional};
 
-/// The classes `retry.on` may name.
+/// The classes that `retry.on` may name.
 pub const RETRY_ON: &[&str] = &["error", "transient", "timeout", "oom", "signal", "spawn", "interrupted"];
 
 pub(super) const RETRY: &[Key] = &[
@@ -141,7 +141,7 @@ pub(super) const POOL: &[Key] = &[
     ),
 ];
 
-/// What an invocation does that finds all processes busy.
+/// What happens to an invocation that finds all processes busy.
 pub(super) const OVERLAP: &[&str] = &["queue", "skip", "replace", "reject"];
 
 pub(super) const QUEUE: &[Key] = &[

@@ -1,4 +1,4 @@
-//! `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: why a function runs.
+//! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
 use super::OVERLAP;
 use crate::schema::Kind::{Bool, Duration, Json, List, Text, Word};

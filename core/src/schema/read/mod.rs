@@ -1,4 +1,4 @@
-//! Checks a TOML text against its table of keys and reports everything that is wrong with it.
+//! Checks a TOML text against its table of keys and reports all problems.
 
 mod values;
 mod words;
@@ -17,22 +17,22 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Most problems reported of one file: beyond that they are seldom different ones, and the report has to fit a frame.
+/// Most problems that are reported of one file: more seldom tell anything new, and the report must fit into a frame.
 pub const PROBLEMS_MAX: usize = 50;
 
-/// A table of keys and what of it is not built.
+/// A table of keys with the list of those that are not built.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// The keys.
     pub keys: &'static [Key],
-    /// Those refused for now.
+    /// Keys that are refused because they are not built yet.
     pub not_yet: &'static [NotYet],
-    /// What the file is, for "there is no such key in ...".
+    /// Name of the kind of file, for "unknown key ... in ...".
     pub what: &'static str,
 }
 
-/// Returns what a text says, and everything that is wrong with it, in the order of the text. `number` becomes
-/// [`At::source`] of every node. What is wrong is not part of the table.
+/// Returns the values of a text and all of its problems, in the order of the text. `number` becomes [`At::source`] of
+/// every node. Invalid values are not part of the table.
 #[must_use]
 pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagnostic>) {
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
@@ -48,7 +48,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let line = source.line_text(span.start).trim_start();
-        // Behind a broken header or an open string or bracket every key would be taken for one of another table.
+        // After a broken header, or an open string or bracket, every key would seem to belong to another table.
         misleading |= line.starts_with('[') || !line.contains('=') || error.message().contains("recursion");
         broken.insert(source.place(&span).line);
         reader.problems.push((span.start, syntax(source, &error, span)));
@@ -58,7 +58,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
     } else {
         reader.table(table.get_ref(), schema.keys)
     };
-    // A line that is no TOML has had its say: what else seems wrong with it follows from that.
+    // A line with a syntax error gets no further problems, since those would only follow from the syntax error.
     let is_syntax = |problem: &Diagnostic| problem.code == "syntax" || problem.code == "duplicate-key";
     let on_broken = |problem: &Diagnostic| problem.place.as_ref().is_some_and(|place| broken.contains(&place.line));
     let mut problems = reader.problems;
@@ -68,7 +68,7 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
     (result, at_most(problems, &source.file))
 }
 
-/// Returns the first [`PROBLEMS_MAX`] problems of a file, and how many more there are.
+/// Returns the first [`PROBLEMS_MAX`] problems of a file, followed by one that counts the others.
 #[must_use]
 pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
     let more = problems.len().saturating_sub(PROBLEMS_MAX);
@@ -117,7 +117,7 @@ struct Reader<'a> {
     source: &'a Source,
     number: usize,
     schema: Schema,
-    /// Names of the tables we are in.
+    /// Names of the enclosing tables.
     path: Vec<String>,
     problems: Vec<(usize, Diagnostic)>,
 }
@@ -162,7 +162,7 @@ impl Reader<'_> {
         } else {
             (node.at.key.clone(), format!("`{name}` is not supported yet"))
         };
-        // "It can only be empty" says no more than "take it out".
+        // For a value that can only be empty, "take it out" is advice enough.
         let help = if entry.accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
             "take it out".to_owned()
         } else {
@@ -181,7 +181,7 @@ impl Reader<'_> {
         if let Some(near) = nearest(name, &names) {
             return problem.with_help(format!("did you mean `{near}`?"));
         }
-        // `timeout` at the top belongs in `[limits]`, `enabled` in `[retry]` to the top.
+        // `timeout` at the top belongs in `[limits]`; `enabled` in `[retry]` belongs at the top.
         let elsewhere = self.schema.keys.iter().find_map(|key| {
             let inside = key.kind.keys().iter().any(|inner| inner.name == name);
             let here = self.path.first().is_some_and(|first| first == key.name);
@@ -208,7 +208,7 @@ impl Reader<'_> {
         self.value(value, kind).map(|value| Node { at, value })
     }
 
-    /// Returns the value, or reports why there is none.
+    /// Returns the value, or reports its problem.
     fn value(&mut self, value: &Spanned<DeValue<'_>>, kind: &Kind) -> Option<Value> {
         let span = value.span();
         match (kind, value.get_ref()) {
@@ -330,7 +330,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Returns a message with the key it is about in front.
+    /// Returns a message with the path of the current key in front.
     fn about(&self, message: &str) -> String {
         match self.path.as_slice() {
             [] => message.to_owned(),

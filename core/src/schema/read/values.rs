@@ -71,7 +71,7 @@ impl Reader<'_> {
                 None
             }
             Err(error) => {
-                // `256m` is 0.256 bytes to Kubernetes and a slip to everybody else; `256MB` is common elsewhere.
+                // `256m` means 0.256 bytes in Kubernetes and is a mistake elsewhere; `256MB` is common elsewhere.
                 let upper = text.to_ascii_uppercase();
                 let fixed = upper.trim_end_matches('B').trim_end_matches('I');
                 let help = units::parse_size(fixed)
@@ -104,7 +104,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn real(&mut self, span: &Range<usize>, range: &RangeInclusive<f64>, text: &str) -> Option<Value> {
-        // Not-a-number is in no range.
+        // Not-a-number is in no range and so is refused.
         if let Some(value) = text.parse::<f64>().ok().filter(|value| range.contains(value)) {
             return Some(Value::Real(value));
         }
@@ -117,7 +117,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Returns the JSON of a TOML value. The depth is bounded by the parser.
+    /// Returns the JSON of a TOML value. The parser bounds the depth.
     pub(super) fn json(&mut self, span: &Range<usize>, found: &DeValue<'_>) -> Option<serde_json::Value> {
         Some(match found {
             DeValue::String(text) => text.to_string().into(),
@@ -156,7 +156,7 @@ impl Reader<'_> {
     }
 }
 
-/// A problem just reported, to add to.
+/// The problem that was just reported, so that more can be added to it.
 pub(super) struct Diagnosed<'a>(Option<&'a mut Diagnostic>);
 
 impl Diagnosed<'_> {

@@ -1,4 +1,4 @@
-//! Words for what was found: types, names, syntax errors.
+//! Words for messages about what was found: types, names, syntax errors.
 
 use crate::diagnostic::Diagnostic;
 use crate::schema::Kind;
@@ -28,7 +28,7 @@ pub(super) fn fits(kind: &Kind, found: &DeValue<'_>) -> bool {
     }
 }
 
-/// Returns how a value of the wrong type is written rightly, where that is plain.
+/// Returns the correct form of a value of the wrong type, where that form is obvious.
 pub(super) fn hint(kind: &Kind, found: &DeValue<'_>) -> Option<String> {
     match (kind, found) {
         (Kind::Duration(_) | Kind::DurationOrNone(_), DeValue::Integer(number)) => {
@@ -60,7 +60,7 @@ pub(super) fn type_name(found: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// Returns the diagnostic of text that is no TOML.
+/// Returns the diagnostic of a TOML syntax error.
 pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize>) -> Diagnostic {
     let message = error.message();
     if message.contains("duplicate key") {
@@ -74,7 +74,7 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize
         return Diagnostic::error("syntax", "tables or arrays are nested too deeply").at(source, span);
     }
     let problem = Diagnostic::error("syntax", format!("not valid TOML: {}", escaped(message)));
-    // `timeout = 30s` is what everybody writes once.
+    // `timeout = 30s` is a very common mistake.
     let line = source.line_text(span.start);
     let value = line.split_once('=').map_or("", |(_, value)| value).trim();
     let bare = !value.is_empty()
@@ -89,10 +89,11 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize
     }
 }
 
-/// Returns the name most like a text, if one is like it.
+/// Returns the name that is most similar to a text; absent if none is similar.
 #[must_use]
 pub fn nearest<'a>(text: &str, names: &[&'a str]) -> Option<&'a str> {
-    // A wrong letter in three is a slip; more is another word. Long texts are no slip, and costly to compare.
+    // One wrong letter in three is a typing error; more is another word. Long texts are no typing errors, and slow to
+    // compare.
     if text.len() > 64 {
         return None;
     }
@@ -112,7 +113,7 @@ pub fn list(names: &[&str]) -> String {
     names.join(", ")
 }
 
-/// Returns a text on one line without control characters, at most 80 characters of it.
+/// Returns a text on one line without control characters, cut to 80 characters.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut result = String::new();
