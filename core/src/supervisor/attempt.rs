@@ -330,7 +330,7 @@ impl Supervisor {
         self.line_up(now, function);
     }
 
-    /// Books an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
+    /// Records an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
     pub(super) fn conclude(
         &mut self,
         now: Now,

@@ -5,7 +5,7 @@
 //! Ready ──Claim──▶ Claiming ──Claimed──▶ Claimed ──▶ Running
 //!   ▲ ▲               │                     │
 //!   │ └──ClaimFailed──┘ (after a pause)     │
-//!   └── fnd stops: what has not begun waits for the next fnd
+//!   └── fnd stops: invocations that have not begun wait for the next fnd
 //! ```
 //! An invocation is claimed when it could begin now. A script's invocation holds its place in the budget meanwhile.
 //! With a wait for the disk each time, a backlog of short runs would be as slow as the disk. So fnd claims ahead as

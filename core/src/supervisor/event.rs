@@ -96,12 +96,12 @@ pub enum Event {
         /// Where the answer goes.
         reply: ReplyTo,
     },
-    /// Accept nothing new and finish what runs; then send [`Action::Drained`](super::Action::Drained).
+    /// Accept nothing new and finish the running attempts; then send [`Action::Drained`](super::Action::Drained).
     Drain,
     /// Accept and start nothing more, and answer all callers; running attempts go on under the next fnd. Then send
     /// [`Action::Drained`](super::Action::Drained).
     HandOver,
-    /// Kill what runs; comes with the second Ctrl-C.
+    /// Kill the running attempts; comes with the second Ctrl-C.
     StopNow,
     /// The spawner started a worker.
     Spawned(WorkerId),

@@ -1,7 +1,7 @@
 //! The state of one function: the serving version, its history and its waiting invocations.
 //!
 //! ```text
-//! Absent ──Installed──▶ Serving ──Installed──▶ Serving (what waits runs on the newest; what runs ends on its own)
+//! Absent ──Installed──▶ Serving ──Installed──▶ Serving (waiting invocations run on it; running ones end by themselves)
 //!   │ ▲                    │ └──Refused──▶ Serving (with an error)
 //!   │ └──────Removed───────┘
 //!   └──Refused──▶ Invalid ──Installed──▶ Serving

@@ -3,7 +3,7 @@
 //! ```text
 //! Storing ──▶ Delayed ──▶ Ready ──▶ Claiming ──▶ Claimed ──▶ Running ──▶ BackingOff ──▶ Ready ...
 //!    (durable ones)                    (durable ones)           └──▶ ended: the invocation is gone, its record is final
-//! Lost: it was running when the fnd before this one went down; waits for its function to know whether to try again.
+//! Lost: was running when the previous fnd went down; waits until its function is known, which decides on a retry.
 //! ```
 
 use super::event::{Now, ReplyTo};

@@ -1,7 +1,7 @@
 //! Drains, stops, and hands over to the next fnd.
 //!
-//! A drain finishes what runs. Durable invocations that are queued or wait for a retry stay in the ledger for the next
-//! fnd. Invocations whose caller waits on a connection end now, so that every caller is answered.
+//! A drain finishes the running attempts. Durable invocations that are queued or wait for a retry stay in the ledger
+//! for the next fnd. Invocations whose caller waits on a connection end now, so that every caller is answered.
 
 use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
@@ -18,12 +18,12 @@ use fnd_wire::ids::{InvocationId, WorkerId};
 pub(super) enum Phase {
     /// Accepts requests and starts attempts.
     Serving,
-    /// Finishes what runs.
+    /// Finishes the running attempts.
     Draining,
-    /// Kills what runs.
+    /// Kills the running attempts.
     Stopping,
-    /// Answers all callers; the next fnd goes on with what runs. Requests to programs that serve HTTP end with this
-    /// fnd, so `finishing` waits for them.
+    /// Answers all callers; the next fnd goes on with the running attempts. Requests to programs that serve HTTP end
+    /// with this fnd, so `finishing` waits for them.
     HandingOver { finishing: bool },
     /// Has reported that nothing runs any more.
     Drained { stopping: bool },
@@ -40,7 +40,7 @@ impl Phase {
 }
 
 impl Supervisor {
-    /// Accepts nothing new from now on and finishes what runs.
+    /// Accepts nothing new from now on and finishes the running attempts.
     pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
         // A second request changes nothing.
         if self.phase.is_serving() {
@@ -55,8 +55,8 @@ impl Supervisor {
         }
     }
 
-    /// Accepts and starts nothing more and answers all callers; what runs goes on under the next fnd. Requests that
-    /// cannot go on are finished first, until hand-over is requested a second time.
+    /// Accepts and starts nothing more and answers all callers; running attempts go on under the next fnd. Requests
+    /// that cannot go on are finished first, until hand-over is requested a second time.
     pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Serving => {
@@ -73,7 +73,7 @@ impl Supervisor {
                     self.send_away(id, false, out);
                 }
             }
-            // It is too late: a drain ends what runs.
+            // It is too late: a drain ends the running attempts.
             Phase::Draining | Phase::Stopping | Phase::Drained { .. } => {}
         }
     }
@@ -85,7 +85,7 @@ impl Supervisor {
         runs.map(|run| run.invocation).collect()
     }
 
-    /// Kills what runs.
+    /// Kills the running attempts.
     pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
         self.drain(now, out);
         if !matches!(self.phase, Phase::Draining) {
@@ -115,7 +115,7 @@ impl Supervisor {
         }
     }
 
-    /// Answers all callers who wait for invocations that would not run before the next fnd.
+    /// Answers all callers that wait for invocations that would not run before the next fnd.
     fn release_callers(&mut self, now: Now, out: &mut Vec<Action>) {
         let idle = |stage: &Stage| !matches!(stage, Stage::Running { .. });
         let waited_for: Vec<InvocationId> = self

@@ -196,7 +196,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles the end of a worker: its descriptors, processes and memory may be what was missing.
+    /// Handles the end of a worker: its descriptors, processes and memory are free again, so that a start may work now.
     pub(super) fn room_was_made(&mut self) {
         if matches!(self.starts.phase, StartPhase::Paused { .. }) {
             self.enter_start_phase(StartPhase::Trying { worker: None });

@@ -4,8 +4,8 @@
 //! ```text
 //! started: Note -> spawner          fnd ends, or is killed          the next fnd: Restored { adopted, .. }
 //!                                                                     │ the ledger has its end: Kill, then Forget
-//!                                                                     │ its invocation runs on: Busy, or Terminating
-//!                                                                     └ the ledger never heard of it: as the note says
+//!                                                                     │ its invocation goes on: Busy, or Terminating
+//!                                                                     └ the ledger has no entry: as the adoption record says
 //! ```
 //! An attempt stays the same attempt under every fnd: its timeout counts from its start, and its end is recorded once.
 

@@ -1,14 +1,14 @@
-//! A worker: one started process tree, from the wish to start it until its leaf is empty.
+//! A worker: one started process tree, from the order to start it until its leaf is empty.
 //!
-//! A script's worker is one attempt. A handler's worker belongs to the function's [pool](super::pool): it gets ready, serves
-//! calls, each an attempt, and leaves.
+//! A script's worker runs one attempt. A handler's worker belongs to the function's [pool](super::pool): it becomes
+//! ready, serves calls, each of which is an attempt, and stops.
 //! ```text
 //! script:  Starting ──Spawned──▶ Busy ──asked to end: Term──▶ Terminating ──grace over: Kill──▶ Killed
 //!              └─SpawnFailed─▶ gone ◀──────────── Exited, from each ───────────────────────────┘
 //! handler: Starting ──Spawned──▶ Loading ──WorkerReady──▶ Idle ◀──▶ Busy ──asked to end──▶ Terminating ...
 //!                                    └───────────────────────┴──Stop──▶ Leaving ──grace over──▶ Terminating
 //! ```
-//! Nothing is sent to a worker that is still starting: what is to end it waits for `Spawned`.
+//! Nothing is sent to a starting worker: a request to end it waits for `Spawned`.
 
 use super::Supervisor;
 use super::action::{Action, Answer, Notice};

@@ -1,8 +1,8 @@
-//! What is refused, where the finger points, and what is said.
+//! Refused input: the position that is marked, and the message.
 
 use super::*;
 
-/// Checks what is said of a manifest of a bash script.
+/// Checks the diagnostics for a manifest of a bash script.
 fn check(manifest: &str, expected: &[&str]) {
     let judged = judge("").function(&single(file("/f/x.sh", b"echo\n"), Some(manifest)));
     assert_eq!(told(&judged.verdict.diagnostics), expected, "{manifest}");
@@ -219,7 +219,7 @@ fn what_is_not_built_is_refused() {
         "[sandbox]\nprofile = \"strict\"\n",
         &["2:11 not-supported-yet: `sandbox.profile = \"strict\"` is not supported yet"],
     );
-    // The value is looked at all the same.
+    // The value is checked although the key is not supported yet.
     check(
         "[[http]]\npath = \"x\"\n",
         &[
@@ -438,7 +438,7 @@ fn the_configuration_points_into_the_right_file() {
         document.diagnostics[0].help.as_deref(),
         Some("`limits` belongs in `[defaults]`")
     );
-    // The configuration before stays.
+    // The previous configuration stays.
     assert_eq!(judge.runtimes().len(), 5);
 }
 

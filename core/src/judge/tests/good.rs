@@ -1,4 +1,4 @@
-//! What is taken, and what becomes of it.
+//! Accepted input and its result.
 
 use super::*;
 use crate::manifest::{Mode, RetryOn};
@@ -359,7 +359,7 @@ fn the_configuration_merges_in_order() {
     );
 }
 
-/// After an upgrade the judge may still be the older one, until it is started again.
+/// After an upgrade the judge of the older fnd may run until the next restart.
 #[test]
 fn a_verdict_without_interpreters_is_read() {
     let judged = judge("").function(&single(file("/f/x.sh", b"echo\n"), None));

@@ -1,4 +1,4 @@
-//! Functions of mode `handler`: how they are found, what starts their workers, and their pools.
+//! Functions of mode `handler`: how they are detected, how their workers start, and their pools.
 
 use super::*;
 use crate::manifest::{Isolation, Mode, Pool};
@@ -252,7 +252,7 @@ fn memory_caps_the_pool() {
     assert_eq!(counts("[limits]\nmemory = \"40M\""), (0, 2, 2, 2));
     assert_eq!(counts("[limits]\nmemory = \"16M\""), (0, 1, 1, 1));
     assert_eq!(counts("[pool]\nmin = 3\nmax = 16\nspare = 5"), (3, 16, 5, 16));
-    // What was said for all functions is cut down to what this one can have.
+    // Values of `[defaults]` are reduced to what is possible for this function.
     let all = with("[defaults.pool]\nmin = 3\nmax = 100\nspare = 50")
         .function(&single(file("/f/x.py", CODE), Some("[pool]\nmax = 2")));
     let pool = pool(all);
@@ -416,7 +416,7 @@ fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
     assert!(asked(handler).is_some_and(|(paths, asked)| paths[0] == "/opt/bash" && asked == 1));
 }
 
-/// Returns the manifest's `[http_server]` with mode and reason, or what is wrong.
+/// Returns the manifest's `[http_server]` with mode and reason, or the diagnostics.
 fn http(path: &str, code: &[u8], text: &str) -> Result<(Judged, crate::manifest::HttpServer), Vec<String>> {
     let judged = judge("").function(&single(executable(path, code), Some(text)));
     let server = judged

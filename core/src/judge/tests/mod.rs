@@ -1,4 +1,4 @@
-//! The judge on files as people write them.
+//! Tests the judge with files as people write them.
 
 mod bad;
 mod good;
@@ -9,7 +9,7 @@ mod shipped;
 use super::*;
 use fnd_wire::plan::{JudgeFunction, Text};
 
-/// Returns a file, not executable, root's.
+/// Returns a file that is not executable and belongs to root.
 fn file(path: &str, bytes: &[u8]) -> JudgedFile {
     JudgedFile {
         path: path.to_owned(),
@@ -26,7 +26,7 @@ fn executable(path: &str, bytes: &[u8]) -> JudgedFile {
     }
 }
 
-/// The runtimes that are shipped.
+/// Returns the runtimes that are shipped.
 fn shipped_runtimes() -> Vec<JudgedFile> {
     let read = |id: &str, text: &str| file(&format!("/usr/lib/fnd/runtimes/{id}/runtime.toml"), text.as_bytes());
     vec![

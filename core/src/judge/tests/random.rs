@@ -1,4 +1,4 @@
-//! Bytes of any kind get a verdict, never a panic.
+//! Arbitrary bytes get a verdict and never cause a panic.
 
 use super::*;
 use crate::manifest::{detect, env_file, forms, inline};
@@ -6,7 +6,7 @@ use crate::runtime::shebang::Shebang;
 use fnd_wire::form::Wire as _;
 use proptest::prelude::*;
 
-/// Text with more of what means something than chance would give.
+/// Text with more meaningful words than random text has.
 fn toml() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just("[limits]\n".to_owned()),

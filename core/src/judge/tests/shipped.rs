@@ -1,4 +1,4 @@
-//! `config/function.toml` and `config/fnd.toml` say what the parser knows, and nothing else.
+//! `config/function.toml` and `config/fnd.toml` contain exactly the keys and defaults of the parser.
 
 use super::*;
 use crate::schema::read::{constant, read};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const FUNCTION: &str = include_str!("../../../../config/function.toml");
 const FND: &str = include_str!("../../../../config/fnd.toml");
 
-/// Returns the shipped file with its examples in comments turned into keys: every line that reads as one.
+/// Returns a shipped file in which every commented line that looks like a key is a key.
 fn with_examples(text: &str) -> String {
     let mut result = String::new();
     for line in text.lines() {
@@ -55,7 +55,8 @@ fn the_shipped_configuration_is_the_default() {
     assert_eq!(settings, configuration([]).unwrap().settings);
 }
 
-/// Everything the shipped files write outside comments is a default of the table, and the other way round.
+/// All values outside of comments in the shipped files are defaults of the table, and all defaults of the table are
+/// there.
 #[test]
 fn values_outside_comments_are_the_defaults() {
     fn leaves(keys: &'static [Key], table: &Table, path: &str, written: &mut BTreeMap<String, (String, String)>) {
@@ -63,7 +64,7 @@ fn values_outside_comments_are_the_defaults() {
             let path = format!("{path}{}", key.name);
             match (&key.kind, table.get(key.name).map(|node| &node.value)) {
                 (Kind::Table(keys), Some(Value::Table(inner))) => leaves(keys, inner, &format!("{path}."), written),
-                // Entries of lists and [sizes] are examples.
+                // Entries of lists and of [sizes] are examples.
                 (Kind::Tables(_) | Kind::Map(..) | Kind::Defaults, _) => {}
                 (Kind::Table(keys), None) if !["service", "http_server"].contains(&path.as_str()) => {
                     leaves(keys, &Table::new(), &format!("{path}."), written);
@@ -84,7 +85,7 @@ fn values_outside_comments_are_the_defaults() {
         let mut written = BTreeMap::new();
         leaves(schema.keys, &table, "", &mut written);
         for (path, (written, default)) in written {
-            // False and empty defaults are shown as comments with an example.
+            // Defaults that are false or empty are shown as comments with an example.
             if path == "http.public" {
                 continue;
             }

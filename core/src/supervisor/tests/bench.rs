@@ -1,4 +1,4 @@
-//! A supervisor on the bench: events in, actions out as short words.
+//! A test bench for the supervisor: events go in, actions come out as short words.
 
 use crate::backoff::{Backoff, Jitter};
 use crate::outcome::{Class, Trigger};
@@ -12,7 +12,7 @@ use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::time::Duration;
 
 pub(super) const MIB: u64 = 1 << 20;
-/// Where the wall clock of every bench stands at first.
+/// Wall-clock time at the start of every bench.
 pub(super) const EPOCH_MS: u64 = 1_800_000_000_000;
 
 pub(super) fn secs(seconds: u64) -> Duration {
@@ -27,7 +27,7 @@ pub(super) fn id(n: u128) -> InvocationId {
     InvocationId(n)
 }
 
-/// The defaults of a manifest, without jitter.
+/// The default rules of a manifest, without jitter.
 pub(super) fn rules() -> Rules {
     Rules {
         enabled: true,
@@ -99,7 +99,7 @@ pub(super) fn text(bytes: &str) -> RunResult {
 
 pub(super) fn submit(function: &str, n: u128) -> Submit {
     Submit {
-        // Recognizable: the reply has the invocation's number.
+        // The reply has the invocation's number, so that tests recognize it.
         reply: Some(ReplyTo(u64::try_from(n).unwrap())),
         wait: true,
         ..Submit::new(id(n), name(function), Trigger::Manual)
@@ -121,7 +121,7 @@ pub(super) struct Bench {
     pub(super) s: Supervisor,
     pub(super) now: Now,
     pub(super) last: Vec<Action>,
-    /// Whether claims are on disk at once; otherwise a test says when.
+    /// Whether claims are stored at once; otherwise the test sends the event.
     pub(super) claims: bool,
 }
 
@@ -147,14 +147,14 @@ impl Bench {
         }
     }
 
-    /// One function `f`.
+    /// A bench with one function `f`.
     pub(super) fn with(rules: Rules) -> Self {
         let mut bench = Self::new();
         bench.event(installed("f", 1, rules));
         bench
     }
 
-    /// Handles an event; the actions are kept until the next.
+    /// Handles an event. Its actions are kept until the next event.
     pub(super) fn event(&mut self, event: Event) -> String {
         self.last.clear();
         self.s.handle(self.now, event, &mut self.last);
@@ -172,7 +172,7 @@ impl Bench {
         self.said()
     }
 
-    /// What the last event led to, without notices of starts and status files.
+    /// The actions of the last event, without notices of starts and without status files.
     pub(super) fn said(&self) -> String {
         let told = self
             .last
@@ -186,7 +186,7 @@ impl Bench {
         self.event(Event::Submit(Box::new(submit("f", n))))
     }
 
-    /// Submits without waiting and lets the ledger answer.
+    /// Submits without waiting and stores the invocation.
     pub(super) fn submit_stored(&mut self, n: u128) -> String {
         let wait = false;
         self.event(Event::Submit(Box::new(Submit { wait, ..submit("f", n) })));

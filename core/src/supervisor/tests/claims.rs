@@ -1,4 +1,4 @@
-//! What is asynchronous begins when that is on disk, and not before.
+//! Asynchronous work begins only after its claim is on disk.
 
 use super::bench::*;
 use crate::outcome::Reason;
@@ -22,7 +22,7 @@ fn failed(b: &mut Bench, ids: &[u128]) -> String {
     b.event(Event::ClaimFailed(ids.iter().copied().map(id).collect()))
 }
 
-/// The last event's updates.
+/// The updates that the last event caused.
 fn updates(b: &Bench) -> Vec<&InvocationRecord> {
     let updates = b.last.iter().filter_map(|action| match action {
         Action::Update(record) => Some(&**record),
@@ -210,7 +210,7 @@ fn short_runs_are_claimed_ahead_and_long_ones_are_not() {
             b.submit_stored(n);
         }
         assert_eq!(ready(&mut b, 1), "claim 1 a1");
-        // What the disk takes.
+        // The time that the disk takes.
         b.wait(Duration::from_millis(1));
         assert_eq!(claimed(&mut b, &[1]), "call w1 #1 a1 1");
         b.wait(lasts);

@@ -1,4 +1,4 @@
-//! The wall clock is set while fnd is not there: what was begun keeps its time.
+//! The wall clock is set while no fnd is running: attempts that have begun keep their times.
 
 use super::bench::*;
 use super::pool::pool;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// By how much the clock was set forward or back.
+/// How far the clock was set forward or back, in milliseconds.
 const STEPS: [i64; 3] = [0, DAY_MS.cast_signed(), -DAY_MS.cast_signed()];
 
-/// The next fnd, at the same instant, after the clock was set.
+/// The next fnd at the same instant, after the clock was set.
 fn next(before: &Bench, step: i64, restored: Restored) -> Bench {
     let mut b = Bench::new();
     b.now = before.now;
@@ -36,7 +36,7 @@ fn handler() -> Rules {
     }
 }
 
-/// A worker that serves for 40 s when it is called, and 2 s later is handed over, twice.
+/// A worker runs for 40 s, is called, and is handed over 2 s later, twice.
 #[test]
 fn a_call_keeps_its_timeout() {
     for step in STEPS {
@@ -92,7 +92,7 @@ fn polling() -> Rules {
     }
 }
 
-/// An attempt that began 5 s ago.
+/// An attempt that began 5 s ago, with its adoption record.
 fn script() -> (Bench, Adopted) {
     let mut b = Bench::with(polling());
     b.submit_stored(1);
@@ -109,7 +109,7 @@ fn script() -> (Bench, Adopted) {
     (b, adopted)
 }
 
-/// What the ledger knows of it.
+/// The ledger's state of that attempt.
 fn left(b: &Bench, state: State) -> Unfinished {
     let at = b.now.unix_ms - 5_000;
     Unfinished {
@@ -204,7 +204,7 @@ fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
     assert_eq!(due, Some(b.now.unix_ms + 1_000));
     assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
     b.spawned(1);
-    // What is left of its deadline is no more than it had at first.
+    // The rest of its deadline is no more than it had at first.
     assert_eq!(b.wait(secs(58)), "");
     assert_eq!(b.wait(secs(1)), "term w1");
 }

@@ -6,7 +6,7 @@ use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, ReplyTo, Ru
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
 
-/// Runs one attempt to this end and returns reason and message.
+/// Runs one attempt to this end and checks reason and message.
 fn check(rules: Rules, exited: Exited, expected: &str) {
     let mut b = Bench::with(rules);
     b.submit(1);
@@ -221,7 +221,7 @@ fn the_deadline_ends_what_is_queued_or_waits() {
     ));
     b.submit(1);
     b.code(1, 1);
-    // The retry is due, but finds no memory; the other has never begun.
+    // The retry is due but finds no memory; the other invocation has never begun.
     b.event(Event::Submit(Box::new(submit("g", 3))));
     b.submit(2);
     b.spawned(2);
@@ -273,16 +273,16 @@ fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
         ..submit("f", 5)
     })));
     b.event(Event::Stored(id(5)));
-    // It runs: it goes on.
+    // The invocation runs, so it goes on.
     assert_eq!(left(&mut b, 1, 1), "");
-    // Another caller's number changes nothing.
+    // The number of another caller changes nothing.
     assert_eq!(left(&mut b, 2, 77), "");
     assert_eq!(left(&mut b, 2, 2), "update 2 cancelled cancelled");
     assert_eq!(left(&mut b, 2, 2), "");
-    // A caller with a key asks again, and its invocation is shared.
+    // A caller with a key sends its request again and shares the invocation.
     assert_eq!(left(&mut b, 4, 4), "");
     assert_eq!(left(&mut b, 3, 3), "");
-    // What was queued was promised.
+    // A queued invocation was accepted, so it must run.
     assert_eq!(left(&mut b, 5, 5), "");
 }
 

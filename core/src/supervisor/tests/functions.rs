@@ -1,4 +1,4 @@
-//! Functions come, change and go; the run of a content by itself; crash loops.
+//! New, changed and deleted functions; the run of a content by itself; crash loops.
 
 use super::bench::*;
 use crate::supervisor::{Action, Event, FunctionState, ReplyTo, Restored, Retry, Rules};
@@ -189,7 +189,7 @@ fn five_workers_that_do_not_start_in_a_minute_are_a_crash_loop() {
         assert_eq!(fail(&mut b, n), "record spawn: failed spawn");
     }
     assert_eq!(fail(&mut b, 5), "record spawn: failed spawn; Running to CrashLooping");
-    // Paced: the next start waits for the back-off, and the one after it longer.
+    // The next start waits for the backoff, and the one after it waits longer.
     assert_eq!(b.submit_stored(6), "reply 6: queued");
     assert_eq!(b.wait(secs(1)), "spawn w6 a1 6");
     fail(&mut b, 6);

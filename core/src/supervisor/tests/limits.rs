@@ -1,4 +1,4 @@
-//! Draining and stopping, and what ten thousand functions cost.
+//! Draining and stopping, and the cost of ten thousand functions.
 
 use super::bench::*;
 use crate::supervisor::{Event, Rules, Submit};

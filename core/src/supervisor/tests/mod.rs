@@ -1,4 +1,4 @@
-//! Tests of the supervisor: tables per rule on a bench, and random events in a small simulated world.
+//! Tests of the supervisor: a table of cases per rule on a bench, and random events in a small simulated world.
 
 mod bench;
 mod claims;

@@ -1,4 +1,4 @@
-//! Random events in the simulated world: what must hold is checked at every action (`world`) and at the end.
+//! Random events in the simulated world. `world` checks the invariants at every action, and more at the end.
 
 use super::world::{FUNCTIONS, Step, World};
 use crate::outcome::Reason;
@@ -58,7 +58,7 @@ fn run(seed: u64, steps: &[Step]) -> World {
     world
 }
 
-/// Each case is thousands of events: a twentieth of the usual number, which `PROPTEST_CASES` sets, is plenty.
+/// Each case has thousands of events, so that a twentieth of the usual number (set by `PROPTEST_CASES`) is enough.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {

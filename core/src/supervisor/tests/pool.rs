@@ -1,4 +1,4 @@
-//! Workers of handlers: when they start, what they are called with, when they leave.
+//! Workers of handlers: when they start, which calls they get, when they stop.
 
 use super::bench::*;
 use crate::manifest::Listen;
@@ -31,7 +31,7 @@ fn handler(pool: Pool) -> Rules {
 }
 
 impl Bench {
-    /// A worker that was started and has loaded its code.
+    /// Starts a worker and loads its code.
     fn ready(&mut self, worker: u64) -> String {
         self.spawned(worker);
         let concurrency = 100;
@@ -142,7 +142,7 @@ fn a_timeout_ends_the_worker_and_what_else_it_had_is_interrupted() {
     assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
     let timeout = "term w1; reply 1: no end within 3s (limits.timeout)";
     assert_eq!(b.wait(secs(1)), timeout);
-    // An answer that comes too late changes nothing.
+    // A late answer changes nothing.
     assert_eq!(b.answer(1, 1, Reason::Ok), "");
     let end = b.exited(exit(1, Signal(15)));
     let expected = "record timeout: failed timeout; record interrupted: interrupted interrupted; \
@@ -237,7 +237,7 @@ fn a_program_that_serves_http_is_told_to_leave_by_a_signal() {
     b.ready(1);
     b.answer(1, 1, Reason::Ok);
     assert_eq!(b.wait(secs(300)), "term w1");
-    // Its grace is one, not one to finish and one to end.
+    // The worker has one grace, not one for finishing and one more for ending.
     assert_eq!(b.wait(secs(5)), "kill w1");
     assert_eq!(b.exited(exit(1, Signal(9))), "forget w1");
 }
@@ -272,7 +272,7 @@ fn with_a_failed_trial() -> Bench {
     b
 }
 
-/// Of one whose workers stay however long nobody calls it.
+/// Rules with workers that stay even if they are never called.
 fn kept() -> Rules {
     handler(Pool { idle: None, ..pool() })
 }
@@ -309,7 +309,7 @@ fn a_version_that_never_can_be_loaded_is_given_up_until_somebody_asks() {
     let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
     assert!(error.contains("fndctl reload"), "{error}");
     b.wait(secs(86_400));
-    // The same content again: a reload, or a touched file.
+    // The same content again, after a reload or a touched file.
     assert_eq!(b.event(installed("f", 2, kept())), "spawn w22");
     assert_eq!(trial(&b), Some((0, false)));
 }
@@ -318,12 +318,12 @@ fn a_version_that_never_can_be_loaded_is_given_up_until_somebody_asks() {
 fn a_reload_does_not_wait_for_the_pause() {
     let mut b = with_a_failed_trial();
     assert_eq!(b.event(installed("f", 2, kept())), "spawn w3");
-    // Nor does it try beside the one that is being tried.
+    // A second reload does not start a second trial beside the first.
     assert_eq!(b.event(installed("f", 2, kept())), "");
     b.spawned(3);
     b.code(3, 1);
     assert_eq!(trial(&b), Some((1, true)));
-    // What is tried no more is not started either.
+    // A version that is no longer on trial is not started again.
     b.event(installed("f", 1, kept()));
     assert_eq!(trial(&b), None);
     assert!(!b.wait(secs(600)).contains("spawn"));
@@ -342,6 +342,6 @@ fn a_hand_over_waits_for_requests_whose_connections_end_with_it() {
     assert_eq!(b.event(Event::HandOver), "");
     let end = b.answer(1, 1, Reason::Ok);
     assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok");
-    // Their time is over.
+    // The time for the remaining requests is over.
     assert_eq!(b.event(Event::HandOver), "reply 2: unavailable; drained");
 }

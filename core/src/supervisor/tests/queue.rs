@@ -77,7 +77,7 @@ fn skip_records_what_overlaps() {
     let wait = false;
     b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
     b.code(1, 0);
-    // One that is skipped takes no place while it is stored.
+    // A skipped invocation takes no place while it is being stored.
     assert_eq!(b.submit(5), "note 5; spawn w2 a1 5");
     assert_eq!(
         b.event(Event::Stored(id(4))),
@@ -262,7 +262,7 @@ fn quotas_share_the_cpu_of_the_node() {
     b.event(installed("wide", 1, quota(Some(1500))));
     let run = |b: &mut Bench, function, n| b.event(Event::Submit(Box::new(submit(function, n))));
     assert_eq!(run(&mut b, "a", 1), "note 1; spawn w1 a1 1");
-    // The quota is the function's, not each worker's.
+    // The quota belongs to the function, not to each worker.
     assert_eq!(run(&mut b, "a", 2), "note 2; spawn w2 a1 2");
     assert_eq!(run(&mut b, "free", 3), "note 3; spawn w3 a1 3");
     assert_eq!(run(&mut b, "b", 4), "note 4");

@@ -1,4 +1,4 @@
-//! What an earlier fnd left.
+//! Restoring what an earlier fnd left.
 
 use super::bench::*;
 use crate::outcome::{Class, Reason, State, Trigger};
@@ -83,7 +83,7 @@ fn what_was_running_is_interrupted_and_retried_only_where_asked() {
         b.event(installed("f", 1, retrying(vec![Class::Interrupted]))),
         "record interrupted: waiting interrupted"
     );
-    // One retry was made before: this is the second delay.
+    // The invocation had one retry before, so the second delay applies.
     assert_eq!(b.wait(secs(1)), "");
     assert_eq!(b.wait(secs(1)), "spawn w1 a3 1");
 }
@@ -112,7 +112,7 @@ fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
     assert_eq!((b.s.queued(), b.s.next_deadline()), (0, None));
 }
 
-/// A functions directory is away at the start: nobody knows what was deleted.
+/// A functions directory cannot be read at the start, so nobody knows which functions were deleted.
 #[test]
 fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
     let all = || {
@@ -141,7 +141,7 @@ fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
     );
 }
 
-/// Who asks for a function that may be there is told to come again, and not that there is none.
+/// A caller of a function that may exist is told to come again, not that the function does not exist.
 #[test]
 fn a_function_in_a_directory_that_is_away_is_not_unknown() {
     let (mut b, _) = bench(vec![left(1, State::Queued, 0)]);

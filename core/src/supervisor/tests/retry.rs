@@ -119,7 +119,7 @@ fn a_poll_gets_what_the_last_one_left_and_is_no_retry() {
     assert_eq!(b.said(), "record execute-again: polling execute-again");
     assert_eq!(b.wait(secs(15)), "spawn w2 a2 1");
     assert_eq!(previous(&b), Some("one".to_owned()));
-    // A retry in between has the result of the poll, not its own.
+    // A retry after a poll gets the result of the poll.
     b.exited(Exited {
         result: Some(text("noise")),
         ..exit(2, Code(75))

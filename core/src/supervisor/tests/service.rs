@@ -1,4 +1,4 @@
-//! Services: kept running, with a delay after each end, replaced and ended with their function.
+//! Services: kept running, with a delay after each end; replaced and ended with their function.
 
 use super::bench::*;
 use crate::outcome::Trigger;
@@ -23,7 +23,7 @@ fn service(ready: Option<&str>) -> Rules {
 }
 
 impl Bench {
-    /// The run that was wished for.
+    /// Submits the run that the supervisor requested.
     fn wished(&mut self, n: u128) -> String {
         let submit = Submit {
             trigger: Trigger::Load,
@@ -60,14 +60,14 @@ fn each_end_is_a_run_and_the_next_follows_after_a_growing_delay() {
     assert_eq!(b.wait(Duration::from_millis(1)), "run f");
     assert_eq!(b.wished(2), "spawn w2 a1 2");
     b.spawned(2);
-    // An end is an end, however well it was.
+    // An exit with 0 is an end like any other.
     assert_eq!(b.code(2, 0), "record ok: succeeded ok");
     assert_eq!(b.wait(Duration::from_millis(1999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "run f");
     b.wished(3);
     b.spawned(3);
     b.wait(secs(60));
-    // It had run well for a while.
+    // The process had run well for a while, so the first delay applies.
     b.code(3, 3);
     assert_eq!(b.wait(secs(1)), "run f");
 }
@@ -100,7 +100,7 @@ fn a_new_version_starts_when_the_old_one_has_ended() {
     assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled; run f");
     assert_eq!(b.wished(2), "spawn w2 a1 2");
     b.spawned(2);
-    // The same again changes nothing.
+    // Installing the same version again changes nothing.
     assert_eq!(b.event(installed("f", 2, service(None))), "");
 }
 

@@ -1,4 +1,4 @@
-//! Starts that fail for the node's reason, and a spawner that does not answer.
+//! Starts that fail because of the node, and a spawner that does not answer.
 
 use super::bench::*;
 use super::pool::pool;
@@ -32,10 +32,10 @@ fn what_the_node_cannot_start_has_not_begun_and_runs_later() {
     let view = b.s.function(&name("f")).unwrap();
     assert_eq!((view.runs, view.running, view.queued), (0, 0, 1));
     assert_eq!(b.s.invocation(id(1)).unwrap().started_ms, None);
-    // Others are accepted and wait as well.
+    // Other invocations are accepted and wait as well.
     assert_eq!(b.submit_stored(2), "reply 2: queued");
     assert_eq!(b.wait(Duration::from_millis(999)), "");
-    // One shows whether starts work.
+    // One start is tried first.
     assert_eq!(b.wait(Duration::from_millis(1)), "spawn w2 a1 1");
     assert_eq!(b.spawned(2), "spawn w3 a1 2");
     assert!(
@@ -86,7 +86,7 @@ fn the_pause_grows_while_nothing_starts_and_only_one_is_tried() {
     for n in 1..=4 {
         b.submit(n);
     }
-    // All four were ordered before the first failed: that is one failure.
+    // All four starts were ordered before the first one failed, so they count as one failure.
     for worker in 1..=4 {
         assert_eq!(b.no_room(worker), "put back a1 queued");
     }
@@ -181,7 +181,7 @@ fn a_handler_and_a_version_on_trial_are_started_again() {
     assert_eq!(b.event(installed("f", 2, handler())), "spawn w3");
     b.no_room(3);
     assert_eq!(b.s.function(&name("f")).unwrap().trial.unwrap().failures, 0);
-    // So soon after the last shortage this is the same one.
+    // This start follows soon after the last shortage, so the longer pause applies.
     assert_eq!(b.wait(secs(2)), "spawn w4");
 }
 
@@ -215,7 +215,7 @@ fn who_waits_for_a_spawner_that_does_not_answer_is_told_at_once() {
     assert_eq!(b.s.invocation(id(5)).unwrap().state, State::Queued);
 }
 
-/// fnd was stopped itself: the spawner ended what had used up its time, and says how long it ran.
+/// fnd itself was suspended: the spawner ended a worker whose time was up, and reports how long it ran.
 #[test]
 fn what_the_spawner_ended_for_its_time_has_timed_out() {
     let mut b = Bench::with(rules());

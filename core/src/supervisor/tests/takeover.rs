@@ -21,7 +21,8 @@ fn retrying() -> Rules {
     }
 }
 
-/// An fnd that has started invocation 1, durable or not, as worker 1, and ten seconds later is gone: the note it left.
+/// The adoption record of an fnd that started invocation 1, durable or not, as worker 1 and went down ten seconds
+/// later.
 fn note(durable: bool) -> Note<'static> {
     let mut b = Bench::with(retrying());
     if durable {
@@ -80,7 +81,7 @@ fn left(state: State, attempts: u32, durable: bool) -> Unfinished {
     Unfinished { accepted, record }
 }
 
-/// The next fnd, ten seconds after the start, with what the ledger and the spawner know.
+/// The next fnd, ten seconds after the start, with the state of the ledger and the spawner.
 fn next(unfinished: Vec<Unfinished>, adopted: Vec<Adopted>) -> (Bench, String) {
     let mut b = Bench::new();
     b.now.unix_ms += 10_000;
@@ -149,7 +150,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
 }
 
-/// The table of what has begun tells of the second attempt before the end of the first is stored.
+/// The table of begun attempts shows the second attempt, but the end of the first is not stored.
 #[test]
 fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
     let (first, mut second) = (adopted(note(false)), adopted(note(false)));
@@ -202,7 +203,7 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
         _ => None,
     });
     assert_eq!(lasted, Some((6_000_000, EPOCH_MS + 6_000)));
-    // Deleted meanwhile: nothing follows.
+    // The function was deleted meanwhile: no retry follows.
     let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
     assert_eq!(b.code(1, 1), "");
     assert_eq!(b.event(Event::Scanned { whole: true }), "record exit-1: failed exit-1");

@@ -1,5 +1,5 @@
-//! A small world around the supervisor: a spawner that answers when it likes, a ledger that answers late, and a judge that
-//! knows what must hold whatever happens (style.md, section 8).
+//! A small world around the supervisor: a spawner that answers at any time, a ledger that answers late, and checks of
+//! all invariants (style.md, section 8).
 
 mod judge;
 
@@ -26,7 +26,7 @@ const BUDGET: NodeBudget = NodeBudget {
     workers: 5,
 };
 
-/// Everything the world can do to a supervisor. Numbers choose among what there is, modulo how many there are.
+/// Everything that can happen to a supervisor. Numbers choose among the present items, modulo their count.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Submit {
@@ -41,7 +41,7 @@ pub(super) enum Step {
         which: u8,
         fine: bool,
     },
-    /// The claims on their way are on disk, or none is.
+    /// All claims that are being stored succeed, or all fail.
     Claim {
         fine: bool,
     },
@@ -53,7 +53,7 @@ pub(super) enum Step {
     NoRoom {
         which: u8,
     },
-    /// The spawner answers, or does not.
+    /// The spawner answers (`false`), or does not (`true`).
     Silence(bool),
     Exit {
         which: u8,
@@ -64,7 +64,7 @@ pub(super) enum Step {
     ExitAgain {
         worker: u8,
     },
-    /// A handler's code is loaded, or cannot be.
+    /// A handler's code was loaded, or could not be.
     Ready {
         which: u8,
         fine: bool,
@@ -74,7 +74,7 @@ pub(super) enum Step {
         which: u8,
         reason: Reason,
     },
-    /// A worker hangs up, talks nonsense, or answers what nobody asked.
+    /// A worker closes the connection, sends an invalid message, or answers a call that it does not have.
     Break {
         which: u8,
         how: u8,
@@ -101,11 +101,11 @@ pub(super) enum Step {
     },
     WaitForDeadline,
     LoseSpawner,
-    /// fnd goes down, hard or in order; its workers live on or not.
+    /// fnd goes down, by a crash or a hand-over; its workers survive or not.
     Restart {
         in_order: bool,
         workers_survive: bool,
-        /// So many end while no fnd is there.
+        /// Number of workers that end while no fnd is running.
         exits: u8,
     },
     Budget {
@@ -113,7 +113,7 @@ pub(super) enum Step {
     },
 }
 
-/// Rules as different as possible.
+/// Returns rules that differ as much as possible.
 pub(super) fn variant(n: u8) -> Rules {
     let mut rules = rules();
     rules.memory = u64::from(10 + 15 * (n % 4)) * MIB;
@@ -150,7 +150,7 @@ pub(super) fn variant(n: u8) -> Rules {
         concurrency: 1 + u32::from(n % 3),
         idle: (n % 7 != 1).then(|| secs(4)),
         max_invocations: u32::from(n % 4) * 2,
-        // Fresh workers that are kept for ever are replaced for ever.
+        // Fresh workers with a maximum age and without an idle limit would be replaced for ever.
         max_age: (n % 5 == 4 && n % 8 != 5).then(|| secs(12)),
         spare: (n % 8 == 5).then_some(1),
         load_max: secs(3),
@@ -178,7 +178,7 @@ pub(super) fn variant(n: u8) -> Rules {
 /// A worker as the spawner sees it.
 struct Process {
     order: SpawnOrder,
-    /// What lies with the spawner, and since when.
+    /// The adoption record at the spawner, and the worker's start.
     note: String,
     since: Duration,
     memory: u64,
@@ -187,12 +187,12 @@ struct Process {
     started: bool,
     term: Option<Duration>,
     killed: bool,
-    /// Of a handler: how many calls it takes at once, once it is ready.
+    /// For a handler: most calls at once; absent before it is ready.
     ready: Option<usize>,
     calls: BTreeMap<u64, InvocationId>,
     served: u32,
     stopped: bool,
-    /// Whether it has done something that may get it killed at once.
+    /// Whether it broke the protocol, so that it may be killed at once.
     broken: bool,
 }
 
@@ -201,7 +201,7 @@ impl Process {
         self.order.attempt.is_none()
     }
 
-    /// Says whether it ends by itself, sooner or later.
+    /// Says whether it will end by itself.
     fn is_to_end(&self) -> bool {
         !self.is_pooled() || self.stopped || self.term.is_some() || self.killed || self.broken
     }
@@ -212,12 +212,12 @@ struct Entry {
     accepted: Accepted,
     stored: bool,
     record: Option<InvocationRecord>,
-    /// Attempts recorded as ended.
+    /// Number of attempts whose end is recorded.
     ended: u32,
-    /// A claim on its way to the disk, and the attempt that is claimed there.
+    /// The claim that is being stored, and the attempt whose claim is stored.
     claim: Option<InvocationRecord>,
     claimed: Option<u32>,
-    /// The newest attempt a function has seen.
+    /// The newest attempt that a function has seen.
     begun: u32,
 }
 
@@ -228,7 +228,7 @@ pub(super) struct World {
     replies: u64,
     calls: u64,
     budget: NodeBudget,
-    /// Rules of what is installed.
+    /// Versions and rules of the installed functions.
     installed: BTreeMap<FunctionName, (Version, Rules)>,
     refused: BTreeSet<FunctionName>,
     disabled: BTreeSet<FunctionName>,
@@ -237,18 +237,18 @@ pub(super) struct World {
     to_store: Vec<InvocationId>,
     to_claim: Vec<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
-    /// Services of which a run is missing.
+    /// Services for which a run was requested.
     wished: Vec<FunctionName>,
-    /// Answers still owed.
+    /// Answers that callers still wait for.
     owed: BTreeSet<ReplyTo>,
     spawner: bool,
-    /// Whether it does not answer.
+    /// Whether the spawner does not answer.
     silent: bool,
     next_worker: u64,
     draining: bool,
     stopping: bool,
     drained: bool,
-    /// Everything the supervisor said, to compare two runs.
+    /// All actions of the supervisor as text, to compare two runs.
     pub(super) log: String,
 }
 
@@ -331,7 +331,7 @@ impl World {
                         worker,
                         message: "nonsense".to_owned(),
                     },
-                    // Above every number there is, also those of workers that were handed over.
+                    // A call number above all others, including those of workers that were handed over.
                     _ => answered(worker, u64::MAX, Reason::Ok),
                 });
             }
@@ -372,7 +372,7 @@ impl World {
                 self.spawner = false;
                 self.processes.clear();
                 self.handle(Event::SpawnerLost);
-                // fnd ends with it.
+                // fnd ends when the spawner is lost.
                 self.restart(false, false, 0);
             }
             Step::Restart {
@@ -489,7 +489,7 @@ impl World {
     }
 
     fn exit(&mut self, which: u8, code: u8, (oom, result): (bool, bool)) {
-        // A handler's worker that is well rarely ends by itself.
+        // A healthy worker of a handler rarely ends by itself.
         let ends = |process: &Process| process.started && (process.is_to_end() || which % 16 == 15);
         let running: Vec<WorkerId> = self.some_processes(ends);
         let Some(at) = choose(which, running.len()) else { return };
@@ -542,7 +542,7 @@ impl World {
         chosen.map(|(worker, _)| *worker).collect()
     }
 
-    /// fnd goes down, hard or in order, and comes back; its callers' connections are gone.
+    /// fnd goes down, by a crash or a hand-over, and comes back; its callers' connections are gone.
     fn restart(&mut self, in_order: bool, workers_survive: bool, exits: u8) {
         if self.draining {
             return;
@@ -552,10 +552,10 @@ impl World {
             while !self.to_store.is_empty() {
                 self.step(&Step::Store { which: 0, fine: true });
             }
-            // They come too late to begin anything.
+            // These claims come too late: nothing begins any more.
             self.step(&Step::Claim { fine: exits > 0 });
             if !self.drained {
-                // Requests whose connections end with fnd had their time.
+                // The time for requests whose connections end with fnd is over.
                 self.handle(Event::HandOver);
             }
             assert!(std::mem::take(&mut self.drained), "the hand-over does not end");
@@ -566,7 +566,7 @@ impl World {
         }
         self.calls = 0;
         let members = if in_order { self.handed_over() } else { Vec::new() };
-        // Nobody knows what stands in the connections of the others: they are killed.
+        // The state of the other connections is unknown, so those workers are killed.
         self.processes
             .retain(|id, process| !process.is_pooled() || members.iter().any(|member| member.worker == *id));
         self.owed.clear();
@@ -574,11 +574,12 @@ impl World {
             self.ledger.remove(&id);
         }
         for id in std::mem::take(&mut self.to_claim) {
-            // It may have got there, and fnd has not heard.
+            // The claim may be on disk although fnd has not heard of it.
             self.ledger.get_mut(&id).unwrap().claim_over(exits > 0);
         }
         if workers_survive {
-            // The table of attempts that have begun is there: those that have not wait again. A power cut takes it.
+            // The table of begun attempts survived, so claimed invocations that have not begun wait again. A power cut
+            // would destroy it.
             self.ledger.values_mut().for_each(Entry::unclaim);
         }
         let unfinished = self.ledger.values().filter_map(Entry::unfinished).collect();
@@ -587,7 +588,7 @@ impl World {
         self.silent = false;
         let scripts = self.processes.iter_mut().filter(|(_, process)| !process.is_pooled());
         let adopted = scripts.map(|(worker, process)| {
-            // The spawner says which workers there are once no start is under way.
+            // The spawner lists its workers only when no start is under way.
             process.started = true;
             process.killed = false;
             Adopted {
@@ -638,7 +639,7 @@ impl World {
         self.handle(Event::Scanned { whole: true });
     }
 
-    /// What fnd leaves about the workers of handlers.
+    /// Returns the adoption records of the handlers' workers.
     fn handed_over(&self) -> Vec<AdoptedMember> {
         let started = self
             .processes
@@ -681,7 +682,7 @@ impl World {
             "a deadline in the past"
         );
         for action in out {
-            // Rules are long, and the same each time.
+            // Rules are long and always the same, so they are not logged.
             match &action {
                 Action::Spawn(order) => {
                     writeln!(self.log, "{:?} {} {:?}", self.now.mono, order.worker, order.attempt).unwrap();

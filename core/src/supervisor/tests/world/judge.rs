@@ -1,4 +1,4 @@
-//! What must hold at every action, and at the end.
+//! Checks the invariants at every action and at the end.
 
 use super::{Entry, Process, RETRIES, Step, World};
 use crate::outcome::{Class, Reason, State};
@@ -51,7 +51,7 @@ impl World {
                 let entry = self.ledger.get_mut(&attempt.invocation).expect("an attempt of nothing");
                 entry.ended += 1;
                 assert_eq!(attempt.attempt.0, entry.ended, "attempts end in order, each once");
-                // A deadline or cancel may end what was lost with an earlier fnd before anything else does.
+                // A deadline or a cancel may be the first event to end an attempt that an earlier fnd lost.
                 let from_outside = stands
                     .reason
                     .is_some_and(|r| matches!(r.class(), Class::Cancelled | Class::Deadline));
@@ -162,7 +162,7 @@ impl World {
         assert!(self.processes.len() <= self.budget.workers.try_into().unwrap());
     }
 
-    /// Looks at whether an attempt may begin now.
+    /// Checks that an attempt may begin now.
     fn may_begin(&self, attempt: &AttemptOrder) {
         let entry = &self.ledger[&attempt.invocation];
         assert!(entry.stored && !entry.is_final());
@@ -234,7 +234,7 @@ impl World {
         assert!(!entry.is_final(), "something after the final record of {}", record.id);
         assert_eq!(record.state.is_final(), record.ended_ms.is_some());
         assert_eq!(record.attempts, entry.ended + u32::from(record.state == State::Running));
-        // It is written after the claim, and in its place.
+        // The record is written after the claim and replaces it.
         entry.claim = None;
         if record.state != State::Running {
             entry.claimed = None;
@@ -242,14 +242,14 @@ impl World {
         entry.record = Some(record);
     }
 
-    /// Lets everything come to its end and looks at what is left.
+    /// Lets everything end and checks the remaining state.
     pub(in super::super) fn settle(&mut self) {
         self.step(&Step::Budget { small: false });
         self.step(&Step::Silence(false));
         for function in self.refused.clone() {
             self.handle(Event::Removed(function));
         }
-        // They would go on for ever.
+        // Services would go on for ever.
         let services = self.installed.iter().filter(|(_, (_, rules))| rules.service.is_some());
         for function in services.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.installed.remove(&function);
@@ -277,7 +277,7 @@ impl World {
         assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
     }
 
-    /// The next retry or poll of each function is the first of all of them.
+    /// Checks that the next retry or poll of each function is the earliest one.
     pub(super) fn judge_due(&self) {
         for view in self.s.functions() {
             let key = self.s.functions.find(view.name).unwrap();
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Drains or stops, lets what runs end, and looks at what is left.
+    /// Drains or stops, lets what runs end, and checks the remaining state.
     pub(in super::super) fn shut_down(&mut self, at_once: bool) {
         self.draining = true;
         self.stopping = at_once;
@@ -324,12 +324,12 @@ impl Entry {
         self.record.as_ref().is_some_and(|record| record.state.is_final())
     }
 
-    /// Says whether it tells how an attempt ended, or the invocation.
+    /// Says whether the record has the end of an attempt, or of the invocation.
     pub(super) fn has_end(&self, attempt: u32) -> bool {
         self.is_final() || attempt <= self.ended
     }
 
-    /// A claim is on disk, or is not. One that something else was written after says nothing more.
+    /// Ends the storing of a claim, with success or not. A claim that a later record has replaced has no effect.
     pub(super) fn claim_over(&mut self, fine: bool) {
         if let Some(claim) = self.claim.take().filter(|_| fine) {
             self.claimed = Some(claim.attempts);
@@ -337,7 +337,7 @@ impl Entry {
         }
     }
 
-    /// Lets what was claimed and has not begun stand as before.
+    /// Takes back the claim of an attempt that has not begun.
     pub(super) fn unclaim(&mut self) {
         let Some(record) = self.record.as_mut().filter(|record| record.state == State::Running) else {
             return;
@@ -362,7 +362,7 @@ impl Entry {
 
     pub(super) fn unfinished(&self) -> Option<Unfinished> {
         let mut accepted = self.accepted.clone();
-        // The ledger knows it in a table of its own.
+        // The ledger stores the content key in another table.
         accepted.load_key = None;
         let fresh = InvocationRecord {
             id: accepted.id,
