@@ -62,8 +62,8 @@ pub fn is_plain(c: char) -> bool {
     !c.is_control() && !hides
 }
 
-/// Returns a text with every other character escaped and tabs as spaces, so that it cannot move a cursor or forge a
-/// line.
+/// Returns a text with tabs as spaces and all other characters that are not plain replaced, so that the text cannot
+/// move a cursor or forge a line.
 fn plain(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {

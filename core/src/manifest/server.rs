@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::pick::Pick;
 use crate::schema::tree::{Table, find};
 
-/// Returns the `[http_server]` table; absent in other modes, where a written key is an error.
+/// Returns the `[http_server]` table; absent in other modes, where a written table is an error.
 pub(super) fn http_server(
     pick: Pick<'_>,
     own: &Table,
@@ -54,7 +54,7 @@ pub(super) fn http_server(
     })
 }
 
-/// Returns the `[service]` table; absent in other modes, where a written key is an error.
+/// Returns the `[service]` table; absent in other modes, where a written table is an error.
 pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report: &mut Report<'_>) -> Option<Service> {
     if !is_of(Mode::Service, "service", own, subject, report) {
         return None;

@@ -5,7 +5,7 @@
 //! started: Note -> spawner          fnd ends, or is killed          the next fnd: Restored { adopted, .. }
 //!                                                                     │ the ledger has its end: Kill, then Forget
 //!                                                                     │ its invocation goes on: Busy, or Terminating
-//!                                                                     └ the ledger has none: as its record says
+//!                                                                     └ not in the ledger: as the adoption record says
 //! ```
 //! An attempt stays the same attempt under every fnd: its timeout counts from its start, and its end is recorded once.
 
