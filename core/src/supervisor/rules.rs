@@ -172,8 +172,7 @@ pub enum Overlap {
 pub struct NodeBudget {
     /// Memory for all functions with a running worker, in bytes.
     pub memory: u64,
-    /// CPU for all functions with a running worker and a quota, in thousandths of a core; absent: all cores of the
-    /// machine.
+    /// CPU for all functions with a running worker and a quota, in thousandths of a core; absent: no limit.
     pub cpu_milli: Option<u32>,
     /// Most workers at once.
     pub workers: u32,

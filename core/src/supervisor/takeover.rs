@@ -30,8 +30,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much earlier than a limit a SIGTERM may seem to have been sent because of it: times cross processes in
-/// milliseconds.
+/// A SIGTERM that was sent at a limit may seem to come this much before it: times cross processes in milliseconds.
 const TERM_SLACK: Duration = Duration::from_millis(50);
 
 /// The adoption record of a script's worker: what the next fnd needs to go on with it. The spawner keeps it, unread.
