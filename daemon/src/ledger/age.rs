@@ -1,41 +1,43 @@
-//! Which time old history is judged by: the clock, unless it is far ahead of everything known.
+//! The time that decides which records are too old: the clock, unless it is far ahead of the newest known time.
 //!
-//! A clock that is wrong once, for example at a start before it is synchronised, must not cost the history: what is
-//! forgotten does not come back. So a clock that is more than [`AHEAD_MS`] ahead of the newest time that is known is not
-//! believed until it has been so for [`BELIEVED_AFTER`], counted by the monotonic clock and over restarts. Until then
-//! nothing is forgotten for its age. A clock that is behind forgets nothing by itself.
+//! A clock that is wrong once, for example at a start before it is synchronised, must not cost the history: forgotten
+//! records do not come back. So a clock that is more than [`AHEAD_MS`] ahead of the newest known time is not trusted
+//! until it has been ahead for [`BELIEVED_AFTER`], measured by the monotonic clock and across restarts. Until then no
+//! record is forgotten because of its age. A clock that is behind makes no record old.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use std::time::Duration;
 
-/// How far ahead of the newest time that is known the clock is believed at once: a node that ran yesterday, and every
-/// change of time zone or summer time that somebody applies to the clock itself.
+/// How far ahead of the newest known time the clock is trusted at once. This covers a node that last ran yesterday, and
+/// a user who applies a time zone or summer time to the clock itself.
 const AHEAD_MS: u64 = 86_400_000;
-/// How long a clock that is further ahead must have been so: long enough that somebody sees the problem and mends it.
+/// How long a clock that is further ahead must stay so before it is trusted: long enough for a user to see and fix the
+/// problem.
 const BELIEVED_AFTER: Duration = Duration::from_secs(86_400);
-/// How much newer the time that is known becomes before it is stored: less than [`AHEAD_MS`], so that a restart begins within
-/// it, and long enough that an idle node writes twice a day.
+/// By how much the known time must grow before it is stored: less than [`AHEAD_MS`], so that a restart begins within
+/// that limit, and so much that an idle node writes only twice a day.
 const STORED_EVERY_MS: u64 = 43_200_000;
 
-/// Keys in the table `meta`: the newest time that is known, and how long the clock has been ahead of it, both milliseconds.
+/// Keys in the table `meta`: the newest known time, and how long the clock has been ahead of it; both in milliseconds.
 const KNOWN: &str = "clock_known";
 const AHEAD: &str = "clock_ahead";
 
-/// What is known of the time.
+/// The known time, and whether the clock is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Age {
-    /// The newest time that was believed, Unix milliseconds.
+    /// The newest time that was trusted, Unix milliseconds.
     known_ms: u64,
-    /// How long the clock has been too far ahead of it; nothing while it is believed.
+    /// How long the clock has been too far ahead of it; nothing while the clock is trusted.
     ahead: Option<Duration>,
-    /// The part of it that is stored.
+    /// The values of `known_ms` and `ahead` that are stored.
     stored: Option<(u64, Option<Duration>)>,
 }
 
 impl Age {
-    /// Begins with what is stored, and with the newest record where the clock was believed when it was made. A record that is
-    /// far ahead of what is stored was made by a clock that was not believed, or not yet looked at, when fnd was killed: a
-    /// clock that is believed is stored twice a day.
+    /// Begins with the stored values; if the clock was trusted then, also with the time of the newest record.
+    ///
+    /// A record that is far ahead of the stored time does not count: a trusted clock is stored twice a day, so fnd was killed
+    /// before it stored that the clock is ahead.
     pub(super) fn of(db: &Connection, unix_ms: u64) -> rusqlite::Result<Self> {
         let known_ms = read(db, KNOWN)?;
         let ahead = read(db, AHEAD)?.map(Duration::from_millis);
@@ -43,14 +45,14 @@ impl Age {
         let believed = |newest: &u64| known_ms.is_none_or(|known_ms| *newest <= known_ms.saturating_add(AHEAD_MS));
         let newest = newest.filter(|newest| ahead.is_none() && believed(newest));
         Ok(Self {
-            // An empty ledger knows no other time, and has nothing to forget.
+            // An empty ledger knows no other time, and has no records to forget.
             known_ms: known_ms.max(newest).unwrap_or(unix_ms),
             ahead,
             stored: known_ms.map(|known_ms| (known_ms, ahead)),
         })
     }
 
-    /// Looks at the clock; `passed` since the last look.
+    /// Checks the clock; `passed` is the time since the last check.
     pub(super) fn look(&mut self, unix_ms: u64, passed: Duration) {
         let is_ahead = unix_ms > self.known_ms.saturating_add(AHEAD_MS);
         self.ahead = is_ahead.then(|| self.ahead.map_or(Duration::ZERO, |ahead| ahead.saturating_add(passed)));
@@ -60,17 +62,17 @@ impl Age {
         }
     }
 
-    /// Returns the time by which something is old; nothing while the clock is not believed.
+    /// Returns the time for age limits; nothing while the clock is not trusted.
     pub(super) fn now_ms(&self, unix_ms: u64) -> Option<u64> {
         self.ahead.is_none().then_some(unix_ms)
     }
 
-    /// Returns the newest time that is known, while the clock is too far ahead of it.
+    /// Returns the newest known time while the clock is too far ahead of it.
     pub(super) fn ahead_of(&self) -> Option<u64> {
         self.ahead.map(|_| self.known_ms)
     }
 
-    /// Stores what the next start must know, where it is not stored.
+    /// Stores the values that the next start needs, unless they are stored.
     pub(super) fn store(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let is_stored = self.stored.is_some_and(|(known_ms, ahead)| {
             let slack = Duration::from_secs(3600);
@@ -97,7 +99,7 @@ impl Age {
 fn read(db: &Connection, key: &str) -> rusqlite::Result<Option<u64>> {
     let sql = "SELECT value FROM meta WHERE key = ?1";
     let text: Option<String> = db.query_row(sql, [key], |row| row.get(0)).optional()?;
-    // Somebody else's words are no time.
+    // Ignore a value that is not a number.
     Ok(text.and_then(|text| text.parse().ok()))
 }
 

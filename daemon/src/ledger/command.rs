@@ -1,4 +1,4 @@
-//! What the writer can be asked to store, and the bounded queue in front of it.
+//! The commands that the writer stores, and the bounded queue in front of it.
 
 use super::notices::Notices;
 use super::retention::Retention;
@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Something to store: the supervisor's storing actions one to one, and what the catalog remembers.
+/// A command to store: one for each storing action of the supervisor, and the records of the catalog.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// A new invocation, with its load key in the same transaction.
+    /// A new invocation; its load key is stored in the same transaction.
     Store(Box<Accepted>),
-    /// That the next attempt of a durable invocation begins.
+    /// The next attempt of a durable invocation begins.
     Claim(Box<InvocationRecord>),
-    /// An ended attempt and where its invocation stands now.
+    /// An ended attempt, and the state of its invocation after it.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
-    /// Where an invocation stands.
+    /// The state of an invocation.
     Update(Box<InvocationRecord>),
-    /// Whether a person disabled a function.
+    /// Whether a user has disabled a function.
     StoreEnabled {
         /// The function.
         function: FunctionName,
-        /// Which of both.
+        /// Whether the function is enabled.
         enabled: bool,
     },
-    /// Takes an invocation off the dead letters.
+    /// Removes an invocation from the dead letters.
     DiscardDeadLetter(InvocationId),
     /// Which versions of a function are installed.
     StoreVersions {
@@ -39,17 +39,18 @@ pub enum Command {
 }
 
 impl Command {
-    /// Says whether it is to be on disk at once, synced: somebody waits for it, or may come again with its key after a crash.
+    /// Returns whether the command must be synced to disk at once: a caller waits for it, or may retry with its key
+    /// after a crash.
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
             Self::Claim(_) | Self::StoreEnabled { .. } | Self::DiscardDeadLetter(_) => true,
-            // What a power cut takes of the latter keeps an old version on the disk for longer, no more.
+            // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
             Self::Record(..) | Self::Update(_) | Self::StoreVersions { .. } => false,
         }
     }
 
-    /// Roughly the memory it holds.
+    /// Returns roughly the memory that the command holds.
     pub(super) fn size(&self) -> usize {
         let headers = |headers: &[(String, String)]| headers.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
         let result = |record: &InvocationRecord| {
@@ -75,78 +76,79 @@ impl Command {
     }
 }
 
-/// What became of what somebody waits for.
+/// The result of a command that a caller waits for.
 #[derive(Debug, Clone)]
 pub enum Acknowledged {
     /// A durable invocation.
     Stored {
         /// The invocation.
         id: InvocationId,
-        /// Why it is not on disk, unless it is.
+        /// Why it is not on disk; `Ok` if it is.
         result: Result<(), Arc<str>>,
     },
     /// Claims of these invocations.
     Claimed {
         /// The invocations.
         ids: Vec<InvocationId>,
-        /// Why they are not on disk, unless they are.
+        /// Why they are not on disk; `Ok` if they are.
         result: Result<(), Arc<str>>,
     },
-    /// [`Health`] is another than before.
+    /// [`Health`] has changed.
     HealthChanged,
-    /// The ends of these workers are on disk, or given up and counted.
+    /// The ends of these workers are on disk, or were given up and counted.
     Recorded(Vec<WorkerId>),
 }
 
-/// How the writer is.
+/// The health of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Why the last write failed; absent while all is well.
+    /// Why the last write failed; absent if it did not fail.
     pub failing: Option<String>,
-    /// Writes that failed.
+    /// Number of writes that failed.
     pub failed: u64,
-    /// Commands that were given up because they could not be written for too long, or ever.
+    /// Number of commands that were given up because they could not be written for too long, or can never be written.
     pub lost: u64,
-    /// Why durable work is refused, though records are written.
+    /// Why durable work is refused although records are written.
     pub hold: Option<Arc<str>>,
-    /// That a damaged ledger was set aside, until somebody has confirmed it.
+    /// Says that a damaged ledger was set aside, until a user confirms it.
     pub set_aside: Option<Arc<str>>,
-    /// What is said of forgetting.
+    /// Figures about forgetting.
     pub forgetting: Forgetting,
 }
 
-/// What people are told of forgetting.
+/// Figures about forgetting that the status shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forgetting {
     /// Records that were forgotten because the disk was nearly full, since this fnd started.
     pub for_room: u64,
-    /// The newest time that is known, Unix milliseconds, while the clock is so far ahead of it that nothing is forgotten for
-    /// its age.
+    /// The newest known time, Unix milliseconds. Present while the clock is so far ahead of it that no record is
+    /// forgotten because of its age.
     pub clock_ahead_of: Option<u64>,
 }
 
-/// How much there is.
+/// Sizes of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Dead letters of each function that has some.
+    /// Number of dead letters of each function that has some.
     pub dead_letters: BTreeMap<FunctionName, u64>,
     /// Bytes of the history in use; its file may be larger.
     pub history_bytes: u64,
-    /// Records that were forgotten because of what is kept, since this fnd started.
+    /// Records that were forgotten because of the retention settings, since this fnd started.
     pub forgotten: u64,
 }
 
-/// Most commands waiting. A disk that stands still for a minute under 1,000 runs a second fits.
+/// Most waiting commands. This is enough for a disk that hangs for a minute at 1,000 runs a second.
 const COMMANDS_MAX: usize = 65_536;
-/// Most bytes waiting. New work is refused at half of both, so that ends of accepted work still have room; what does
-/// not even fit then is lost from the history, counted and said: the daemon's memory matters more.
+/// Most waiting bytes. New work is refused at half of both limits, so that the ends of accepted work still have room. A
+/// command that exceeds the full limit is lost from the history, counted and logged: the daemon's memory matters more.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 /// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
 const BATCH_MAX: usize = 1024;
-/// How long what nobody waits for may gather, so that a busy node commits 20 times a second and an idle one never.
+/// How long commands that no caller waits for may gather, so that a busy node commits 20 times a second and an idle
+/// node never.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// The queue between any thread and the writer's.
+/// The queue from all other threads to the writer's thread.
 pub(super) struct Queue {
     inner: Mutex<Inner>,
     arrived: Condvar,
@@ -155,40 +157,39 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    /// Each with when it came.
+    /// The commands, each with its time of arrival.
     waiting: VecDeque<(Instant, Command)>,
     bytes: usize,
-    /// Someone waits for what is in the queue.
+    /// A caller waits for a command in the queue.
     urgent: bool,
     stopped: bool,
-    /// What is kept from now on, until the writer has seen it.
+    /// A new retention, until the writer has taken it.
     retention: Option<Box<Retention>>,
     figures: Figures,
-    /// When the oldest command came that the writer has and that is not stored.
+    /// Time of arrival of the oldest command that the writer has taken and not stored.
     in_hand: Option<Instant>,
-    /// Commands ever taken in, and ever tried.
+    /// Number of commands that were ever accepted, and that were ever tried.
     submitted: u64,
     tried: u64,
     health: Health,
 }
 
 impl Inner {
-    /// Returns how long the oldest command waits.
+    /// Returns how long the oldest command has waited.
     fn age(&self) -> Duration {
         self.waiting.front().map_or(Duration::ZERO, |(came, _)| came.elapsed())
     }
 }
 
-/// Commands for one transaction.
+/// The commands of one transaction.
 pub(super) struct Batch {
     pub(super) commands: Vec<Command>,
     pub(super) retention: Option<Box<Retention>>,
-    /// Whether this is the end: nothing more will come.
+    /// Whether this is the last batch: no more commands will come.
     pub(super) last: bool,
 }
 
 impl Queue {
-    /// Begins empty.
     pub(super) fn new() -> Self {
         Self {
             inner: Mutex::default(),
@@ -198,11 +199,11 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every change below is complete before anything can panic.
+        // Each change below is complete before anything can panic, so the state is consistent even if the mutex is poisoned.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a command in. Returns it where there is no room.
+    /// Accepts a command. Returns the command if there is no room.
     pub(super) fn push(&self, command: Command) -> Result<(), Command> {
         let size = command.size();
         let share = if matches!(command, Command::Store(_)) { 2 } else { 1 };
@@ -217,18 +218,18 @@ impl Queue {
         inner.waiting.push_back((now, command));
         inner.submitted += 1;
         inner.urgent |= urgent;
-        // The writer sleeps only while there is nothing, or while it gathers what is not urgent.
+        // The writer sleeps only while the queue is empty, or while it gathers commands that are not urgent.
         let wake = urgent || inner.waiting.len() == 1 || inner.waiting.len() == BATCH_MAX;
-        drop(inner); // else the writer wakes only to wait for the lock
+        drop(inner); // otherwise the writer would wake up only to wait for the lock
         if wake {
             self.arrived.notify_one();
         }
         Ok(())
     }
 
-    /// Waits for something to do, and gathers a little where nobody waits for it.
+    /// Waits for commands, and gathers more for a short time if no caller waits.
     ///
-    /// With `failing`, a write is to be tried again. Returns after `pause` at the latest.
+    /// With `failing`, a write has to be retried. Returns after `pause` at the latest.
     pub(super) fn take(&self, failing: bool, pause: Duration) -> Batch {
         let mut inner = self.lock();
         if failing {
@@ -245,7 +246,7 @@ impl Queue {
                 .wait_timeout_while(inner, pause, idle)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            // Those that came while the writer forgot have gathered for as long already.
+            // Commands that arrived while the writer was forgetting have already gathered for that time.
             let left = GATHER.saturating_sub(inner.age());
             let gathering =
                 |inner: &mut Inner| !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len());
@@ -267,7 +268,7 @@ impl Queue {
         }
     }
 
-    /// Says how a batch went and wakes who waits for it.
+    /// Reports the result of a batch and wakes the callers that wait for it.
     pub(super) fn done(&self, count: usize, failing: Option<String>) {
         let mut inner = self.lock();
         inner.tried += count as u64;
@@ -278,7 +279,7 @@ impl Queue {
         self.tried.notify_all();
     }
 
-    /// Waits until everything taken in so far was tried, `limit` at the longest.
+    /// Waits until every command accepted so far was tried, at most for `limit`.
     pub(super) fn flush(&self, limit: Duration) {
         let mut inner = self.lock();
         let target = inner.submitted;
@@ -296,7 +297,7 @@ impl Queue {
         self.lock().health.failed += 1;
     }
 
-    /// The writer has nothing in hand.
+    /// Notes that the writer holds no command that is not stored.
     pub(super) fn is_even(&self) {
         self.lock().in_hand = None;
     }
@@ -310,7 +311,7 @@ impl Queue {
             .max(inner.age())
     }
 
-    /// Says what a set-aside ledger leaves behind.
+    /// Sets the notices about a ledger that was set aside.
     pub(super) fn stands(&self, Notices { note, hold }: Notices) {
         let mut inner = self.lock();
         inner.health.set_aside = note;
@@ -322,8 +323,8 @@ impl Queue {
         self.lock().health.lost += count;
     }
 
-    /// Says whether the writer has time for something else: nobody waits for it, what gathers may gather on, and there is no
-    /// other rule and no stop.
+    /// Returns whether the writer has time to forget: no caller waits, commands that gather may gather on, and there is
+    /// neither a new retention nor a stop.
     pub(super) fn leaves_time(&self) -> bool {
         let inner = self.lock();
         let gathers = !inner.urgent && inner.waiting.len() < BATCH_MAX && inner.age() < GATHER;
@@ -334,7 +335,7 @@ impl Queue {
         self.lock().health.forgetting = forgetting;
     }
 
-    /// Hands the writer what is kept from now on.
+    /// Passes a new retention to the writer.
     pub(super) fn retain(&self, retention: Box<Retention>) {
         let mut inner = self.lock();
         inner.retention = Some(retention);
@@ -358,7 +359,7 @@ impl Queue {
         self.lock().health.clone()
     }
 
-    /// Lets the writer write what is there and end.
+    /// Tells the writer to write the queued commands and to end.
     pub(super) fn stop(&self) {
         self.lock().stopped = true;
         self.arrived.notify_one();

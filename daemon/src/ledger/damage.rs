@@ -1,8 +1,8 @@
-//! What becomes of a damaged database: a new one takes its place, with all that can be read, and it keeps a name of its own.
+//! Replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under another name.
 //!
 //! ```text
-//! ledger.db.salvage   rows are read into it; a crash: it is made again
-//!   └─ synced, renamed ─▶ ledger.db.salvaged-TIME   complete; a crash from here on: the next start goes on
+//! ledger.db.salvage   rows are read into it; after a crash it is created anew
+//!   └─ synced, renamed ─▶ ledger.db.salvaged-TIME   complete; after a crash the next start continues from here
 //!        ledger.db, -wal, -shm ─▶ ledger.db.damaged-TIME, -wal, -shm
 //!        ledger.db.salvaged-TIME ─▶ ledger.db
 //! ```
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 
 /// A new database while rows are read into it.
 const PART: &str = "ledger.db.salvage";
-/// A complete one.
+/// Prefix of a complete new database.
 const WHOLE: &str = "ledger.db.salvaged-";
-/// A damaged one.
+/// Prefix of a damaged database.
 const ASIDE: &str = "ledger.db.damaged-";
-/// Damaged ones that are kept. A disk that damages one a day must not be filled by them.
+/// How many damaged databases are kept. A disk that damages one a day must not be filled by them.
 const KEPT: usize = 3;
-/// A database and the files that SQLite has beside it.
+/// Suffixes of a database and of the files that SQLite keeps beside it.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Puts a new database in the place of a damaged one; `detail` says what was found.
+/// Replaces a damaged database with a new one; `detail` describes the damage.
 ///
 /// # Errors
-/// [`OpenError`]: then the damaged one is as it was.
+/// [`OpenError`]; the damaged database keeps its name then, or the next start completes the replacement.
 pub(super) fn set_aside(state: &Path, detail: &str) -> Result<(), OpenError> {
     let part = state.join(PART);
     remove_parts(state);
@@ -78,7 +78,7 @@ fn in_words(salvaged: &Salvaged, detail: &str, aside: &Path) -> String {
     )
 }
 
-/// Ends what a crash interrupted: a complete new database takes its place.
+/// Completes a replacement that a crash interrupted.
 ///
 /// # Errors
 /// [`OpenError::SetAside`].
@@ -99,7 +99,7 @@ pub(super) fn finish(state: &Path) -> Result<(), OpenError> {
                 Ok(()) | Err(_) => {}
             }
         }
-        // The log of changes of the damaged one must never be taken for one of the new one.
+        // SQLite must never use the write-ahead log of the damaged database for the new one.
         sync(state).map_err(failed)?;
         std::fs::rename(&whole, state.join(FILE)).map_err(failed)?;
         sync(state).map_err(failed)?;
@@ -112,13 +112,13 @@ pub(super) fn finish(state: &Path) -> Result<(), OpenError> {
         for suffix in SUFFIXES {
             let mut path = path.clone().into_os_string();
             path.push(suffix);
-            let _ = std::fs::remove_file(path); // tried again at the next start
+            let _ = std::fs::remove_file(path); // the next start retries this
         }
     }
     Ok(())
 }
 
-/// Returns damaged databases that were set aside.
+/// Returns the damaged databases that were set aside, oldest first.
 pub(super) fn asides(state: &Path) -> Vec<PathBuf> {
     let mut found = named(state, ASIDE);
     found.sort();
@@ -128,7 +128,7 @@ pub(super) fn asides(state: &Path) -> Vec<PathBuf> {
 fn remove_parts(state: &Path) {
     for path in named(state, PART) {
         if !path.to_string_lossy().contains(WHOLE) {
-            let _ = std::fs::remove_file(path); // it is made anew
+            let _ = std::fs::remove_file(path); // it is created anew
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions about dead letters, and the copy of the whole ledger.
+//! Queries for dead letters, and the copy of the whole ledger.
 
 use super::list::list;
 use super::query::{Filter, QueryError, Reader};
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;
 use std::path::Path;
 
-/// Most bytes of a payload that are shown in a list, and alone.
+/// Most bytes of a payload that are shown: in a list, and for a single dead letter.
 const SHOWN: (usize, usize) = (200, 64 << 10);
 
 /// A page of dead letters.
@@ -24,7 +24,7 @@ pub struct DeadPage {
 }
 
 impl Reader {
-    /// Lists dead letters, newest first; [`Filter::dead`] is taken as set.
+    /// Lists dead letters, newest first; [`Filter::dead`] counts as set.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -41,7 +41,7 @@ impl Reader {
         .await
     }
 
-    /// Returns a dead letter; nothing where there is none of that id.
+    /// Returns a dead letter; nothing if no dead letter has that id.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -72,7 +72,7 @@ fn letter(db: &Connection, invocation: InvocationView, shown: usize) -> rusqlite
     })
 }
 
-/// Returns bytes as text; a character that was cut off at the end is left out.
+/// Returns bytes as text, without a character that was cut off at the end; nothing if they are not UTF-8.
 fn text(mut bytes: Vec<u8>) -> Option<String> {
     if let Err(error) = str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -82,10 +82,10 @@ fn text(mut bytes: Vec<u8>) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// How names of copies begin.
+/// Prefix of the names of copies.
 const COPY: &str = "backup-";
 
-/// Removes the copies of a program that was killed while it made them.
+/// Removes copies that were left behind when a program was killed while it made them.
 pub(super) fn remove_copies(state: &Path) {
     for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(COPY.as_bytes())
@@ -96,7 +96,7 @@ pub(super) fn remove_copies(state: &Path) {
     }
 }
 
-/// Refuses a copy that would leave the disk so full that history is forgotten for room.
+/// Refuses a copy that would fill the disk so much that history would be forgotten to make room.
 fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(&state.join(FILE), source);
     let needed = Pages::of(db).map_err(failed)?.used().saturating_add(room::BYTES_LOW);
@@ -110,7 +110,8 @@ fn has_room(db: &Connection, state: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Copies the ledger of a state directory as it is now, while it is written to. Returns the copy, which has no name.
+/// Copies the ledger of a state directory in its present state; it may be written to at the same time. Returns the
+/// copy, which has no name.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -123,7 +124,7 @@ pub fn copy(state: &Path) -> Result<File, OpenError> {
     let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
     let copied = copied.and_then(|_| in_flight::disown(&to)).map_err(failed);
     let opened = File::open(&to);
-    // With its name gone the copy goes with whoever reads it, however that ends.
+    // Without a name, the copy is freed when its reader closes it or dies.
     let removed = std::fs::remove_file(&to);
     copied?;
     let unreadable = |source| OpenError::Copy {

@@ -1,7 +1,9 @@
-//! Looks at a ledger as a whole, for `fndctl verify` and `fndctl backup --verify`; and confirms or sets aside, for `--repair`.
+//! Checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also confirms notices and
+//! sets a damaged ledger aside.
 //!
-//! It is a program of its own (`fnd --examine`), which `fndctl` starts as the owner of the state: root reads no database that
-//! another user can write. It prints one JSON object; what it finds and cannot find is in that, and nothing in its exit code.
+//! It runs as a program of its own (`fnd --examine`), which `fndctl` starts as the owner of the state, because root
+//! should read no database that another user can write. It prints one JSON object with all findings. Its exit code does
+//! not depend on them.
 
 use super::in_flight::{self, Seen};
 use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, schema};
@@ -21,10 +23,10 @@ fn finding(level: Severity, check: &str, what: impl Into<String>) -> LedgerFindi
 
 const REPAIR: &str = "fndctl verify --repair";
 
-/// Looks at the ledger of a site, and repairs it where that is asked for.
+/// Checks the ledger of a site, and repairs it if requested.
 #[must_use]
 pub fn site(site: Site<'_>, repair: bool) -> Examined {
-    // Held to the end: no fnd starts meanwhile.
+    // Held until the end, so that no fnd starts in the meantime.
     let lock = lock_state(site.state);
     let mut examined = Examined {
         running: matches!(lock, Err(LockError::Held(_))),
@@ -88,7 +90,7 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
             .into_iter()
             .filter_map(|(what, text)| Some(format!("{what}: {}", text?))),
         ),
-        // What it is, the examination says.
+        // The examination itself reports which damage it is.
         Err(error) => {
             let what = format!("failed to confirm what was set aside: {error}");
             examined.findings.push(finding(Severity::Error, "ledger", what));
@@ -96,7 +98,7 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
     }
 }
 
-/// Looks at a database file: of a state directory, or taken out of a backup.
+/// Checks a database file of a state directory, or one extracted from a backup.
 pub fn file(path: &Path, examined: &mut Examined) {
     if !path.exists() {
         let what = format!("there is no `{}`: nothing has run yet", path.display());
@@ -139,16 +141,16 @@ pub fn file(path: &Path, examined: &mut Examined) {
     }
 }
 
-/// What a whole database has.
+/// Contents of an undamaged database.
 struct Whole {
     invocations: u64,
     loaded: u64,
-    /// Ids of what has no end.
+    /// Ids of invocations that have not ended.
     unfinished: Vec<String>,
     notices: notices::Notices,
 }
 
-/// Looks at everything: trees, indexes against tables, and each row that a start reads.
+/// Checks everything: trees, indexes against tables, and each row that a start reads.
 fn whole(path: &Path) -> Result<Whole, OpenError> {
     schema::inspect(path)?;
     let failed = |source| OpenError::of(path, source);
@@ -160,7 +162,7 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
         return Err(OpenError::corrupt(path, verdict));
     }
     if !db.table_exists(None, "meta").map_err(failed)? {
-        // Made by a fnd that died before its first transaction.
+        // Created by an fnd that died before its first transaction.
         return Ok(Whole {
             invocations: 0,
             loaded: 0,
@@ -168,7 +170,7 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
             notices: notices::Notices::default(),
         });
     }
-    // An older schema is brought to this one by the next start; its rows are read then.
+    // The next start migrates an older schema to this one, and reads its rows then.
     let is_current = schema::is_current(&db).map_err(failed)?;
     let unfinished = if is_current {
         let restored = restore::restored(&db).map_err(failed)?;
@@ -193,7 +195,7 @@ fn whole(path: &Path) -> Result<Whole, OpenError> {
     })
 }
 
-/// Looks at the table of attempts that have begun.
+/// Checks the table of attempts that have begun.
 fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
     let path = run.join(in_flight::FILE);
     let shown = path.display();
@@ -227,7 +229,7 @@ fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
     examined.findings.push(found);
 }
 
-/// Returns the site of an examination: a damaged ledger is replaced only where somebody asks.
+/// Returns the site of an examination: a damaged ledger is replaced only on request.
 #[must_use]
 pub fn site_of<'a>(state: &'a Path, run: &'a Path) -> Site<'a> {
     Site {

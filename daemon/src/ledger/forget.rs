@@ -1,6 +1,7 @@
-//! The statements that forget: in steps of a few milliseconds, so that new work never waits long.
+//! The statements that forget records, in steps of a few milliseconds, so that new work never waits long.
 //!
-//! Never forgotten: what has not ended, each function's last run, and what has run as `load`.
+//! Three things are never forgotten: invocations that have not ended, the last run of each function, and the scripts
+//! that have run as `load`.
 
 use super::room::Spare;
 use super::rows::{FAILED, UNFINISHED};
@@ -9,36 +10,36 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, Transaction
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Most invocations one step forgets, and one step looks at.
+/// Most invocations that one step checks, and so most that it forgets.
 const LOOK: usize = 500;
-/// Most neighbours one statement forgets: about 2 ms where the database is in memory.
+/// Most adjacent invocations that one statement forgets: about 2 ms if the database is in memory.
 const RANGE: usize = 250;
-/// Most bytes of payloads and results one step forgets; one that is larger is a step of its own.
+/// Most bytes of payloads and results that one step forgets; a larger one gets a step of its own.
 const STEP_BYTES: u64 = 2 << 20;
-/// No other one is forgotten in a step that has taken this long; its commit comes on top.
+/// A step that has taken this long forgets no further invocation; its commit comes on top.
 const STEP_TIME: Duration = Duration::from_millis(8);
-/// Index entries stepped over at once to find the oldest one that is kept.
+/// Index entries stepped over at once in the search for the oldest invocation that is kept.
 pub(super) const WALK: u32 = 10_000;
 
-/// Whose history a round looks at.
+/// The history that a round goes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Everybody's.
+    /// That of all functions.
     All,
-    /// One function's.
+    /// That of one function.
     Of(FunctionName),
-    /// That of several functions, each with bounds of its own, along everybody's.
+    /// That of several functions, each with its own bounds; the round goes over the history of all functions.
     Each(HashMap<FunctionName, Bounds>),
 }
 
-/// What a round forgets of what it meets, from the oldest on.
+/// Which of the checked invocations a round forgets, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// All up to here.
+    /// All invocations up to this id.
     pub(super) all: u128,
-    /// Those that did not fail up to here.
+    /// Invocations that did not fail, up to this id.
     pub(super) rest: u128,
-    /// Those that failed up to here.
+    /// Invocations that failed, up to this id.
     pub(super) failed: u128,
 }
 
@@ -66,21 +67,22 @@ impl Bounds {
 pub(super) struct Round {
     pub(super) scope: Scope,
     pub(super) bounds: Bounds,
-    /// The last one looked at.
+    /// The last invocation that was checked.
     pub(super) at: u128,
-    /// The last one to be looked at, where that is before the end of the bounds.
+    /// The last invocation to check, if it comes before the end of the bounds.
     pub(super) until: u128,
-    /// How many neighbours in the history of a function were neighbours among all: as many are looked for next.
+    /// How many adjacent invocations the next probe tries.
     neighbours: Neighbours,
-    /// What it leaves, where it makes room on the disk.
+    /// Records that are not forgotten while the round makes room on the disk.
     pub(super) spare: Option<Spare>,
 }
 
-/// How many invocations of one function lie beside each other, to go by the last ones.
+/// An estimate, by the last probes, of how many invocations of one function are adjacent in the history of all
+/// functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Neighbours {
     next: usize,
-    /// Invocations that are forgotten alone before it is tried again whether some lie beside each other.
+    /// Invocations to forget one by one before the next probe for adjacent ones.
     alone: usize,
 }
 
@@ -91,7 +93,7 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// Invocations that are forgotten alone after two that did not lie beside each other.
+    /// Invocations to forget one by one after a probe found that two were not adjacent.
     const ALONE: usize = 32;
 
     fn probe(&self) -> usize {
@@ -113,11 +115,11 @@ impl Neighbours {
     }
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) forgotten: usize,
-    /// Whether nothing of the round is left.
+    /// Whether the round is complete.
     pub(super) over: bool,
 }
 
@@ -133,13 +135,14 @@ impl Round {
         }
     }
 
-    /// Returns a round over everybody's history that forgets that of several functions, each by bounds of its own.
+    /// Returns a round over the history of all functions that forgets records of several functions, each by its own
+    /// bounds.
     pub(super) fn each(of: HashMap<FunctionName, Bounds>) -> Self {
         let end = of.values().map(Bounds::end).max().unwrap_or(0);
         Self::new(Scope::Each(of), Bounds::before(end.saturating_add(1)))
     }
 
-    /// Forgets a little.
+    /// Forgets some records.
     pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<Done> {
         let found = self.look(db)?;
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
@@ -165,7 +168,7 @@ impl Round {
             looked += count;
         }
         transaction.commit()?;
-        // Only now: what could not be committed is looked at again.
+        // Only after the commit, so that a step that fails is repeated.
         if let Some(last) = looked.checked_sub(1).and_then(|last| found.get(last)) {
             self.at = last.id;
         }
@@ -186,8 +189,9 @@ impl Round {
             && bounds.is_some_and(|bounds| bounds.take(candidate.id, candidate.failed))
     }
 
-    /// Forgets the first of these, which all go: as many as lie beside each other with nobody else's between them, in one
-    /// range of each table. One by one they would cost several times as much. Returns how many, and the bytes of their bodies.
+    /// Forgets the first of these invocations, all of which may be forgotten: as many as are adjacent in the history of
+    /// all functions, with one range in each table. One by one they would cost several times as much. Returns how many,
+    /// and the bytes of their bodies.
     fn forget_some(&mut self, db: &Connection, ids: &[u128]) -> rusqlite::Result<(usize, u64)> {
         let mut ids = ids;
         if let Scope::Of(_) = self.scope {
@@ -218,7 +222,7 @@ impl Round {
     }
 }
 
-/// Returns the statement that looks: in order of the key, without sorting.
+/// Returns the statement that lists candidates, in the order of the key and without sorting.
 pub(super) fn sql(scope: &Scope) -> String {
     let function = if matches!(scope, Scope::Each(_)) {
         "function"
@@ -240,11 +244,11 @@ pub(super) fn sql(scope: &Scope) -> String {
 struct Candidate {
     id: u128,
     failed: bool,
-    /// Whether it may be forgotten at all.
+    /// Whether the invocation may be forgotten at all.
     goes: bool,
     dead: bool,
     has_key: bool,
-    /// Whose it is, where each function has bounds of its own.
+    /// The function, if each function has its own bounds.
     function: Option<FunctionName>,
 }
 
@@ -262,7 +266,7 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
     })
 }
 
-/// Returns the oldest invocation behind another, of one function or of all.
+/// Returns the oldest invocation after another, of one function or of all.
 pub(super) fn oldest(db: &Connection, of: Option<&FunctionName>, after: u128) -> rusqlite::Result<Option<u128>> {
     let after = after.to_be_bytes();
     let read = |row: &Row<'_>| Ok(u128::from_be_bytes(row.get(0)?));
@@ -281,7 +285,7 @@ pub(super) fn oldest(db: &Connection, of: Option<&FunctionName>, after: u128) ->
     .optional()
 }
 
-/// Returns how many of these, from the first on, follow each other in everybody's history.
+/// Returns how many of these invocations, from the first on, are adjacent in the history of all functions.
 fn beside(db: &Connection, ids: &[u128]) -> rusqlite::Result<usize> {
     let (Some(first), Some(last)) = (ids.first(), ids.last()) else {
         return Ok(0);
@@ -298,15 +302,15 @@ fn beside(db: &Connection, ids: &[u128]) -> rusqlite::Result<usize> {
     Ok(count)
 }
 
-/// Returns the bytes of payloads and results from one invocation to another, where they are apart.
+/// Returns the bytes of payloads and results in `body` from one invocation to another.
 fn bytes(db: &Connection, first: u128, last: u128) -> rusqlite::Result<u64> {
     db.prepare_cached("SELECT coalesce(sum(length(data)), 0) FROM body WHERE invocation >= ?1 AND invocation <= ?2")?
         .query_row([first.to_be_bytes(), last.to_be_bytes()], |row| row.get(0))
 }
 
-/// Forgets all from one invocation to another.
+/// Forgets all invocations from one to another.
 fn forget(db: &Connection, first: u128, last: u128) -> rusqlite::Result<()> {
-    // SQLite deletes a range in two passes, and a single row in one.
+    // SQLite deletes a range in two passes, but a single row in one.
     let which = |id: &str| {
         if first == last {
             format!("{id} = ?1")
@@ -326,19 +330,19 @@ fn forget(db: &Connection, first: u128, last: u128) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Walks down a function's history to the newest invocation that is not kept any more.
+/// Steps down a function's history to the newest invocation that is no longer kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Walk {
-    /// The last one stepped to.
+    /// The last invocation that it reached.
     at: u128,
-    /// How many are still to be kept.
+    /// How many more invocations are kept.
     left: u32,
-    /// Which index is walked along.
+    /// The index that it follows.
     pub(super) index: &'static str,
 }
 
 impl Walk {
-    /// Begins behind the newest; `keep` are kept, with the largest number all.
+    /// Begins after the newest invocation. `keep` are kept; `u32::MAX` keeps all.
     pub(super) fn new(keep: u32, failed: bool) -> Self {
         Self {
             at: u128::MAX,
@@ -347,7 +351,7 @@ impl Walk {
         }
     }
 
-    /// Walks on. Returns the newest one that goes, or 0 where none does; nothing while it has not got there.
+    /// Continues. Returns the newest invocation to forget, or 0 if there is none; nothing if it has not got there yet.
     pub(super) fn step(&mut self, db: &Connection, function: &FunctionName) -> rusqlite::Result<Option<u128>> {
         if self.left == u32::MAX {
             return Ok(Some(0));
@@ -363,7 +367,7 @@ impl Walk {
             self.index
         );
         let more = skip < self.left;
-        // On the way it stops at the last one that is kept, at the end at the first that is not.
+        // A step on the way stops at the last invocation that is kept; the final step stops at the first that is not.
         let offset = if more { skip - 1 } else { skip };
         let found: Option<[u8; 16]> = db
             .prepare_cached(&sql)?
@@ -383,17 +387,17 @@ impl Walk {
     }
 }
 
-/// Adds up a function's history from the newest on, to the first invocation that is beyond its bytes.
+/// Adds up the bytes of a function's history from the newest invocation on, to the first that exceeds the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Weigh {
-    /// The last one added.
+    /// The last invocation that was added.
     at: u128,
-    /// Bytes still to be kept.
+    /// How many more bytes are kept.
     left: u64,
 }
 
 impl Weigh {
-    /// Begins behind the newest; with the largest number all are kept.
+    /// Begins after the newest invocation; `u64::MAX` keeps all.
     pub(super) fn new(keep_bytes: u64) -> Self {
         Self {
             at: u128::MAX,
@@ -401,7 +405,8 @@ impl Weigh {
         }
     }
 
-    /// Adds some up. Returns the newest one that goes, or 0 where none does; nothing while it has not got there.
+    /// Adds some up. Returns the newest invocation to forget, or 0 if there is none; nothing if it has not got there
+    /// yet.
     pub(super) fn step(&mut self, db: &Connection, function: &FunctionName) -> rusqlite::Result<Option<u128>> {
         if self.left == u64::MAX {
             return Ok(Some(0));
@@ -423,7 +428,8 @@ impl Weigh {
     }
 }
 
-/// Returns the statement that weighs: fixed columns and indexes by what they take on average, the rest by its size.
+/// Returns the statement that adds up bytes: fixed columns and indexes count with their average, texts and bodies with
+/// their size.
 fn weigh_sql() -> String {
     let text = |name| format!("ifnull(octet_length({name}), 0)");
     let texts = ["message", "context", "request", "response", "result"]

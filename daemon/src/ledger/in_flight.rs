@@ -1,21 +1,22 @@
-//! Attempts that have begun and that the database may not know of yet: what nobody waits for gathers 50 ms before it is
-//! stored, and fnd can be killed within that. What was begun must not be run again as if it had not, and what was answered
-//! must not be called interrupted.
+//! The table of attempts that have begun and that the database may not know yet. Records that no caller waits for
+//! gather for 50 ms before they are stored, and fnd can be killed in that time. An attempt that has begun must not run
+//! a second time as if it had not, and an answered attempt must not be reported as interrupted.
 //!
-//! A file of fixed slots in the run directory, which belongs to one boot as they do. One is filled before the function sees its
-//! work; its end is added before its caller is answered; it is emptied when what became of it is stored. What is still filled
-//! at the next start is put into the database ([`left`]). Of a script's attempt the spawner tells the end again, with the
-//! result: its slot says the end for the case that the spawner died as well.
+//! The table is a file of fixed-size slots in the run directory; like the attempts, it lasts until the next reboot. A
+//! slot is filled before the function sees its work, gets the end of the attempt before the caller is answered, and is
+//! emptied when the outcome is stored. The next start puts the slots that are still filled into the database
+//! ([`old_table`]). The spawner reports the end of a script's attempt a second time, with the result; its slot records
+//! the end in case the spawner died too.
 //!
-//! Each is one write of a few hundred bytes to memory (about a microsecond), by the main thread: the state's disk can be slow,
-//! the run directory has none. A power cut takes what it would have said. Shared memory would save the write and needs unsafe
-//! code.
+//! The main thread does each of these writes: a few hundred bytes to memory, about a microsecond. The disk of the state
+//! directory can be slow; the run directory is in memory. A power cut loses the table. Shared memory would save the
+//! write, but needs unsafe code.
 //!
-//! The first slot says whose the table is: of this boot, of this database, and complete. Only of such a one it follows that
-//! what is claimed and not in it has not begun.
+//! The first slot says that the table belongs to this boot and to this database, and that it is complete. Only if all
+//! three hold, a claimed attempt that is not in the table has not begun.
 //!
-//! Where the database has no room for what an earlier fnd has left ([`Earlier`]), the table goes on with that in it, until there
-//! is room: whoever starts meanwhile finds the same, and what has begun since.
+//! If the database has no room for the slots of an earlier fnd ([`Earlier`]), the table keeps them until there is room.
+//! An fnd that starts in the meantime finds them again, together with the attempts that have begun since.
 
 mod earlier;
 #[cfg(fuzzing)]
@@ -38,10 +39,10 @@ use std::sync::{Mutex, PoisonError};
 pub(super) use earlier::Earlier;
 pub use slot::Begun;
 
-/// File name in the run directory, and in the state directory of an fnd before that.
+/// File name in the run directory; earlier versions of fnd had the file in the state directory.
 pub(super) const FILE: &str = "in-flight";
 
-/// The table.
+/// The table of attempts that have begun.
 #[derive(Debug)]
 pub(super) struct InFlight {
     file: File,
@@ -51,12 +52,12 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 struct Slots {
     header: Header,
-    /// An attempt has its own, until its end is stored: the next one may begin before that.
+    /// Each attempt has its own slot until its end is stored: the next attempt may begin before that.
     taken: BTreeMap<(InvocationId, Attempt), FilledSlot>,
     empty: Vec<u64>,
-    /// Slots there are, the first included.
+    /// Number of slots, including the first.
     count: u64,
-    /// The last write failed; said once.
+    /// The last write failed; logged once.
     failing: bool,
 }
 
@@ -67,7 +68,7 @@ struct FilledSlot {
 }
 
 impl InFlight {
-    /// Fills an empty file; last of all it says that it is complete.
+    /// Fills an empty file; writes the header last, because it says that the table is complete.
     fn begin_with(&self, running: &[Begun]) -> io::Result<()> {
         self.file.set_len(0)?;
         running.iter().for_each(|begun| self.begins(begun));
@@ -94,7 +95,7 @@ impl InFlight {
         slots.wrote(&self.file, self.file.write_all_at(&bytes, at * slot::SIZE));
     }
 
-    /// Adds how an attempt has ended to its slot, if it has one. `printed`: what it printed last is not on disk yet.
+    /// Adds the end of an attempt to its slot, if it has one. `printed` says that its last output is not on disk yet.
     pub(super) fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
         let Some(over) = Over::of(attempt, record, printed) else {
             return;
@@ -117,7 +118,7 @@ impl InFlight {
         self.empty(invocation, Attempt(0)..=Attempt(attempts));
     }
 
-    /// Empties the slot of an attempt that could not be started. Those before it may still be stored.
+    /// Empties the slot of an attempt that could not be started. Earlier attempts may still have to be stored.
     pub(super) fn has_not_begun(&self, invocation: InvocationId, attempt: Attempt) {
         self.empty(invocation, attempt..=attempt);
     }
@@ -141,7 +142,7 @@ impl Slots {
                 self.failing = true;
                 tracing::error!("failed to write `{FILE}` ({error}), a crash of fnd can now hide what has just begun");
                 self.header.complete = false;
-                // There is room for it: it is there already.
+                // This needs no new room: the header's slot already exists.
                 if let Err(error) = file.write_all_at(&slot::encode(&self.header), 0) {
                     tracing::error!("failed to write `{FILE}` ({error})");
                 }
@@ -155,15 +156,15 @@ impl Slots {
     }
 }
 
-/// What a table has.
+/// The contents of a table.
 pub(super) struct Seen {
-    /// Attempts.
+    /// Number of attempts.
     pub(super) filled: usize,
-    /// Slots that cannot be read.
+    /// Number of slots that cannot be read.
     pub(super) unreadable: usize,
 }
 
-/// Looks at a table without changing it.
+/// Reads a table without changing it.
 pub(super) fn look(path: &Path) -> io::Result<Seen> {
     let left = old_table::read(&File::open(path)?)?;
     Ok(left.seen())
@@ -179,17 +180,17 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns the number of the table that a database knows as its own.
+/// Returns the nonce of the table that the database has recorded as its own.
 pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
     old_table::known(db)
 }
 
-/// Has a copy of a database belong to no table: it is of another moment than the table beside it.
+/// Removes the nonce from a copy of a database: the copy is of another moment than the table beside it.
 pub(super) fn disown(copy: &Path) -> rusqlite::Result<()> {
     old_table::disown(&Connection::open(copy)?)
 }
 
-/// Returns what names this boot; empty where the kernel does not say, and then no table is believed to be complete.
+/// Returns the id of this boot. It is empty if the kernel does not provide it; then no table counts as complete.
 fn boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map(|id| id.trim().to_owned()).unwrap_or_default()

@@ -1,8 +1,10 @@
-//! Lists of invocations, newest first: bounded work for a page, whatever the filter and however many there are.
+//! Lists of invocations, newest first. The work for a page is bounded, whatever the filter and the number of
+//! invocations.
 //!
-//! A page looks at so many rows and no more. Where few of them fit the filter it is short, and its cursor goes on from the last
-//! one looked at. What people look for most has an index: a function, what failed, what has not ended, dead letters. A cursor
-//! is an id, and ids grow with time: what comes meanwhile is in no later page.
+//! A page checks at most [`LOOK_MAX`] rows. If few of them match the filter, the page is short, and its cursor
+//! continues after the last row that was checked. The most frequent searches have an index: a function, failed
+//! invocations, unfinished invocations, dead letters. A cursor is an id, and ids grow with time, so new invocations
+//! appear in no later page.
 
 use super::query::{Filter, PAGE_MAX, Page};
 use super::rows::{self, FAILED, RECORD, UNFINISHED, int};
@@ -12,12 +14,12 @@ use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-/// Most rows a page looks at: some 20 ms where each is read from another place of a file of gigabytes.
+/// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
 pub(super) const LOOK_MAX: usize = 2000;
-/// Ids are made a little before their invocation is accepted; ids of that time may lie before `since` by this much.
+/// An id is made shortly before its invocation is accepted; so the time of an id may be before `since` by this much.
 const ID_SLACK_MS: u64 = 60_000;
 
-/// A statement put together.
+/// An SQL statement with its values.
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     pub(super) sql: String,
@@ -32,7 +34,7 @@ impl Statement {
     }
 }
 
-/// Returns the statement of a filter: all that comes in question, each with whether it fits.
+/// Returns the statement of a filter: it lists all candidates, each with whether it matches.
 pub(super) fn statement(filter: &Filter) -> Statement {
     let text = |word: &str| Value::Text(word.to_owned());
     let mut fits = Statement {
@@ -79,7 +81,7 @@ pub(super) fn statement(filter: &Filter) -> Statement {
     if let Some(function) = filter.function.as_ref().filter(|_| !filter.dead) {
         all.add("function = ?", text(function.as_str()));
     }
-    // Always a bound above: the statement is a search, not a scan.
+    // There is always an upper bound on the id, so that SQLite searches the index and does not scan it.
     let below = filter.after.map_or(u128::MAX, |after| after.0);
     all.add("id < ?", Value::Blob(below.to_be_bytes().into()));
     if let Some(since) = filter.since_ms {
@@ -105,7 +107,7 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
         }
         looked += 1;
         last = Some(rows::id(row, 0)?);
-        // No version and no reason are null, which fits no filter.
+        // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(14)?.unwrap_or(false) {
             records.push(rows::record(row)?);
         }

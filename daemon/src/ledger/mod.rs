@@ -1,8 +1,9 @@
-//! What has happened, on disk: invocations, attempts, results, what has run as `load`, who is disabled (SQLite).
+//! The ledger: the history in SQLite (invocations, attempts, results), the scripts that have run as `load`, and which
+//! functions are disabled.
 //!
-//! [`open`] gives three things: what the supervisor must know at start, a [`Writer`] whose thread owns the writing
-//! connection, and a [`Reader`] whose thread owns a reading one. Nobody else touches the database, and neither thread
-//! decides anything: the supervisor's records are stored as they are.
+//! [`open`] returns the state that the supervisor needs at its start, a [`Writer`] whose thread owns the writing
+//! connection, and a [`Reader`] whose thread owns a reading connection. No other code opens the database while the
+//! daemon runs. Neither thread makes decisions: the records of the supervisor are stored as they are.
 
 mod age;
 mod command;
@@ -54,43 +55,43 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use unwritable::Later;
 
-/// File name of the database in the state directory; `-wal` and `-shm` stand beside it.
+/// File name of the database in the state directory; SQLite keeps `-wal` and `-shm` files beside it.
 pub const FILE: &str = "ledger.db";
 
-/// Directory of `in-flight` below the run directory; only fnd may enter it.
+/// Directory of the table `in-flight` below the run directory; only fnd may enter it.
 pub const RUN: &str = "ledger";
 
-/// Where a ledger lies.
+/// The directories of a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'a> {
-    /// Directory of the database: it lasts.
+    /// Directory of the database; survives a reboot.
     pub state: &'a Path,
-    /// Directory of the table of attempts that have begun: it lasts as long as the boot.
+    /// Directory of the table of attempts that have begun; lasts until the next reboot.
     pub run: &'a Path,
-    /// What becomes of a damaged one.
+    /// What fnd does with a damaged ledger.
     pub on_damage: OnDamage,
 }
 
 /// An opened ledger.
 pub struct Opened {
-    /// For the supervisor.
+    /// The state that the supervisor continues with.
     pub restored: Restored,
-    /// The newest id ever stored, for [`Ids`](crate::clock::Ids).
+    /// The newest id that was ever stored, for [`Ids`](crate::clock::Ids).
     pub last_id: Option<InvocationId>,
-    /// Last attempt of each function that ever had one, for its status.
+    /// The last attempt of each function that has had one, for its status.
     pub last_runs: Vec<LastRun>,
     /// Installed versions of each function, oldest first.
     pub versions: HashMap<FunctionName, Vec<Version>>,
-    /// Takes what is to be stored.
+    /// Accepts commands to store.
     pub writer: Writer,
-    /// Answers questions.
+    /// Answers queries.
     pub reader: Reader,
 }
 
 /// Why a ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Written by a newer fnd; it was not changed.
+    /// The database was written by a newer fnd; it was not changed.
     #[error(
         "`{}` was written by a newer fnd (schema {found}, this one knows {}): install that fnd again, or restore a backup",
         path.display(), schema::VERSION
@@ -101,7 +102,7 @@ pub enum OpenError {
         /// Its schema version.
         found: String,
     },
-    /// It cannot be trusted; it was not changed.
+    /// The database is damaged; it was not changed.
     #[error(
         "`{}` is damaged ({detail}), and without it fnd would run things again that have run: restore a backup, or have fnd \
          keep what can be read of it, with `fndctl verify --repair` or `[history] on_damage = \"set-aside\"`",
@@ -113,7 +114,7 @@ pub enum OpenError {
         /// What SQLite found.
         detail: String,
     },
-    /// A damaged one could not be replaced; it was not changed.
+    /// A damaged database could not be replaced; it was not changed.
     #[error("failed to set the damaged ledger aside: `{}`", path.display())]
     SetAside {
         /// The file being written.
@@ -121,7 +122,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// A copy would take the room that the history needs.
+    /// A copy would use disk space that the history needs.
     #[error(
         "`{}` has {} free, and a copy of the ledger needs {} there: make room, or take the backup when there is some",
         path.display(), print_size(*free), print_size(*needed)
@@ -129,12 +130,12 @@ pub enum OpenError {
     NoRoom {
         /// The state directory.
         path: PathBuf,
-        /// Bytes.
+        /// Bytes that the copy needs.
         needed: u64,
-        /// Bytes.
+        /// Free bytes.
         free: u64,
     },
-    /// SQLite could not do it.
+    /// SQLite reported another error.
     #[error("failed to open the ledger `{}`", path.display())]
     Sqlite {
         /// The database.
@@ -150,7 +151,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// A copy of it could not be read back.
+    /// A copy of the ledger could not be read back.
     #[error("failed to read the copy `{}` of the ledger", path.display())]
     Copy {
         /// The copy.
@@ -178,9 +179,10 @@ impl OpenError {
         );
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::corrupt(path, source.to_string()),
-            // The statements are fnd's own: what SQLite cannot do with them is the file's fault, such as another schema format.
+            // All statements are fnd's own. If SQLite rejects one, the file is at fault: for example, it has another
+            // schema format.
             Some(ErrorCode::Unknown) => Self::corrupt(path, source.to_string()),
-            // It may be written, and the header says otherwise.
+            // The file permissions allow writing, so the read-only mode comes from a damaged header.
             Some(ErrorCode::ReadOnly) if rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok() => {
                 Self::corrupt(path, "its header forbids writing".to_owned())
             }
@@ -193,12 +195,12 @@ impl OpenError {
     }
 }
 
-/// Opens the ledger at a site, made if it is not there, and starts its threads.
+/// Opens the ledger at a site, creates it if it does not exist, and starts its threads.
 ///
-/// `noted` are attempts that may be unknown here or over: [`Restored::ended`] says which of them have an end.
-/// Where the disk has no room, what can be read is opened, and the writer makes up for the rest when it can: until then it fails.
-/// `acknowledge` is called on the writer's thread after each commit or failure, once for each durable invocation in it and
-/// once each for all claims and all ends; it must not wait.
+/// `noted` are attempts that the ledger may not know, or may know as ended: [`Restored::ended`] says which of them have
+/// ended. If the disk is full, the ledger opens with the records that can be read. Its writer reports failure until it
+/// can store the rest. `acknowledge` is called on the writer's thread after each commit or failure: once for each
+/// durable invocation in the transaction, once for all claims and once for all ends. It must not block.
 ///
 /// # Errors
 /// [`OpenError`]; the first three variants leave the database untouched.
@@ -246,11 +248,11 @@ where
     })
 }
 
-/// What a start reads.
+/// The state that a start reads.
 struct Start {
     db: Connection,
     in_flight: InFlight,
-    /// What could not be written.
+    /// Changes that could not be written at the start.
     later: Option<Later>,
     reading: unwritable::Reading,
     restored: Restored,
@@ -270,7 +272,7 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
             let makeshifts = unwritable::open(&path).and_then(|db| Ok((db, unwritable::open_read_only(&path)?)));
             match makeshifts {
                 Ok((db, reading)) => (db, reading, Some(error)),
-                Err(_) => return Err(error), // what kept it from being opened as always says more
+                Err(_) => return Err(error), // the first error says more
             }
         }
         Err(error) => return Err(error),
@@ -282,7 +284,8 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
         source,
     };
     let (mut earlier, file) = Earlier::read((run, state), noted).map_err(no_table)?;
-    // Until the end in memory: what the supervisor goes by is read before anything of it must be written.
+    // Keep all changes in memory until the commit, so that the supervisor's state is read before anything must be
+    // written.
     db.pragma_update(None, "cache_spill", false).map_err(failed)?;
     let transaction = db.transaction().map_err(failed)?;
     let known = in_flight::known(&transaction).map_err(failed)?;
@@ -328,20 +331,20 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
     })
 }
 
-/// Holds a state directory for one daemon until it is dropped or the process ends, however that happens.
+/// Locks a state directory for one daemon until this value is dropped or the process ends, for whatever reason.
 #[derive(Debug)]
 pub struct StateLock {
-    /// The lock is on the open file description.
+    /// The kernel ties the lock to the open file description.
     _file: OwnedFd,
 }
 
-/// Why a state directory could not be held.
+/// Why a state directory could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another daemon has it: exit 75.
+    /// Another daemon has locked it: exit 75.
     #[error("another fnd is running on `{}`: stop it, or give this one its own state with `--state DIR`", .0.display())]
     Held(PathBuf),
-    /// The lock file could not be made or locked.
+    /// The lock file could not be created or locked.
     #[error("failed to lock `{}`", path.display())]
     Io {
         /// The lock file.
@@ -351,10 +354,11 @@ pub enum LockError {
     },
 }
 
-/// Takes a state directory for this process (`flock` on `STATE/lock`).
+/// Locks a state directory for this process (`flock` on `STATE/lock`).
 ///
 /// # Errors
-/// [`LockError::Held`] where another daemon has it, [`LockError::Io`] where it cannot be told.
+/// [`LockError::Held`] if another daemon has locked it, [`LockError::Io`] if the lock file could not be opened or
+/// locked.
 pub fn lock_state(state: &Path) -> Result<StateLock, LockError> {
     use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
     let path = state.join("lock");

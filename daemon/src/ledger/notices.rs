@@ -1,5 +1,5 @@
-//! What a set-aside ledger leaves behind, in `meta`, until a person has confirmed it with `fndctl verify --repair`: a note of
-//! what happened, and why durable work is refused, where it is.
+//! Notices about a ledger that was set aside: a note of what happened, and the reason if durable work is refused. They
+//! stay in `meta` until a user confirms them with `fndctl verify --repair`.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 const NOTE: &str = "set-aside";
 const HOLD: &str = "hold";
 
-/// What the ledger has to say about itself until somebody repairs it.
+/// The notices of a ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Notices {
-    /// A damaged ledger was set aside.
+    /// The note that a damaged ledger was set aside.
     pub(super) note: Option<Arc<str>>,
-    /// Durable work is refused.
+    /// The reason why durable work is refused.
     pub(super) hold: Option<Arc<str>>,
 }
 
 impl Notices {
-    /// Says whether nothing does.
+    /// Returns whether there is no notice.
     pub(super) fn is_clear(&self) -> bool {
         self.note.is_none() && self.hold.is_none()
     }
 }
 
-/// Reads what stands.
+/// Reads the notices.
 pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
     let get = |key| {
         let sql = "SELECT value FROM meta WHERE key = ?1";
@@ -40,7 +40,7 @@ pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
     })
 }
 
-/// Says it in a new database. A refusal that stood before stays until it is confirmed.
+/// Stores the notices in a new database. An earlier refusal stays until it is confirmed.
 pub(super) fn set(path: &Path, note: &str, hold: Option<&str>) -> rusqlite::Result<()> {
     let db = Connection::open(path)?;
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
@@ -51,7 +51,7 @@ pub(super) fn set(path: &Path, note: &str, hold: Option<&str>) -> rusqlite::Resu
     Ok(())
 }
 
-/// Confirms all of it. Returns what stood.
+/// Confirms and removes all notices. Returns them.
 pub(super) fn clear(db: &Connection) -> rusqlite::Result<Notices> {
     let stood = read(db)?;
     db.execute("DELETE FROM meta WHERE key IN (?1, ?2)", [NOTE, HOLD])?;

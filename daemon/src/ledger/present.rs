@@ -1,5 +1,5 @@
-//! Whether the files of the open database are still those that have its names: somebody may delete, replace or truncate them
-//! while fnd runs, and what is written then is in no file that the next start finds.
+//! Checks whether the paths of the database still lead to the open files. A user may delete, replace or truncate the
+//! files while fnd runs; then the next start would not find the records that are written after that.
 
 use super::FILE;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, openat, statat};
@@ -12,10 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(super) struct Present {
     state: PathBuf,
-    /// None where there is no database yet.
+    /// Nothing if there is no database yet.
     files: Mutex<Option<Files>>,
-    /// Bytes of the log and of the database after the last write; only the writer makes them shorter. What the header says is no
-    /// measure: on a full disk a checkpoint has written that and not the pages behind it, which are in the log still.
+    /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
+    /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
+    /// are then still in the log.
     log: AtomicU64,
     bytes: AtomicU64,
 }
@@ -23,7 +24,7 @@ pub(super) struct Present {
 #[derive(Debug)]
 struct Files {
     database: OwnedFd,
-    /// The log of changes, and its index.
+    /// The write-ahead log and its index.
     beside: Vec<(String, OwnedFd)>,
 }
 
@@ -53,13 +54,13 @@ impl Files {
 }
 
 impl Present {
-    /// Looks at the files of a database that has just been opened and read.
+    /// Opens the files of a database that has just been opened and read.
     ///
-    /// The database itself stays open for reading until the connections are closed: closing it earlier would take their locks
-    /// (fcntl(2), "Advisory record locking").
+    /// The database file stays open for reading until the connections are closed: closing it earlier would release
+    /// their locks (fcntl(2), "Advisory record locking").
     ///
     /// # Errors
-    /// From opening; a database that is not there is none.
+    /// From opening the files; a missing database is not an error.
     pub(super) fn of(state: &Path) -> rustix::io::Result<Self> {
         let present = Self {
             state: state.into(),
@@ -73,17 +74,17 @@ impl Present {
         }
     }
 
-    /// Looks again, at files that were opened anew after [`Present::close`].
+    /// Opens the files again, after [`Present::close`] and after the database was reopened.
     ///
     /// # Errors
-    /// From opening.
+    /// From opening the files.
     pub(super) fn look(&self) -> rustix::io::Result<()> {
         *self.lock() = Some(Files::of(&self.state)?);
         self.written();
         Ok(())
     }
 
-    /// Lets the files go, since they are about to be opened anew: no connection is open.
+    /// Closes the files, because the database is about to be reopened; no connection is open.
     pub(super) fn close(&self) {
         *self.lock() = None;
     }
@@ -92,7 +93,7 @@ impl Present {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers how long the files are after a write of one's own, whether it went well or not.
+    /// Notes the sizes of the files after a write by fnd, whether the write succeeded or not.
     pub(super) fn written(&self) {
         if let Some(files) = &*self.lock() {
             self.log.store(files.log_bytes(), Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Present {
         }
     }
 
-    /// Says what is wrong, for people; nothing where the names lead to the open files. For any thread.
+    /// Returns what is wrong, as text for people; nothing if the paths lead to the open files. Any thread may call it.
     pub(super) fn wrong(&self) -> Option<String> {
         let files = self.lock();
         let files = files.as_ref()?;
@@ -113,7 +114,8 @@ impl Present {
         })
     }
 
-    /// Says the same, and whether they were truncated. For the thread that writes, before it does.
+    /// Like [`Present::wrong`], and also checks whether the files were truncated. Only the writer's thread calls it,
+    /// before it writes.
     pub(super) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {
             let path = self.state.join(FILE);

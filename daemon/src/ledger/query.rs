@@ -1,6 +1,7 @@
-//! Questions about the history, answered by a thread with a connection of its own that can only read.
+//! Queries of the history. A separate thread answers them, on its own read-only connection.
 //!
-//! Every answer includes what was submitted to the writer before the question: who has seen a run end finds it here.
+//! Every answer includes all commands that were submitted to the writer before the query: a caller that has seen a run
+//! end finds it in the history.
 
 use super::list::list;
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
@@ -16,9 +17,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Questions waiting; as many as the control socket has connections. More are refused as busy.
+/// Most waiting queries; as many as the control socket has connections. Further ones are refused as busy.
 const WAITING_MAX: usize = crate::control::limits::CONNECTIONS_MAX;
-/// How long a question waits for the writer before it is answered with what is on disk: the disk does not answer then.
+/// How long a query waits for the writer. After that it is answered with the records on disk, because the disk does not
+/// respond.
 const FLUSH: Duration = Duration::from_secs(10);
 /// Most elements of a page.
 pub const PAGE_MAX: u32 = 1000;
@@ -26,34 +28,35 @@ pub const PAGE_MAX: u32 = 1000;
 /// Which invocations to list; absent means all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of one function.
+    /// Invocations of this function.
     pub function: Option<FunctionName>,
-    /// In one state.
+    /// Invocations in this state.
     pub state: Option<State>,
-    /// With this last reason.
+    /// Invocations whose last reason is this one.
     pub reason: Option<Reason>,
-    /// With this trigger.
+    /// Invocations with this trigger.
     pub trigger: Option<Trigger>,
-    /// Whose last attempt ran a version that begins like this, in lower-case hexadecimal.
+    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
     pub version: Option<String>,
-    /// With this text in their message, whatever the case of its letters (of ASCII).
+    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
     pub text: Option<String>,
     /// Dead letters only.
     pub dead: bool,
-    /// Accepted at or after, Unix milliseconds.
+    /// Accepted at this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
-    /// Accepted before, Unix milliseconds.
+    /// Accepted before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Most of them, 1 to [`PAGE_MAX`]; absent: 100.
+    /// Most invocations of the page, 1 to [`PAGE_MAX`]; absent: 100.
     pub limit: Option<u32>,
-    /// Only older than this one: the cursor of the page before.
+    /// Only invocations older than this one: the cursor of the previous page.
     pub after: Option<InvocationId>,
 }
 
 /// A page of the history.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Newest first, without results; fewer than asked for, or none, where little of what was looked at fits the filter.
+    /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
+    /// filter.
     pub records: Vec<InvocationRecord>,
     /// Cursor of the next page, if there may be one.
     pub next: Option<InvocationId>,
@@ -62,53 +65,53 @@ pub struct Page {
 /// An invocation's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultOf {
-    /// No such invocation.
+    /// There is no such invocation.
     Unknown,
-    /// It has not ended; the state says why.
+    /// The invocation has not ended; this is its state.
     Unfinished(State),
-    /// It ended; with a result or without.
+    /// The invocation has ended, with a result or without.
     Ended(Option<RunResult>),
 }
 
-/// An invocation with all that is kept of it.
+/// An invocation with all its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// With its result.
+    /// The invocation with its result.
     pub record: InvocationRecord,
     /// Oldest first.
     pub attempts: Vec<AttemptRecord>,
-    /// The invocation whose payload it has.
+    /// The invocation whose payload this one repeats.
     pub origin: Option<InvocationId>,
 }
 
-/// What an invocation brought.
+/// An invocation with its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredInvocation {
-    /// Without its result.
+    /// The invocation without its result.
     pub record: InvocationRecord,
-    /// Absent where it was not kept.
+    /// The payload; absent if it was not kept.
     pub payload: Option<Payload>,
     /// Whether it is a dead letter.
     pub dead: bool,
 }
 
-/// Why a question has no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// Too many questions at once.
+    /// Too many queries at once.
     #[error("the history is busy with {WAITING_MAX} other questions: try again")]
     Busy,
     /// fnd is stopping.
     #[error("the history is closed: fnd is stopping")]
     Closed,
-    /// SQLite could not.
+    /// SQLite reported an error.
     #[error("failed to read the ledger")]
     Sqlite(#[from] rusqlite::Error),
 }
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Answers questions; clones share one thread, which ends with the last of them.
+/// Answers queries; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Reader {
     jobs: SyncSender<Job>,
@@ -120,10 +123,10 @@ impl Reader {
         let writer = writer.clone();
         std::thread::Builder::new().name("history".into()).spawn(move || {
             while let Ok(job) = waiting.recv() {
-                // Those that wait already share one flush.
+                // Queries that are already waiting share one flush.
                 let jobs: Vec<Job> = std::iter::once(job).chain(waiting.try_iter()).collect();
                 writer.flush(FLUSH);
-                // A question that panics has changed nothing.
+                // A query that panicked has changed nothing.
                 let db = db.lock().unwrap_or_else(PoisonError::into_inner);
                 jobs.into_iter().for_each(|job| job(&db));
             }
@@ -147,7 +150,7 @@ impl Reader {
         self.ask(move |db| get(db, id)).await
     }
 
-    /// Returns what an invocation brought.
+    /// Returns an invocation with its payload.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -192,9 +195,9 @@ impl Reader {
     {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
-            // One look for all its statements: what it is about may be forgotten between two.
+            // One transaction for all its statements: the invocation may be forgotten between two of them.
             let looked = db.unchecked_transaction().and_then(|look| question(&look));
-            // Who asked may have gone away.
+            // The caller may have gone away.
             let _ = answer.send(looked);
         });
         self.jobs.try_send(job).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! What a starting daemon must know.
+//! Reads the state that a starting daemon needs.
 
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, UNFINISHED};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Unfinished};
@@ -8,16 +8,16 @@ use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A function's last attempt, with where its invocation stands (and its result).
+/// A function's last attempt, with the state of its invocation and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRun {
     /// The attempt.
     pub attempt: AttemptRecord,
-    /// Its invocation.
+    /// Its invocation, with the result.
     pub record: InvocationRecord,
 }
 
-/// Reads what the supervisor goes by, unfinished invocations oldest first.
+/// Reads the state that the supervisor continues with; unfinished invocations come oldest first.
 pub(super) fn restored(db: &Connection) -> Result<Restored> {
     let mut restored = Restored::default();
     let sql = format!("SELECT {} FROM invocation WHERE {UNFINISHED} ORDER BY id", columns());
@@ -41,12 +41,12 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
     Ok(restored)
 }
 
-/// Columns that [`unfinished`] reads, in its order.
+/// The columns that [`unfinished`] reads, in this order.
 pub(super) fn columns() -> String {
     format!("{RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin")
 }
 
-/// Reads what has no end; its result is read apart.
+/// Reads an unfinished invocation; its result is read separately.
 pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     let record = rows::record(row)?;
     let accepted = Accepted {
@@ -56,7 +56,7 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         accepted_ms: record.accepted_ms,
         payload: rows::payload(row, 19)?,
         durable: row.get(14)?,
-        // It is in the table `load` already.
+        // The load key is already in the table `load`.
         load_key: None,
         timeout_ms: row.get(15)?,
         not_before_ms: row.get(16)?,
@@ -71,8 +71,9 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     Ok(Unfinished { accepted, record })
 }
 
-/// Returns those of these attempts that have an end, or whose invocation has one. The number of attempts does not tell: the
-/// table of what has begun counts one before the end of the one before it is stored.
+/// Returns those attempts that have ended, or whose invocation has ended. The number of attempts of the invocation is
+/// no evidence: settling the table of attempts that have begun counts an attempt before the end of the previous one is
+/// stored.
 pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result<BTreeSet<(InvocationId, u32)>> {
     let mut statement = db.prepare(&format!(
         "SELECT 1 FROM attempt WHERE invocation = ?1 AND n = ?2
@@ -87,7 +88,7 @@ pub(super) fn ended(db: &Connection, attempts: &[(InvocationId, u32)]) -> Result
     Ok(ended)
 }
 
-/// Reads which versions are installed, oldest first.
+/// Reads the installed versions of each function, oldest first.
 pub(super) fn versions(db: &Connection) -> Result<HashMap<FunctionName, Vec<Version>>> {
     let mut statement = db.prepare("SELECT function, installed FROM versions")?;
     let versions = statement.query_map([], |row| {
@@ -104,7 +105,7 @@ pub(super) fn last_id(db: &Connection) -> Result<Option<InvocationId>> {
     db.query_row(sql, [], |row| rows::id(row, 0)).optional()
 }
 
-/// Reads each function's last attempt; one whose invocation was deleted is left out.
+/// Reads the last attempt of each function; leaves out an attempt whose invocation was deleted.
 pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
     let sql = format!(
         "SELECT {ATTEMPT}, name FROM function

@@ -1,4 +1,4 @@
-//! How much history is kept: age, count and bytes. `sweeper` keeps to it.
+//! How much history is kept: age, count and bytes. `sweeper` enforces it.
 
 use fnd_wire::ids::FunctionName;
 use std::collections::HashMap;
@@ -7,13 +7,13 @@ use std::time::Duration;
 /// How much of one function's history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepOf {
-    /// The newest of its invocations.
+    /// How many of its newest invocations are kept.
     pub keep: u32,
-    /// The newest of those that failed, also where they are older than all those.
+    /// How many of its newest failed invocations are kept, even if they are older than those of `keep`.
     pub keep_failed: u32,
-    /// Age since acceptance.
+    /// Greatest age since acceptance.
     pub keep_for: Duration,
-    /// Bytes of its records, payloads and results; the largest number: no bound.
+    /// Most bytes of its records, payloads and results; `u64::MAX`: no limit.
     pub keep_bytes: u64,
 }
 
@@ -28,16 +28,16 @@ impl Default for KeepOf {
     }
 }
 
-/// How much history is kept; what exceeds any of these is forgotten.
+/// How much history is kept; records that exceed any of these limits are forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Of functions that say so.
+    /// The limits of functions that set their own.
     pub functions: HashMap<FunctionName, KeepOf>,
-    /// Of every other one.
+    /// The limits of all other functions.
     pub others: KeepOf,
-    /// Age since acceptance, whatever functions say.
+    /// Greatest age since acceptance, for all functions.
     pub keep_for: Duration,
-    /// Bytes of all of it.
+    /// Most bytes of the whole history.
     pub keep_bytes: u64,
 }
 

@@ -1,31 +1,32 @@
-//! Whether the disk has room for the history, how much of the database is in use, and what may be forgotten for room.
+//! Says whether the disk has room for the history, how much of the database is in use, and which records may be
+//! forgotten to make room.
 
 use super::forget::Bounds;
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
 
-/// Free bytes below which the history makes do with the room it has.
+/// Free bytes below which the disk counts as nearly full, and the history has to manage with the room it has.
 pub(super) const BYTES_LOW: u64 = 32 << 20;
-/// Free inodes below which it does.
+/// Free inodes below which the same applies.
 const INODES_LOW: u64 = 256;
-/// Bytes in use up to which recent history is not forgotten for room: somebody else has filled such a disk, and to forget
-/// that little would not help them.
+/// Bytes in use up to which recent history is not forgotten to make room: other data has filled such a disk, and
+/// forgetting that little would not help.
 pub(crate) const SMALL: u64 = 64 << 20;
-/// Age up to which history is recent: people come back after a weekend or a holiday to see what went wrong.
+/// Age up to which history is recent: users come back after a weekend or a holiday to see what went wrong.
 pub(crate) const RECENT: Duration = Duration::from_secs(7 * 86_400);
-/// Age up to which an idempotency key is never forgotten for room: whoever was not answered sends the same request again
-/// within hours, and without its key that would run twice.
+/// Age up to which an idempotency key is never forgotten to make room: a caller that got no answer sends its request
+/// again within hours, and without the key it would run twice.
 const KEYS: Duration = Duration::from_secs(86_400);
 
-/// What a round that makes room on the disk must leave.
+/// Records that a round for room on the disk must not forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spare {
-    /// The first invocation whose key is kept. Dead letters are kept whatever their age: nobody has looked at them yet.
+    /// The first invocation whose key is kept. Dead letters are kept whatever their age: no user has handled them yet.
     pub(super) keys_from: u128,
 }
 
-/// Returns what may be forgotten for room on the disk, of a history that has so many bytes in use.
+/// Returns which records may be forgotten to make room on the disk, if the history uses this many bytes.
 pub(super) fn may_go(now_ms: u64, used: u64) -> (Bounds, Spare) {
     let first_kept = if used < SMALL {
         first_of(now_ms, RECENT)
@@ -38,23 +39,23 @@ pub(super) fn may_go(now_ms: u64, used: u64) -> (Bounds, Spare) {
     (Bounds::before(first_kept), spare)
 }
 
-/// Returns the first id of an age: ids begin with their time.
+/// Returns the first id that is not older than an age: ids begin with their time.
 pub(super) fn first_of(now_ms: u64, age: Duration) -> u128 {
     let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     u128::from(now_ms.saturating_sub(age_ms)) << 80
 }
 
-/// What a disk has left for everybody.
+/// The free space of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Free {
-    /// Bytes.
+    /// Free bytes.
     pub bytes: u64,
-    /// Inodes; a file system that makes them as needed has no number of them.
+    /// Free inodes; absent if the file system has no fixed number of them.
     pub inodes: Option<u64>,
 }
 
 impl Free {
-    /// Returns what is left where a path lies; nothing where that cannot be told.
+    /// Returns the free space of the file system of a path; nothing if it cannot be read.
     #[must_use]
     pub fn at(path: &Path) -> Option<Self> {
         let disk = rustix::fs::statvfs(path).ok()?;
@@ -64,14 +65,14 @@ impl Free {
         })
     }
 
-    /// Says whether old history and output make room for new.
+    /// Returns whether the disk is nearly full, so that old history and output must make room for new.
     #[must_use]
     pub fn is_low(&self) -> bool {
         self.bytes < BYTES_LOW || self.inodes.is_some_and(|inodes| inodes < INODES_LOW)
     }
 }
 
-/// Says whether the disk of a database is nearly full.
+/// Returns whether the disk of a database is nearly full.
 pub(super) fn is_low(db: &Connection) -> bool {
     let directory = db.path().map(Path::new).and_then(Path::parent);
     directory.and_then(Free::at).is_some_and(|free| free.is_low())
@@ -80,11 +81,11 @@ pub(super) fn is_low(db: &Connection) -> bool {
 /// Pages of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pages {
-    /// Bytes of one.
+    /// Bytes of one page.
     pub(super) size: u64,
-    /// All in the file.
+    /// Number of pages in the file.
     pub(super) all: u64,
-    /// Those that hold nothing.
+    /// Number of unused pages.
     pub(super) free: u64,
 }
 
@@ -98,12 +99,12 @@ impl Pages {
         })
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub(super) fn used(&self) -> u64 {
         self.all.saturating_sub(self.free).saturating_mul(self.size)
     }
 
-    /// Bytes that can be used without a larger file.
+    /// Returns the bytes that can be used without making the file larger.
     pub(super) fn reusable(&self) -> u64 {
         self.free.saturating_mul(self.size)
     }

@@ -1,4 +1,4 @@
-//! Rows and the records they are: one column list and one reader for each, so that they cannot drift apart.
+//! Conversion of rows to records: one column list and one reader for each record, so that they cannot diverge.
 
 use fnd_core::data::Data;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
@@ -10,33 +10,34 @@ use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// Largest result kept in the invocation's row; larger ones are in `body`, so that lists need not step over them.
+/// Largest result that is kept in the row of the invocation. A larger result is in `body`, so that lists do not read
+/// it.
 pub(super) const INLINE_MAX: usize = 64 << 10;
 
-/// Conditions of partial indexes, which are used where a statement has the same words.
+/// Conditions of partial indexes. SQLite uses such an index only if a statement has the same condition.
 pub(super) const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 pub(super) const FAILED: &str = "state IN ('failed', 'interrupted')";
 
-/// Columns [`record`] reads, in its order; without the result.
+/// The columns that [`record`] reads, in this order; without the result.
 pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, started_ms, ended_ms, attempts, polls, reason, \
     message, exhausted, next_attempt_ms, version";
 
-/// Columns [`attempt`] reads, in its order, after the function.
+/// The columns that [`attempt`] reads, in this order; without the function.
 pub(super) const ATTEMPT: &str = "invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason, message, \
     exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes, stderr_bytes, \
     dropped_bytes, next_attempt_ms, cold, scope_worker";
 
-/// Returns an id as it is stored: big-endian, so that it sorts.
+/// Returns an id in the stored form: big-endian, so that ids sort.
 pub(super) fn blob(id: InvocationId) -> [u8; 16] {
     id.0.to_be_bytes()
 }
 
-/// Returns a number as SQLite stores it; beyond its range means without end.
+/// Returns a number as SQLite stores it; a number beyond SQLite's range becomes the largest one.
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the contract's word.
+/// Returns the word of the contract.
 pub(super) fn exhausted_word(exhausted: Exhausted) -> &'static str {
     match exhausted {
         Exhausted::Retries => "retries",
@@ -51,7 +52,7 @@ pub(super) fn exhausted(word: &str) -> Option<Exhausted> {
         .find(|exhausted| exhausted_word(*exhausted) == word)
 }
 
-/// Reads a column of words; one that is none of them is damage, not absence.
+/// Reads a column with a fixed set of words; an unknown word is reported as damage, not as absence.
 pub(super) fn word<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     parse(text).ok_or_else(|| {
@@ -79,7 +80,7 @@ pub(super) fn version(row: &Row<'_>, column: usize) -> Result<Version> {
     Ok(Version(row.get(column)?))
 }
 
-/// Reads a column of JSON as the record it is; anything else is damage.
+/// Reads a column of JSON into its record; invalid JSON is reported as damage.
 pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<Arc<T>>> {
     let Some(text) = row.get_ref(column)?.as_str_or_null()? else {
         return Ok(None);
@@ -92,7 +93,7 @@ fn version_or_none(row: &Row<'_>, column: usize) -> Result<Option<Version>> {
     Ok(row.get::<_, Option<[u8; 32]>>(column)?.map(Version))
 }
 
-/// Reads an invocation from the columns [`RECORD`]; its result is read apart.
+/// Reads an invocation from the columns [`RECORD`]; its result is read separately.
 pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
     Ok(InvocationRecord {
         id: id(row, 0)?,
@@ -144,7 +145,7 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
     })
 }
 
-/// Reads what an invocation brought from the columns [`PAYLOAD`], the first of them at `first`.
+/// Reads the payload of an invocation from the columns [`PAYLOAD`], which begin at column `first`.
 pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
     let context: Option<String> = row.get(first + 1)?;
     Ok(Payload {
@@ -158,7 +159,7 @@ pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
     })
 }
 
-/// Columns [`payload`] reads, in its order.
+/// The columns that [`payload`] reads, in this order.
 pub(super) const PAYLOAD: &str = "content_type, context, traceparent, \
     (SELECT data FROM body WHERE invocation = id AND kind = 'payload'), request";
 

@@ -1,10 +1,12 @@
-//! Reads what can be read of a damaged database into a new one, and says whether that is all of what must not be lost.
+//! Copies the readable rows of a damaged database into a new one, and reports whether any row that must not be lost is
+//! missing.
 //!
 //! ```text
 //! the file as it is ─┬─ its schema can be read ─▶ rows, forwards and backwards by key, then one by one by what indexes name
 //!                    └─ it cannot ─▶ a copy with the first page of a new database (`graft`) ─▶ the same
 //! ```
-//! It changes nothing of the damaged files. It decides nothing beyond [`Salvaged::hold`]: `damage` says what becomes of them.
+//! It changes nothing in the damaged files. It decides only [`Salvaged::hold`]; `damage` decides what happens to the
+//! files.
 
 mod graft;
 mod read;
@@ -18,16 +20,16 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What was salvaged.
+/// The result of a salvage.
 #[derive(Debug, Default)]
 pub(super) struct Salvaged {
-    /// Invocations that are in the new database.
+    /// Number of invocations in the new database.
     pub(super) invocations: u64,
-    /// Those of them that have no end.
+    /// How many of them have not ended.
     pub(super) unfinished: u64,
-    /// Tables of which some rows may be missing.
+    /// Tables in which rows may be missing.
     pub(super) damaged: Vec<&'static str>,
-    /// Why durable work has to be refused, where it has to.
+    /// Why durable work has to be refused; nothing if it need not be.
     pub(super) hold: Option<String>,
 }
 
@@ -41,7 +43,7 @@ const ATTEMPTS: Table = Table::new("attempt", &["invocation", "n"]);
 const BODIES: Table = Table::new("body", &["invocation", "kind"]);
 const TABLES: [&Table; 7] = [&META, &FUNCTION, &LOAD, &VERSIONS, &INVOCATION, &ATTEMPTS, &BODIES];
 
-/// Indexes of `invocation` that name rows which cannot be reached by their key, with their conditions.
+/// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
     [
         ("unfinished", format!("WHERE {UNFINISHED}")),
@@ -51,10 +53,10 @@ fn indexes() -> [(&'static str, String); 4] {
     ]
 }
 
-/// Reads a damaged database into a new one, which must not be there yet. The new one is on the disk when this returns.
+/// Reads a damaged database into a new one, which must not exist yet. The new one is synced to disk when this returns.
 ///
 /// # Errors
-/// [`OpenError`]: the new one cannot be written.
+/// [`OpenError`] if the new database cannot be written.
 pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
     let failed = |source| OpenError::of(to, source);
     let source = Source::open(from, to).map_err(|source| OpenError::SetAside {
@@ -84,20 +86,20 @@ pub(super) fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OpenError> {
 /// The damaged database, or a copy of it that can be opened.
 struct Source {
     db: Connection,
-    /// Files that go with it.
+    /// Files to remove afterwards.
     copies: Vec<PathBuf>,
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
         for copy in &self.copies {
-            let _ = std::fs::remove_file(copy); // the next salvage removes it too
+            let _ = std::fs::remove_file(copy); // the next salvage retries this
         }
     }
 }
 
 impl Source {
-    /// Returns nothing where nothing can be read. Errors are of the copy.
+    /// Returns nothing if no row can be read. Errors come from making the copy.
     fn open(from: &Path, beside: &Path) -> io::Result<Option<Self>> {
         let as_it_is = schema::open_read_only(from).ok().filter(has_tables);
         if let Some(db) = as_it_is {
@@ -122,7 +124,7 @@ impl Source {
     }
 }
 
-/// Says whether the schema can be read and is that of a ledger.
+/// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
     let wanted = TABLES.iter().filter(|table| table.name != "versions");
     wanted
@@ -130,25 +132,25 @@ fn has_tables(db: &Connection) -> bool {
         .all(|table| db.table_exists(None, table.name) == Ok(true))
 }
 
-/// What SQLite finds wrong in a database.
+/// The damage that SQLite finds in a database.
 #[derive(Debug, Default)]
 struct Wrong {
     /// Root pages of damaged trees.
     roots: BTreeSet<u32>,
-    /// Rows that are not of their table.
+    /// Number of rows that do not belong to their table.
     rows: usize,
-    /// It could not look at all rows.
+    /// SQLite could not check all rows.
     broken_off: bool,
 }
 
 impl Wrong {
-    /// Returns nothing where SQLite cannot look.
+    /// Returns nothing if SQLite cannot check the database.
     fn of(db: &Connection) -> Option<Self> {
         let mut statement = db.prepare("PRAGMA quick_check(10000)").ok()?;
         let texts = statement.query_map([], |row| row.get::<_, String>(0)).ok()?;
         let mut wrong = Self::default();
         for (n, text) in texts.enumerate() {
-            // It looks at all trees first and says what it found; then it reads all rows, which may break off.
+            // SQLite first checks all trees and reports the damage. Then it reads all rows, and this can break off.
             let text = match text {
                 Ok(text) => text,
                 Err(_) if n == 0 => return None,
@@ -162,7 +164,7 @@ impl Wrong {
                 let number = line.strip_prefix("Tree ").and_then(|rest| rest.split(' ').next());
                 match number.and_then(|number| number.parse().ok()) {
                     Some(root) => drop(wrong.roots.insert(root)),
-                    // What is said of free pages and of pointers between pages is of no tree.
+                    // Reports about free pages and about pointers between pages belong to no tree.
                     None if ["Page ", "Freelist", "***", "ok"]
                         .iter()
                         .any(|begin| line.starts_with(begin)) => {}
@@ -173,13 +175,13 @@ impl Wrong {
         Some(wrong)
     }
 
-    /// Returns a number that is larger the worse it is.
+    /// Returns a measure of the damage; larger is worse.
     fn much(&self) -> usize {
         self.roots.len() + self.rows + if self.broken_off { 1 << 20 } else { 0 }
     }
 }
 
-/// Returns names of tables and indexes whose trees may be damaged; nothing where that cannot be told.
+/// Returns the names of tables and indexes whose trees may be damaged; nothing if SQLite cannot check that.
 fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
     let roots = Wrong::of(db)?.roots;
     let mut statement = db
@@ -196,7 +198,7 @@ fn damaged_trees(db: &Connection) -> Option<BTreeSet<String>> {
     Some(damaged)
 }
 
-/// Copies all that can be read. Errors are those of the new database.
+/// Copies all rows that can be read. Errors come from the new database.
 fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let damaged = damaged_trees(from);
     let is_sound = |tree: &str| damaged.as_ref().is_some_and(|damaged| !damaged.contains(tree));
@@ -221,7 +223,7 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     let dropped = prune(to)?;
     partial.extend(&dropped);
-    // This index names every invocation; of one that is not there nobody knows whether it waited.
+    // This index lists every invocation. If an invocation is missing, it is unknown whether it was queued.
     let (missing, named) = invocations.missing("by_function")?;
     let names_all = named == Read::All && is_sound("by_function");
     let without_payload: u64 = to.query_row(
@@ -235,7 +237,8 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     let knows_all = if partial.contains(INVOCATION.name) {
         names_all && missing == 0
     } else {
-        // An id that is not there is wrong in the index, or in the table: then its payload is not found.
+        // A missing id is wrong in the index, or its row is missing in the table; in the second case its payload is not
+        // found.
         missing == 0 || without_payload == 0
     };
     let mut lost = Vec::new();
@@ -261,7 +264,8 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     })
 }
 
-/// Takes out of a new database what fnd could not read from it, and mends what follows from its rows. Returns the tables.
+/// Deletes rows of a new database that fnd could not read, and corrects the counts that depend on them. Returns the
+/// tables with deleted rows.
 fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     let mut pruned = BTreeSet::new();
     let mut prune = |table: &Table, select: (&str, &str), read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>| {
@@ -286,7 +290,7 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     prune(&ATTEMPTS, (ATTEMPT, ""), &|row| {
         rows::attempt(row, function.clone()).map(drop)
     })?;
-    // Results of other forms are read when somebody asks.
+    // A result that cannot be read is found only when a caller asks for it.
     db.execute(
         "UPDATE function SET dead = (SELECT count(*) FROM invocation WHERE dead = 1 AND function = name)",
         [],

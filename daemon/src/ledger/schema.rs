@@ -1,24 +1,27 @@
-//! The tables of the ledger, and opening a database so that nothing is lost or misread.
+//! The tables of the ledger, and the code that opens a database so that no data is lost or misread.
 //!
-//! Only what is used has a table; `queue` of ARCHITECTURE.md is the unfinished part of `invocation` (index `unfinished`),
-//! and every attempt has a row in `attempt`: one shape to read, at the price of one more insert on the ledger's thread.
+//! There are tables only for data that is used. The `queue` of ARCHITECTURE.md is the unfinished part of `invocation`
+//! (index `unfinished`). Every attempt has a row in `attempt`: this gives one shape to read, for one more insert on the
+//! ledger's thread.
 
 use super::OpenError;
 use super::rows::UNFINISHED;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
-/// The schema this program writes; a database of an older one is brought to it, one of a newer one refused untouched.
+/// The schema that this program writes. An older database is migrated to it; a newer one is refused and not changed.
 pub const VERSION: u32 = 3;
 
-/// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions wait
-/// for it. What is damaged in a larger one is found when it is read.
+/// Largest database that is checked as a whole when it is opened: reading 64 MiB takes under a second, and functions
+/// wait for it. Damage in a larger database is found when the damaged part is read.
 const CHECK_MAX: u64 = 64 << 20;
 
-/// Largest database of an older schema that is written anew so that it can shrink; it takes as much room again meanwhile.
+/// Largest database of an older schema that is rewritten so that it can shrink; this temporarily needs as much disk
+/// space again.
 const REWRITE_MAX: u64 = 256 << 20;
 
-/// Ids are 16 bytes, big-endian, so that they sort by time. Instants are Unix milliseconds. Words are those of the contract.
+/// Ids are 16 bytes, big-endian, so that they sort by time. Times are Unix milliseconds. Enumerated values are the
+/// words of the contract.
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
     CREATE TABLE function (
@@ -91,8 +94,8 @@ const TABLES: &str = "
     CREATE TABLE load (function TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (function, hash)) WITHOUT ROWID, STRICT;
 ";
 
-/// What handlers brought: the request behind an invocation and what the function chose beside the bytes of its result, both
-/// JSON as core has them, and whether an attempt began or shared its worker.
+/// Columns for handlers: the request behind an invocation, and the response data that the function chose beside the
+/// bytes of its result, both as JSON of core; and whether an attempt started or shared its worker.
 const HANDLERS: &str = "
     ALTER TABLE invocation ADD COLUMN request TEXT;
     ALTER TABLE invocation ADD COLUMN response TEXT;
@@ -100,10 +103,11 @@ const HANDLERS: &str = "
     ALTER TABLE attempt ADD COLUMN scope_worker INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// What asynchronous work brought: its place in the queue, its key, what it repeats, and whether somebody has to look at it.
+/// Columns for asynchronous work: its priority in the queue, its idempotency key, the invocation that it repeats, and
+/// whether it is a dead letter.
 ///
-/// `priority` is null in rows whose payload was not kept: those of older schemas, and those that were never stored apart from
-/// their end. `dead` is 1 while an invocation is a dead letter; counts of those are kept by function.
+/// `priority` is null in rows whose payload was not kept: rows of older schemas, and rows that were first stored with
+/// their end. `dead` is 1 while an invocation is a dead letter; the number of dead letters is kept for each function.
 const ASYNCHRONOUS: &str = "
     ALTER TABLE invocation ADD COLUMN priority INTEGER;
     ALTER TABLE invocation ADD COLUMN key TEXT;
@@ -125,16 +129,17 @@ const ASYNCHRONOUS: &str = "
     END;
 ";
 
-/// What leads from each schema version to the next, from an empty database on: a new one takes the same way as an old one.
+/// The migration from each schema version to the next, starting with an empty database: a new database takes the same
+/// steps as an old one.
 pub(super) const STEPS: [&str; VERSION as usize] = [TABLES, HANDLERS, ASYNCHRONOUS];
 
-/// A table that came later and that programs without it do not miss: no new schema version.
+/// A table that was added later; programs without it work as before, so the schema version did not change.
 const ADDED: &str = "
     -- Installed versions that are on the disk, oldest first, 32 bytes each.
     CREATE TABLE IF NOT EXISTS versions (function TEXT PRIMARY KEY, installed BLOB NOT NULL) WITHOUT ROWID, STRICT;
 ";
 
-/// Opens the database for writing, made if it is not there, checked if it is.
+/// Opens the database for writing; creates it if it does not exist, and checks it if it does.
 ///
 /// # Errors
 /// [`OpenError::Newer`] and [`OpenError::Corrupt`] leave the file as it was; [`OpenError::Sqlite`] for everything else.
@@ -151,7 +156,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
         .map_err(failed)?;
     let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
     if can_shrink != SHRINKS && size <= REWRITE_MAX {
-        // From before it could. Without room for it the file stays as large as it ever was, and is used again inside.
+        // A file of an earlier fnd cannot shrink. If there is no room to rewrite it, it keeps its size, and its free
+        // pages are used again.
         if let Err(error) = db.execute_batch("PRAGMA auto_vacuum = incremental; VACUUM") {
             tracing::warn!("failed to write the ledger anew ({error}), its file will not shrink");
         }
@@ -159,7 +165,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Makes a database that nobody else sees before it is complete: nothing of it is synced.
+/// Creates a database that no other program sees before it is complete, so nothing of it is synced.
 ///
 /// # Errors
 /// From the database.
@@ -199,38 +205,38 @@ pub(super) fn configure_reading(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "cache_size", CACHE_KIB)
 }
 
-/// How long a statement waits for a lock; only a person's `sqlite3` beside fnd can hold one.
+/// How long a statement waits for a lock; only a user's `sqlite3` beside fnd can hold one.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// `auto_vacuum = incremental`: free pages can be given back to the disk.
 const SHRINKS: i64 = 2;
 
-/// Page cache of each connection, negative KiB: the kernel caches the file anyway, and fnd should be small.
+/// Page cache of each connection, in negative KiB: the kernel caches the file anyway, and fnd should be small.
 const CACHE_KIB: i64 = -1024;
 
-/// Pages in the write-ahead log, 4 KiB each, that make a commit copy them to where they belong.
+/// Number of 4 KiB pages in the write-ahead log from which a commit copies them into the database.
 const CHECKPOINT_PAGES: i64 = 250;
 
 fn configure(db: &Connection) -> rusqlite::Result<()> {
     db.busy_timeout(BUSY)?;
-    // Before anything is written: later it has an effect only when the file is written anew.
+    // Before the first write: later it takes effect only when the file is rewritten.
     db.pragma_update(None, "auto_vacuum", SHRINKS)?;
     db.pragma_update(None, "journal_mode", "wal")?;
     db.pragma_update(None, "synchronous", "full")?;
     db.pragma_update(None, "cache_size", CACHE_KIB)?;
-    // A commit now and then copies what is in the log so far, and new work waits behind it. With SQLite's 1000 pages the
-    // p99 of a step of retention, in ten million rows, was 21 ms, with these 11 to 16.
+    // From time to time a commit copies the pages of the log, and new work waits behind it. With SQLite's default of
+    // 1000 pages the p99 of a retention step, in ten million rows, was 21 ms; with this value it was 11 to 16 ms.
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    // A burst must not leave a large file behind for good.
+    // A burst must not leave a large file behind forever.
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
 
-/// Brings a database to this schema; one that has it is not written.
+/// Migrates a database to this schema; one that already has it is not written.
 pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // What is no number was refused before.
+    // A version that is not a number was refused before.
     let found = schema_version(&transaction)?.and_then(|found| found.parse().ok());
     for step in STEPS.iter().skip(found.unwrap_or(0)) {
         transaction.execute_batch(step)?;
@@ -243,12 +249,12 @@ pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Says whether a database is of the schema of this program.
+/// Returns whether a database has the schema of this program.
 pub(super) fn is_current(db: &Connection) -> rusqlite::Result<bool> {
     Ok(schema_version(db)?.is_some_and(|found| found == VERSION.to_string()))
 }
 
-/// Returns the schema version; absent in an empty database.
+/// Returns the schema version; nothing for an empty database.
 fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
     if !db.table_exists(None, "meta")? {
         return Ok(None);
@@ -257,22 +263,22 @@ fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
         .optional()
 }
 
-/// Looks at an existing database without changing it.
+/// Checks an existing database without changing it.
 pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
     let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
     if size == 0 {
-        // Made by a fnd that died before its first transaction: nothing can have been in it.
+        // Created by an fnd that died before its first transaction: the file cannot have held data.
         return Ok(());
     }
     check(path, &open_read_only(path)?)
 }
 
-/// Says whether there is not one table.
+/// Returns whether the database has no tables.
 pub(super) fn has_no_tables(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
 }
 
-/// Looks at an open database without changing it.
+/// Checks an open database without changing it.
 pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(path, source);
     match schema_version(db).map_err(failed)? {
@@ -284,7 +290,7 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
             });
         }
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
-        // Empty.
+        // An empty database.
         None if has_no_tables(db).map_err(failed)? => {}
         None => {
             return Err(OpenError::corrupt(
@@ -306,13 +312,13 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     finds_what_waits(path, db)
 }
 
-/// What waits is found by an index, and its payload by another: what these do not name any more would be lost in silence.
+/// Queued work is found by one index, and its payload by another. Work that they do not list would be lost silently.
 fn finds_what_waits(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let count = |sql: &str| {
         db.query_row(sql, [], |row| row.get::<_, u64>(0))
             .map_err(|source| OpenError::of(path, source))
     };
-    // With the sign a condition is not that of an index any more, which `NOT INDEXED` does not keep SQLite from using.
+    // The `+` keeps SQLite from using the partial index for the condition; `NOT INDEXED` does not prevent that.
     let waiting = "SELECT count(*) FROM invocation WHERE";
     let there = count(&format!("{waiting} +{UNFINISHED}"))?;
     let found = count(&format!("{waiting} {UNFINISHED}"))?;

@@ -1,4 +1,5 @@
-//! The statements that store: each command done twice leaves what doing it once leaves.
+//! The statements that store commands. Each command is idempotent: storing it twice gives the same rows as storing it
+//! once.
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
@@ -11,9 +12,9 @@ use std::collections::HashMap;
 
 /// Why a command could not be stored.
 pub(super) enum StoreError {
-    /// The disk or the database: everything in the transaction has failed, and may work later.
+    /// The disk or the database is at fault: the whole transaction has failed, and may work later.
     Disk(rusqlite::Error),
-    /// This command: it will never work.
+    /// The command is at fault: it will never work.
     Refused(rusqlite::Error),
 }
 
@@ -26,7 +27,8 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// What the attempts of a transaction add to their functions: stored once for each, not for each attempt.
+/// The counts that the attempts of a transaction add to their functions: stored once for each function, not for each
+/// attempt.
 #[derive(Default)]
 pub(super) struct Counts<'a>(HashMap<&'a FunctionName, Count<'a>>);
 
@@ -48,7 +50,7 @@ impl<'a> Counts<'a> {
         count.last = attempt;
     }
 
-    /// Stores them inside the caller's transaction.
+    /// Stores the counts inside the caller's transaction.
     pub(super) fn store(self, db: &Connection) -> Result<(), StoreError> {
         let sql =
             "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -63,7 +65,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// Stores a command inside the caller's transaction. Of one that `is_new` nothing is stored yet.
+/// Stores a command inside the caller's transaction. `is_new` says that no row of its invocation is stored yet.
 pub(super) fn apply<'a>(
     db: &Connection,
     (command, is_new): (&'a Command, bool),
@@ -85,7 +87,7 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         Command::Record(attempt, record) => {
-            // An attempt before it may have left a result.
+            // An earlier attempt may have stored a result.
             update(db, record, is_new && record.attempts <= 1)?;
             if record_attempt(db, attempt)? {
                 counts.add(attempt);
@@ -136,11 +138,12 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
         accepted.origin.map(blob),
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
-        // In the same transaction: it is in the list or it runs again, never both and never neither.
+        // In the same transaction: the original is either still a dead letter, or it runs again; never both and never
+        // neither.
         discard_dead_letter(db, origin)?;
     }
     if let Some(data) = &accepted.payload.data {
-        // Not the database's fault, but the same disk's.
+        // Not the fault of the database, but of the same disk.
         let unreadable = |error| StoreError::Disk(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
         put_body(db, accepted.id, "payload", &data.bytes().map_err(unreadable)?)?;
     }
@@ -152,7 +155,7 @@ fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Stores where an invocation stands; also one that was never stored, such as one skipped on arrival.
+/// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms, attempts,
             polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
@@ -187,7 +190,7 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .as_ref()
             .and_then(|result| result.response.as_deref())
             .map(json),
-        // As the payload below.
+        // The request is deleted in the same cases as the payload below.
         record.state == State::Succeeded,
     ])?;
     match apart {
@@ -199,7 +202,8 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         }
     }
     if record.state == State::Succeeded && !is_new {
-        // Its caller has it. That of asynchronous work, and of what went wrong, is there to run again.
+        // The caller has the result. Payloads of asynchronous work and of failed invocations are kept, so that they can
+        // run again.
         let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'
             AND NOT (SELECT durable FROM invocation WHERE id = ?1)";
         db.prepare_cached(sql)?.execute([blob(record.id)])?;
@@ -207,7 +211,7 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
     Ok(())
 }
 
-/// Returns whether a result is JSON, its bytes where they go into the row, and where they go into `body`.
+/// Returns whether a result is JSON, and its bytes: first those that go into the row, then those that go into `body`.
 fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u8]>) {
     match result {
         None => (None, None, None),
@@ -216,12 +220,12 @@ fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u
     }
 }
 
-/// Returns a record of texts and numbers as JSON, which can say each of them.
+/// Returns a record of texts and numbers as JSON; this cannot fail for such values.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Takes an invocation from the dead letters, if it is one.
+/// Removes an invocation from the dead letters, if it is one.
 fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
     db.prepare_cached(sql)?.execute([blob(id)])?;
@@ -234,7 +238,7 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
     Ok(())
 }
 
-/// Stores an attempt; says whether it was not there before.
+/// Stores an attempt; returns whether it was not stored before.
 fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<bool, StoreError> {
     let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
             message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,

@@ -1,6 +1,6 @@
-//! What is to be looked at so that no more history is kept than [`Retention`] says: age, count and bytes.
+//! Decides which records to check so that no more history is kept than [`Retention`] allows by age, count and bytes.
 //!
-//! The writer's thread calls [`Sweeper::step`] while nobody waits for it. A step is short: see `forget`.
+//! The writer's thread calls [`Sweeper::step`] while no caller waits for it. Each step is short: see `forget`.
 
 use super::age::Age;
 use super::command::{Figures, Forgetting};
@@ -13,95 +13,96 @@ use rusqlite::{Connection, params};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// How often everything is looked at: it has become older, and the clock may have been set.
+/// How often the whole history is checked: records have become older, and the clock may have been set.
 const HOURLY: Duration = Duration::from_secs(3600);
-/// How long functions gather that are to be looked at: what they have too much of lies side by side, and goes in ranges.
+/// How long functions gather before they are checked: the excess records of several functions lie side by side, and can
+/// be deleted in ranges.
 const GATHER: Duration = Duration::from_secs(1);
-/// While invocations end, forgetting takes one part in so many of the time, counted over [`BURST`]...
+/// While invocations end, forgetting takes one part in this many of the time, counted over [`BURST`]...
 const SHARE: u32 = 10;
-/// ... or, where a pass has taken [`LATE`], one in so many: otherwise the history would grow without end.
+/// ... or one part in this many if a pass has taken [`LATE`]: otherwise the history would grow without limit.
 const SHARE_LATE: u32 = 2;
 const BURST: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(30);
-/// Invocations looked at for each that goes, at most, where functions are looked at together: to look at one costs about
-/// a twentieth of what it costs to forget one that has no neighbour.
+/// If functions are checked together: most invocations that are checked for each one that is forgotten. Checking one
+/// costs about a twentieth of forgetting one that has no neighbour.
 const WORTH: u64 = 16;
-/// How long making room rests after a whole round that found nothing which may go.
+/// How long making room rests after a whole round that forgot no record.
 const REST: Duration = Duration::from_secs(60);
 
-/// Ended invocations of a function before its history is counted again, at least; a tenth of what is kept where that is more,
-/// since counting steps over all of those.
+/// Fewest ended invocations of a function before its history is counted again. A tenth of the kept count applies if it
+/// is larger, because counting steps over all kept records.
 const EVERY: u32 = 100;
-/// Functions found in one step.
+/// Function names read in one step.
 const NAMES_AT_ONCE: usize = 500;
-/// The functions in the history, also those that never ran: one seek in the index for each.
+/// The functions in the history, including those that never ran: one seek in the index for each.
 const NAMES: &str = "WITH RECURSIVE found (name) AS (
         SELECT min(function) FROM invocation WHERE function > ?1
         UNION ALL SELECT (SELECT min(function) FROM invocation WHERE function > name) FROM found WHERE name IS NOT NULL
         LIMIT ?2
     ) SELECT name FROM found WHERE name IS NOT NULL";
-/// Bytes inside the database that stay free for new records on a disk that is nearly full.
+/// Bytes inside the database that stay free for new records while the disk is nearly full.
 const RESERVE: u64 = 4 << 20;
-/// Free pages given back to the disk in one step.
+/// Free pages returned to the disk in one step.
 const SHRINK_PAGES: u32 = 128;
-/// Free bytes that are never given back: they are used again soon.
+/// Free bytes that are never returned to the disk, because they are used again soon.
 const SPARE: u64 = 16 << 20;
 
-/// One thing to look at.
+/// A task of the sweeper.
 #[derive(Debug)]
 enum Job {
-    /// What is older than is kept of anybody.
+    /// Forget records of all functions that are older than the global age limit.
     Age,
-    /// Every function with a history, from behind this one on.
+    /// Check every function with a history whose name sorts after this one.
     Everybody(String),
-    /// One function: by count and age.
+    /// Check one function by count, age and bytes.
     Function(FunctionName),
-    /// Going on.
+    /// Continue to count a function's records.
     Walking(FunctionName, Walk, Option<u128>),
-    /// The same, for what the counts leave.
+    /// Continue to add up the bytes of the records that the counts keep.
     Weighing(FunctionName, Weigh, Bounds),
     Going(Round),
 }
 
-/// What has ended of a function since it was looked at.
+/// Invocations of a function that have ended since its last check.
 #[derive(Debug, Clone, Copy)]
 struct Since {
     count: u32,
-    /// How many had ended of all functions when the first of these did.
+    /// How many invocations of all functions had ended before the first of these.
     all: u64,
     /// The oldest and the newest of them.
     first: u128,
     last: u128,
 }
 
-/// A function that may be looked at together with others.
+/// A function that may be checked together with others.
 #[derive(Debug)]
 struct Gathered {
     function: FunctionName,
     bounds: Bounds,
-    /// What is to be looked at begins behind this one.
+    /// The check begins after this invocation.
     from: u128,
-    /// How many have ended of it, and of all functions meanwhile.
+    /// How many invocations of this function have ended, and how many of all functions in the same time.
     count: u64,
     among: u64,
 }
 
-/// Ages that are looked at when they are reached, and not by the hour.
+/// Age limits below this one are checked when records reach them, not once an hour.
 const SHORT: Duration = Duration::from_secs(36_000);
 
-/// When the next ones become too old, where little time is kept.
+/// When the next records become too old, for short age limits.
 #[derive(Debug, Default)]
 struct Expiries {
-    /// Unix milliseconds, and whose; nothing: everybody's.
+    /// Unix milliseconds and the function; no function means all functions.
     next: BTreeSet<(u64, Option<FunctionName>)>,
-    /// Functions in it, and whether everybody is.
+    /// The functions in `next`, and whether the entry for all functions is in it.
     functions: HashSet<FunctionName>,
     all: bool,
 }
 
 impl Expiries {
-    /// Remembers when an invocation of this time is too old; a tenth of the age later at most, so that those that follow soon
-    /// after it go along.
+    /// Notes when an invocation of this time becomes too old. The check may come up to a tenth of the age limit later,
+    /// so that it also covers invocations that follow soon after.
     fn add(&mut self, whose: Option<FunctionName>, keep_for: Duration, accepted_ms: u64, now_ms: u64) {
         let is_new = match &whose {
             Some(function) => self.functions.insert(function.clone()),
@@ -116,7 +117,7 @@ impl Expiries {
         self.next.insert((due.max(now_ms.saturating_add(ms(slack))), whose));
     }
 
-    /// Takes one that is reached.
+    /// Removes and returns an entry whose time has come.
     fn reached(&mut self, now_ms: u64) -> Option<Option<FunctionName>> {
         if self.next.first()?.0 > now_ms {
             return None;
@@ -130,56 +131,57 @@ impl Expiries {
     }
 }
 
-/// Why the oldest of all go.
+/// Why the oldest records are forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// There is more than is kept.
+    /// The history exceeds its limit of bytes.
     Bytes,
     /// The disk is nearly full.
     Disk,
 }
 
-/// Both clocks; tests have their own.
+/// Both clocks; tests replace them.
 pub(super) type Clock = Box<dyn Fn() -> Now + Send>;
 
-/// Remembers where there may be something to forget.
+/// Tracks where there may be records to forget.
 pub(super) struct Sweeper {
     retention: Retention,
     clock: Clock,
     age: Age,
-    /// When the clock was looked at last, and when everything was.
+    /// When the clock was read last, and when the whole history was checked last.
     clock_seen: Duration,
     all_seen: Duration,
     forgetting: Forgetting,
-    /// Records that were forgotten, but for those that made room on the disk.
+    /// Number of records forgotten, except those that made room on the disk.
     forgotten: u64,
     jobs: VecDeque<Job>,
-    /// Functions to be looked at soon, and when.
+    /// Functions to check soon, and when.
     due: Vec<FunctionName>,
     next_pass: Duration,
     /// Functions in `jobs` and `due`.
     waiting: HashSet<FunctionName>,
-    /// What ended since the function was last looked at, and the same of the one that is looked at now.
+    /// Invocations that ended since the function's last check, and the same of the function that is checked now.
     ended: HashMap<FunctionName, Since>,
     now_at: Option<Since>,
-    /// Up to where a function's history was looked at: what is older goes only if it ended since.
+    /// Up to which invocation a function's history was checked: an older one is checked again only if it has ended
+    /// since.
     passed: HashMap<FunctionName, u128>,
     gathered: Vec<Gathered>,
     expiries: Expiries,
-    /// Invocations that ended, in all, at the last step, and when that was another number.
+    /// Number of invocations that have ended; the same number at the last step; when it last changed.
     total: u64,
     total_seen: u64,
     busy_at: Option<Duration>,
-    /// From when on a step may follow while invocations end, and since when there is something to do.
+    /// When a step may follow while invocations end, and since when there is work.
     free_at: Duration,
     pass_began: Duration,
-    /// The round that makes room, over everybody's history; it goes on where it was.
+    /// The round over the whole history that makes room; it continues at its last position.
     making_room: Option<(Room, Round)>,
-    /// Until when there is no other such round: the last one found nothing.
+    /// No other such round begins before this time: the last one forgot nothing.
     rests_until: Option<Duration>,
-    /// Whether all are to be looked at.
+    /// Whether the whole history is to be checked.
     all: bool,
-    /// Nothing could be forgotten, until more has ended.
+    /// Forgetting has failed; the sweeper waits until more invocations have ended.
     stuck: bool,
 }
 
@@ -190,7 +192,7 @@ impl Sweeper {
     }
 
     pub(super) fn with_clock(db: &Connection, retention: Retention, clock: Clock) -> rusqlite::Result<Self> {
-        // Fails now where the database is not what it should be.
+        // Fail now if the database cannot be read.
         Pages::of(db)?;
         let now = clock();
         let mut sweeper = Self {
@@ -224,7 +226,7 @@ impl Sweeper {
         Ok(sweeper)
     }
 
-    /// Goes by other rules from now on.
+    /// Sets a new retention.
     pub(super) fn retain(&mut self, retention: Retention) {
         if self.retention != retention {
             self.retention = retention;
@@ -238,7 +240,7 @@ impl Sweeper {
         self.rests_until = None;
     }
 
-    /// Returns how long there is nothing to look at if nothing else happens.
+    /// Returns how long to wait until the next check if nothing else happens.
     pub(super) fn pause(&self) -> Duration {
         let Now { mono: now, unix_ms } = (self.clock)();
         let expires = self.expiries.next.first();
@@ -257,31 +259,31 @@ impl Sweeper {
         self.all || !self.jobs.is_empty() || !self.gathered.is_empty()
     }
 
-    /// Looks at the clock, and stores what it knows of the time. Returns the clock.
+    /// Reads the clock and stores the known time. Returns the clock.
     fn check_clock(&mut self, db: &Connection) -> Now {
         let now = (self.clock)();
         self.age.look(now.unix_ms, now.mono.saturating_sub(self.clock_seen));
         self.clock_seen = now.mono;
         self.forgetting.clock_ahead_of = self.age.ahead_of();
         if let Err(error) = self.age.store(db) {
-            // It is tried again at the next look; until then a restart knows an older time, which forgets less.
+            // The next reading of the clock retries this. Until then a restart knows an older time, which forgets less.
             tracing::debug!("failed to store the time: {error}");
         }
         now
     }
 
-    /// Returns the first id that an age keeps; while the clock is not believed that is every one.
+    /// Returns the first id that an age limit keeps; while the clock is not trusted, the limit keeps every id.
     fn first_kept(&self, keep_for: Duration) -> u128 {
         let now_ms = self.age.now_ms((self.clock)().unix_ms);
         now_ms.map_or(0, |now_ms| room::first_of(now_ms, keep_for))
     }
 
-    /// Returns what people are told of.
+    /// Returns the figures for the status.
     pub(super) fn forgetting(&self) -> Forgetting {
         self.forgetting
     }
 
-    /// An invocation has ended.
+    /// Notes that an invocation has ended.
     pub(super) fn ended(&mut self, function: &FunctionName, id: InvocationId) {
         self.stuck = false;
         let due = EVERY.max(self.retention.of(function).keep / 10);
@@ -320,7 +322,7 @@ impl Sweeper {
         }
     }
 
-    /// Returns how much there is.
+    /// Returns the sizes of the history.
     pub(super) fn figures(&self, db: &Connection) -> rusqlite::Result<Figures> {
         let mut statement = db.prepare_cached("SELECT name, dead FROM function WHERE dead > 0")?;
         let dead = statement.query_map([], |row| Ok((super::rows::function(row, 0)?, row.get(1)?)))?;
@@ -331,8 +333,8 @@ impl Sweeper {
         })
     }
 
-    /// Forgets a little, if there is something; with `low` there is no room on the disk but what the database has inside.
-    /// Returns whether there may be more.
+    /// Forgets some records, if there are any to forget. `low` says that the disk is nearly full, so that only free
+    /// pages inside the database can be used. Returns whether there may be more to forget.
     pub(super) fn step(&mut self, db: &Connection, low: bool) -> bool {
         let now = self.check_clock(db);
         if now.mono.saturating_sub(self.all_seen) >= HOURLY {
@@ -354,7 +356,7 @@ impl Sweeper {
         more
     }
 
-    /// Says whether forgetting has had its part of the time, and there is other work for the machine.
+    /// Returns whether forgetting has used its share of the time while other work exists.
     fn is_over_its_share(&mut self, now: Duration) -> bool {
         if self.total != self.total_seen {
             (self.total_seen, self.busy_at) = (self.total, Some(now));
@@ -363,7 +365,8 @@ impl Sweeper {
         is_busy && now < self.free_at
     }
 
-    /// Does that; whether there is nothing to forget is looked at each time.
+    /// Forgets some records, whatever share of the time this takes; checks at each call whether there is anything to
+    /// forget.
     ///
     /// # Errors
     /// From the database.
@@ -417,7 +420,7 @@ impl Sweeper {
         self.jobs = VecDeque::from([Job::Age, Job::Everybody(String::new())]);
     }
 
-    /// Looks at the next functions; returns the last of them where there may be more.
+    /// Queues checks for the next functions; returns the last name if there may be more.
     fn enlist(&mut self, db: &Connection, after: &str) -> rusqlite::Result<Option<String>> {
         let mut names = db.prepare_cached(NAMES)?;
         let names = names.query_map(params![after, NAMES_AT_ONCE], |row| super::rows::function(row, 0))?;
@@ -430,7 +433,7 @@ impl Sweeper {
         Ok(last)
     }
 
-    /// Does a job, or a part of it; returns what is left of it.
+    /// Does a job, or a part of it; returns the rest of the job.
     fn work(&mut self, db: &Connection, job: Job) -> rusqlite::Result<Option<Job>> {
         Ok(match job {
             Job::Age => {
@@ -457,7 +460,7 @@ impl Sweeper {
                     self.expire(db, Some(&function), keep.keep_for, aged)?;
                     let bounds = Bounds {
                         rest,
-                        // Those among the newest are kept whatever became of them.
+                        // The newest invocations are kept whether they failed or not.
                         failed: failed.min(rest),
                         ..aged
                     };
@@ -487,7 +490,7 @@ impl Sweeper {
         })
     }
 
-    /// Remembers when the oldest of those that are young enough now is too old.
+    /// Notes when the oldest record that is young enough now becomes too old.
     fn expire(
         &mut self,
         db: &Connection,
@@ -505,18 +508,19 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Returns the round that forgets by these bounds, of what was not looked at by the last one; nothing where there is none,
-    /// or where the function is looked at together with others.
+    /// Returns the round that forgets the function's records by these bounds, without those that an earlier round has
+    /// checked. Returns nothing if there are none, or if the function is checked together with others.
     fn round_of(&mut self, function: FunctionName, bounds: Bounds) -> Option<Round> {
         let since = self.now_at.take();
         let passed = self.passed.get(&function).copied();
-        // Of the failed ones that were kept beside the others some go now, however old they are.
+        // `keep_failed` kept older failed invocations beyond the others, and some of them exceed it now. They can be
+        // anywhere in the history.
         let has_older = self.retention.of(&function).keep_failed > 0 && bounds.failed > 0;
         let (Some(since), Some(passed), false) = (since, passed, has_older) else {
             return Some(Round::new(Scope::Of(function), bounds));
         };
         if since.first <= passed {
-            // It ended late.
+            // An invocation ended after a round had passed it.
             let mut round = Round::new(Scope::Of(function), bounds);
             round.at = since.first.saturating_sub(1);
             round.until = if bounds.end() > passed { u128::MAX } else { since.last };
@@ -534,8 +538,8 @@ impl Sweeper {
         None
     }
 
-    /// Has functions go together, along everybody's history, as far as enough of what lies there is theirs; the others go
-    /// one by one.
+    /// Plans one round over the whole history for several functions, if enough of the invocations there belong to them;
+    /// the other functions get a round each.
     fn go_together(&mut self) {
         let mut all = std::mem::take(&mut self.gathered);
         all.sort_by_key(|one| one.among);
@@ -563,7 +567,7 @@ impl Sweeper {
         }
     }
 
-    /// Remembers up to where a round has looked.
+    /// Notes up to which invocation a round has checked.
     fn has_passed(&mut self, round: Round) {
         let end = round.bounds.end();
         match round.scope {
@@ -579,7 +583,7 @@ impl Sweeper {
         }
     }
 
-    /// Forgets the oldest of all, as far as they may go.
+    /// Forgets the oldest invocations of all functions, as far as that is allowed.
     fn make_room(&mut self, db: &Connection, why: Room, pages: Pages) -> rusqlite::Result<bool> {
         let now = (self.clock)();
         if self.rests_until.is_some_and(|until| now.mono < until) {
@@ -588,7 +592,7 @@ impl Sweeper {
         let (bounds, spare) = match why {
             Room::Bytes => (Bounds::before(u128::MAX), None),
             Room::Disk => {
-                // A clock that is not believed makes nothing old here either.
+                // A clock that is not trusted makes no record old here either.
                 let now_ms = self.age.ahead_of().unwrap_or(now.unix_ms);
                 let (bounds, spare) = room::may_go(now_ms, pages.used());
                 (bounds, Some(spare))
@@ -596,7 +600,7 @@ impl Sweeper {
         };
         let before = self.making_room.take().filter(|(before, _)| *before == why);
         let mut round = before.map_or_else(|| Round::new(Scope::All, bounds), |(_, round)| round);
-        // The history may have become small meanwhile.
+        // The history may have become small in the meantime.
         (round.bounds, round.spare) = (bounds, spare);
         let done = round.step(db)?;
         match why {
@@ -606,7 +610,7 @@ impl Sweeper {
         if !done.over {
             self.making_room = Some((why, round));
         } else if done.forgotten == 0 {
-            // All that may go has gone.
+            // All records that may be forgotten have been.
             self.rests_until = Some(now.mono + REST);
             return Ok(false);
         }
@@ -619,11 +623,11 @@ fn time_of(id: u128) -> u64 {
     u64::try_from(id >> 80).unwrap_or(u64::MAX)
 }
 
-/// Gives some free pages back to the disk.
+/// Returns some free pages to the disk.
 fn shrink(db: &Connection, before: Pages) -> rusqlite::Result<bool> {
     let mut statement = db.prepare_cached(&format!("PRAGMA incremental_vacuum({SHRINK_PAGES})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    // A file from before it could shrink stays as it is.
+    // A file of an earlier fnd that cannot shrink keeps its size.
     Ok(Pages::of(db)?.all < before.all)
 }

@@ -1,9 +1,9 @@
-//! A start whose ledger can be read and not written, usually since the disk is full: what it reads by, and what it makes up
-//! for when there is room.
+//! A start with a ledger that can be read but not written, usually because the disk is full: how the start reads it,
+//! and how fnd stores the rest when there is room.
 //!
-//! Nothing of it is decided by guessing: what has to be read is read, or the start is refused. In WAL mode also reading needs
-//! room, for the index of the log of changes. SQLite's `unix-excl` keeps that in memory, at the price that no other program can
-//! open the database. So both connections are *makeshifts* until the ledger can be opened as always.
+//! No state is guessed: the start either reads all it needs, or is refused. In WAL mode reading needs room too, for the
+//! index of the write-ahead log. SQLite's `unix-excl` keeps that index in memory, but then no other program can open
+//! the database. So both connections are *makeshifts* until the ledger can be opened in the usual way.
 
 use super::in_flight::{Earlier, InFlight};
 use super::present::Present;
@@ -12,24 +12,27 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The connection that questions are asked on: another one when the makeshift is over.
+/// The connection for queries; it is replaced when the makeshift ends.
 pub(super) type Reading = Arc<Mutex<Connection>>;
 
-/// Says whether it may be for want of room that SQLite could not, or because the disk cannot be written.
+/// Returns whether SQLite may have failed because there is no room, or because the disk cannot be written.
 pub(super) fn is_unwritable(error: &OpenError, state: &Path) -> bool {
     let OpenError::Sqlite { source, .. } = error else {
         return false;
     };
     match source.sqlite_error_code() {
-        // The second: other errors of writing, such as a quota that is used up. Where it was reading, a makeshift fails as well.
+        // `SystemIoFailure` covers other write errors, such as an exceeded quota. If the error came from reading, a
+        // makeshift fails too.
         Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => true,
-        // The log of changes or its index could not be made; a directory that may not be written is another matter.
+        // SQLite could not create the write-ahead log or its index. A directory without write permission is another
+        // problem.
         Some(ErrorCode::CannotOpen) => Free::at(state).is_some_and(|free| free.is_low()),
         _ => false,
     }
 }
 
-/// Says why, and how little room there is: SQLite says of some of these errors only that they are of input or output.
+/// Returns the error as text, with the free space if it is low: for some of these errors SQLite reports only input or
+/// output.
 pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
     let free = path.parent().and_then(Free::at).filter(Free::is_low);
     let free = free.map(|Free { bytes, inodes }| {
@@ -39,7 +42,8 @@ pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
     crate::chain(error) + &free.unwrap_or_default()
 }
 
-/// Opens a database as a makeshift. Nothing is written where its schema is this program's; where it is not, that is an error.
+/// Opens a database as a makeshift. If its schema is that of this program, nothing is written; another schema is an
+/// error.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -53,7 +57,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Opens it once more, for reading.
+/// Opens a second makeshift, for reading.
 ///
 /// # Errors
 /// [`OpenError`].
@@ -62,12 +66,12 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
     let Some(db) = private(path).map_err(failed)? else {
         return schema::in_memory().map_err(failed);
     };
-    // Opened for reading only it would take a lock that undoes the other connection's.
+    // Not opened read-only: that would take a lock that breaks the lock of the other connection.
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
 }
 
-/// Nothing where there is no database, or none that ever had room for its tables.
+/// Returns nothing if there is no database, or if it never had room for its tables.
 fn private(path: &Path) -> rusqlite::Result<Option<Connection>> {
     if std::fs::metadata(path).map_or(true, |meta| meta.len() == 0) {
         return Ok(None);
@@ -78,21 +82,21 @@ fn private(path: &Path) -> rusqlite::Result<Option<Connection>> {
     Ok(Some(db).filter(|db| !schema::has_no_tables(db).is_ok_and(|none| none)))
 }
 
-/// What a start could not write.
+/// The changes that a start could not write.
 pub(super) struct Later {
-    /// Why.
+    /// Why they could not be written.
     pub(super) reason: Arc<str>,
-    /// What an earlier fnd has left in the table of what is in flight.
+    /// The table that an earlier fnd left.
     pub(super) earlier: Earlier,
-    /// The connections are makeshifts.
+    /// The connection for queries, if the connections are makeshifts.
     pub(super) makeshift: Option<Reading>,
 }
 
 impl Later {
-    /// Makes up for it: opens the ledger as always, and stores what the start has gone by. Before anything else is written.
+    /// Opens the ledger in the usual way, and stores the state that the start used. Must run before any other write.
     ///
     /// # Errors
-    /// [`OpenError`]: then all is as before, and it can be tried again.
+    /// [`OpenError`]; nothing has changed then, and the call can be retried.
     pub(super) fn make_up(
         &mut self,
         path: &Path,
@@ -114,12 +118,12 @@ impl Later {
     }
 }
 
-/// Puts the usual connections in the place of makeshifts, or makeshifts again.
+/// Replaces makeshifts with the usual connections; opens makeshifts again if that fails.
 fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &Present) -> Result<(), OpenError> {
     let nothing = || Connection::open_in_memory().map_err(|source| OpenError::of(path, source));
     let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-    // All of this file that is open goes first: connections of two kinds share their locks, and closing any descriptor of a file
-    // gives up those of all others (fcntl(2), "Advisory record locking").
+    // Close all descriptors of this file first: the two kinds of connections share their locks, and closing any
+    // descriptor of a file releases the locks of all others (fcntl(2), "Advisory record locking").
     (*db, *reading) = (nothing()?, nothing()?);
     present.close();
     let usual = schema::open(path).and_then(|db| Ok((db, schema::open_read_only(path)?)));

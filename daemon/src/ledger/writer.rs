@@ -1,4 +1,5 @@
-//! The thread that owns the writing connection: group commit, acknowledgement after it, and going on after failures.
+//! The writer thread owns the writing connection: it commits in groups, acknowledges after the commit, and continues
+//! after failures.
 //!
 //! ```text
 //! take (gathers 50 ms unless urgent) -> one transaction -> commit -> acknowledge -> a retention step if nothing waits
@@ -27,18 +28,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a failed write rests before it is tried again without anything new.
+/// How long the writer waits before it retries a failed write, if no new command arrives.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many times as long as it took a failed write rests, also where something new comes: each try writes all that is kept,
-/// and whoever asks meanwhile is refused at once.
+/// The wait after a failed write, as a multiple of the time that the write took. It also applies if new commands
+/// arrive: each retry writes the whole backlog, and new callers are refused at once meanwhile.
 const REST: u32 = 9;
-/// The longest such rest: so much later than the disk fnd works again.
+/// The longest such wait, and so the longest time until fnd notices that the disk works again.
 const REST_MAX: Duration = Duration::from_secs(10);
-/// How often a refusal that a person has to confirm is read again: they do it with a program of its own.
+/// How often the writer reads whether a user has confirmed a refusal: the user does it with a separate program.
 const STANDING: Duration = Duration::from_secs(2);
-/// Steps of forgetting in each pause, while the disk fails.
+/// Forgetting steps in each pause while the disk fails.
 const STEPS_IN_RETRY: usize = 20;
-/// Most commands kept for another try. Older ones are the starts of what newer ones end, so the oldest go first.
+/// Most commands that are kept for a retry. Older commands are the starts of invocations that newer commands end, so
+/// the oldest are dropped first.
 const BACKLOG_MAX: usize = 65_536;
 
 /// Why the writer could not be started.
@@ -54,14 +56,14 @@ impl From<rusqlite::Error> for StartError {
     }
 }
 
-/// Why nothing was written.
+/// Why no command was written.
 #[derive(Debug)]
 enum Unwritten {
-    /// The open files are not those with their names any more.
+    /// The paths do not lead to the open files any more.
     Gone(String),
-    /// What a start could not write cannot be written yet.
+    /// The changes that the start could not write still cannot be written.
     Unopened(String),
-    /// SQLite could not.
+    /// SQLite reported an error.
     Sqlite(rusqlite::Error),
 }
 
@@ -76,7 +78,7 @@ impl std::fmt::Display for Unwritten {
 
 pub(super) type Acknowledge = Box<dyn Fn(Acknowledged) + Send>;
 
-/// Takes what is to be stored; clones share one thread.
+/// Accepts commands to store; clones share one thread.
 #[derive(Clone)]
 pub struct Writer {
     pub(super) queue: Arc<Queue>,
@@ -103,7 +105,7 @@ impl Writer {
             queue.done(0, Some(later.reason.to_string()));
             queue.failed();
         }
-        // The database has been read, so all of its files are there.
+        // The database has been read, so all of its files exist.
         let present = Arc::new(Present::of(state).map_err(|error| StartError::Thread(error.into()))?);
         let in_flight = Arc::new(in_flight);
         let path = state.join(FILE);
@@ -133,13 +135,15 @@ impl Writer {
         })
     }
 
-    /// Takes a command in; never waits.
+    /// Accepts a command; never blocks.
     ///
-    /// A durable `Store` and a `Claim` are acknowledged later, and every other command is on disk (not synced) within 50 ms.
+    /// A durable `Store` and a `Claim` are acknowledged later. Every other command is on disk (not synced) within 50
+    /// ms.
     ///
     /// # Errors
-    /// The command, where the disk is so far behind that there is no room (or after [`Writer::stop`]): a `Store` is then
-    /// not accepted, a `Claim` has failed, anything else is lost from the history and counted in [`Health::lost`].
+    /// Returns the command if the disk is so far behind that the queue is full, or after [`Writer::stop`]. A `Store` is
+    /// then not accepted and a `Claim` has failed. Any other command is lost from the history and counted in
+    /// [`Health::lost`].
     pub fn submit(&self, command: Command) -> Result<(), Command> {
         self.queue.push(command).inspect_err(|command| {
             if !matches!(command, Command::Store(_) | Command::Claim(_)) {
@@ -148,27 +152,29 @@ impl Writer {
         })
     }
 
-    /// Remembers that an attempt begins, whatever becomes of fnd, until its end is stored. Before the function sees it.
+    /// Records that an attempt begins, until its end is stored; a crash of fnd does not lose this. Call it before the
+    /// function gets its work.
     pub fn begins(&self, begun: &Begun) {
         self.in_flight.begins(begun);
     }
 
-    /// An attempt has not begun after all: it could not be started.
+    /// Removes the record of an attempt that could not be started.
     pub fn has_not_begun(&self, invocation: InvocationId, attempt: Attempt) {
         self.in_flight.has_not_begun(invocation, attempt);
     }
 
-    /// Adds how it has ended, before its caller is answered. `printed`: what it printed last is not on disk yet.
+    /// Adds how an attempt has ended, before its caller is answered. `printed` says that its last output is not on disk
+    /// yet.
     pub fn ends(&self, attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) {
         self.in_flight.ends(attempt, record, printed);
     }
 
-    /// Says what is kept from now on; what exceeds it goes soon, also where less is kept than before.
+    /// Sets a new retention; records that exceed it are forgotten soon, also if it keeps less than the one before.
     pub fn retain(&self, retention: Retention) {
         self.queue.retain(Box::new(retention));
     }
 
-    /// Returns how much there is.
+    /// Returns the sizes of the history.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.queue.figures()
@@ -180,32 +186,33 @@ impl Writer {
         self.queue.dead_letters_of(function)
     }
 
-    /// Returns how the writer is.
+    /// Returns the health of the writer.
     #[must_use]
     pub fn health(&self) -> Health {
         let mut health = self.queue.health();
-        // Somebody who asks while nothing is written hears of it as well.
+        // A caller that asks while nothing is written must also see missing files.
         health.failing = health.failing.or_else(|| self.present.wrong());
         health
     }
 
-    /// Returns how long the oldest of what was submitted and is not stored has waited for the disk.
+    /// Returns how long the oldest command that is not stored has waited for the disk.
     #[must_use]
     pub fn queue_age(&self) -> Duration {
         self.queue.age()
     }
 
-    /// Waits until everything submitted so far was tried, `limit` at the longest. Not for the driver's thread.
+    /// Waits until every command submitted so far was tried, at most for `limit`. Must not be called on the driver's
+    /// thread.
     pub fn flush(&self, limit: Duration) {
         self.queue.flush(limit);
     }
 
-    /// Writes what is there and ends the thread. A disk that does not answer keeps this waiting.
+    /// Writes the queued commands and ends the thread. Blocks while the disk does not respond.
     pub fn stop(&self) {
         self.queue.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic in it has been reported by the panic hook.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -214,11 +221,11 @@ impl Writer {
 /// The last write has failed.
 struct Failing {
     reason: Arc<str>,
-    /// When it may be tried again.
+    /// When the write may be retried.
     until: Instant,
 }
 
-/// Returns how long a write rests that failed after so long.
+/// Returns how long to wait after a failed write that took this long.
 fn rest(took: Duration) -> Duration {
     took.saturating_mul(REST).min(REST_MAX)
 }
@@ -226,7 +233,7 @@ fn rest(took: Duration) -> Duration {
 struct Thread {
     path: PathBuf,
     db: Connection,
-    /// What the start could not write.
+    /// Changes that the start could not write.
     later: Option<Later>,
     in_flight: Arc<InFlight>,
     present: Arc<Present>,
@@ -236,7 +243,7 @@ struct Thread {
     /// Commands of failed transactions, oldest first.
     backlog: VecDeque<Command>,
     backlog_bytes: usize,
-    /// What `synchronous` is set to.
+    /// Whether `synchronous` is set to `full`.
     full_sync: bool,
 }
 
@@ -275,7 +282,7 @@ impl Thread {
             let mut all: Vec<Command> = std::mem::take(&mut self.backlog).into();
             all.extend(self.without_refused(commands, queue));
             let makes_up = self.later.is_some();
-            // While it fails, an empty transaction is tried as well: that tells when the disk works again.
+            // While writes fail, an empty transaction is tried too: it shows when the disk works again.
             let outcome = if all.is_empty() && failing.is_none() {
                 Ok(0)
             } else {
@@ -287,7 +294,7 @@ impl Thread {
                     if makes_up || all.iter().any(changes_figures) {
                         self.count(queue);
                     }
-                    // First of all how it is: who is acknowledged may ask at once.
+                    // Update the health first: a caller that is acknowledged may ask for it at once.
                     queue.done(count, None);
                     queue.lose(refused);
                     self.settle(&all, &Ok(()));
@@ -300,7 +307,7 @@ impl Thread {
                     self.keep(queue, all);
                     queue.failed();
                     if let Unwritten::Sqlite(error) = error {
-                        // Forgetting makes room inside the database, which a full disk cannot give.
+                        // Forgetting makes room inside the database when the disk has none.
                         let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
                         let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                         let _ = (0..STEPS_IN_RETRY).take_while(step).count();
@@ -314,14 +321,14 @@ impl Thread {
             }
             self.tell(queue, &mut told);
             if last {
-                // What is behind stays in the write-ahead log, which the next start reads.
+                // If this fails, the changes stay in the write-ahead log, which the next start reads.
                 let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
                 return;
             }
         }
     }
 
-    /// Tells how it is, where that is not what was told.
+    /// Reports the health if it has changed since the last report.
     fn tell(&self, queue: &Queue, told: &mut Health) {
         let health = queue.health();
         if health != *told {
@@ -330,7 +337,7 @@ impl Thread {
         }
     }
 
-    /// Refuses durable work for as long as queued work is missing; returns the rest.
+    /// Refuses durable work while queued work is missing from the ledger; returns the rest.
     fn without_refused(&mut self, commands: Vec<Command>, queue: &Queue) -> Vec<Command> {
         if self.stands.is_clear() {
             return commands;
@@ -352,15 +359,15 @@ impl Thread {
         rest
     }
 
-    /// Forgets what is not kept, while nobody waits for something else.
+    /// Forgets records that are not kept, while no caller waits for other work.
     fn sweep(&mut self, queue: &Queue, last: bool) {
         let low = super::room::is_low(&self.db);
         let mut swept = false;
-        // What is forgotten and comes back with a power cut is forgotten again.
+        // If a power cut brings forgotten records back, they are forgotten again, so no sync is needed.
         if self.full_sync && self.db.pragma_update(None, "synchronous", "normal").is_ok() {
             self.full_sync = false;
         }
-        // A stop, other rules and new work each end it within one step.
+        // A stop, a new retention and new work each end the loop within one step.
         while queue.leaves_time()
             && !last
             && self.present.wrong_or_short().is_none()
@@ -375,7 +382,7 @@ impl Thread {
         }
     }
 
-    /// Says how much there is now.
+    /// Updates the figures.
     fn count(&self, queue: &Queue) {
         match self.sweeper.figures(&self.db) {
             Ok(figures) => queue.set_figures(figures),
@@ -383,11 +390,11 @@ impl Thread {
         }
     }
 
-    /// Writes commands in one transaction. Returns how many SQLite refused for what they are.
+    /// Writes commands in one transaction. Returns how many of them SQLite refused because of their content.
     fn write(&mut self, commands: &[Command]) -> Result<u64, Unwritten> {
         if let Some(later) = &mut self.later {
             let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
-            self.full_sync = true; // a connection begins so
+            self.full_sync = true; // every new connection starts with full sync
             made_up.map_err(|error| Unwritten::Unopened(unwritable::in_words(&error, &self.path)))?;
             self.later = None;
         }
@@ -402,12 +409,12 @@ impl Thread {
     fn write_now(&mut self, commands: &[Command]) -> rusqlite::Result<u64> {
         let sync = commands.iter().any(Command::is_waited_for);
         if sync != self.full_sync {
-            // Without sync a commit costs no disk wait; the next synced one takes it along.
+            // Without sync a commit does not wait for the disk; the next synced commit includes it.
             self.db
                 .pragma_update(None, "synchronous", if sync { "full" } else { "normal" })?;
             self.full_sync = sync;
         }
-        // One by one only where one is refused: a savepoint costs about as much as what it guards.
+        // Use savepoints only after a refusal: a savepoint costs about as much as the command inside it.
         match self.transact(commands, false) {
             Err(StoreError::Refused(_)) => self.transact(commands, true),
             other => other,
@@ -450,7 +457,8 @@ impl Thread {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
         for command in commands {
             if let Command::Record(attempt, _) = command {
-                // What failed is kept and tried again; its end stays with the spawner until then. A handler's worker goes on.
+                // If the write failed, the command is retried, and the spawner keeps the end until then. The worker of
+                // a handler continues.
                 recorded.extend(attempt.worker.filter(|_| result.is_ok() && attempt.cold.is_none()));
             }
             if result.is_ok() {
@@ -486,7 +494,7 @@ impl Thread {
         self.forget(recorded);
     }
 
-    /// What a command says is stored: its attempt has ended, or its invocation.
+    /// Empties the slots of attempts whose end, or whose invocation's end, is now stored.
     fn empty_slot(&self, command: &Command) {
         match command {
             Command::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
@@ -501,7 +509,7 @@ impl Thread {
         }
     }
 
-    /// Keeps what nobody was refused for, behind what is kept already. What finds no room is lost.
+    /// Appends commands to the backlog, except those whose callers were refused. Commands that do not fit are lost.
     fn keep(&mut self, queue: &Queue, commands: Vec<Command>) {
         for command in commands {
             let is_kept = match &command {
@@ -514,7 +522,7 @@ impl Thread {
                 self.backlog.push_back(command);
             }
         }
-        // The newest stay, as many as there is room for.
+        // Keep the newest, as many as fit.
         let (mut excess, mut lost) = (0, Vec::new());
         while self.backlog.len() > BACKLOG_MAX || self.backlog_bytes > super::command::BYTES_MAX {
             let Some(oldest) = self.backlog.pop_front() else { break };
@@ -532,7 +540,7 @@ impl Thread {
     }
 }
 
-/// Says whether there may be more or fewer dead letters after a command.
+/// Returns whether a command can change the number of dead letters.
 fn changes_figures(command: &Command) -> bool {
     match command {
         Command::Record(_, record) | Command::Update(record) => {
@@ -544,11 +552,11 @@ fn changes_figures(command: &Command) -> bool {
     }
 }
 
-/// Leaves out what a later command of the same transaction says as well: where an invocation stood before, and that it was
-/// accepted where it has ended well. What only its acceptance says serves to run it, or to run it again; a durable one keeps
-/// that it was, and one with a key that.
+/// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the
+/// acceptance of an invocation that has succeeded. The acceptance holds only data that is needed to run or rerun the
+/// invocation. It is kept if the invocation is durable or has a load key or an idempotency key.
 ///
-/// Says of each whether it is of an invocation that is over with the batch it began in, so that nothing of it is stored yet.
+/// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
 fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     let end = |command: &Command| match command {
         Command::Record(_, record) | Command::Update(record) => {

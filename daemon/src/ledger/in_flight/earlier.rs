@@ -1,7 +1,7 @@
-//! What an earlier fnd has left in the table, until it is in the database.
+//! The table that an earlier fnd left, until its contents are in the database.
 //!
 //! ```text
-//! read -> settle, in a transaction --committed--> begin: the table begins anew
+//! read -> settle, in a transaction --committed--> begin: the table starts empty
 //!                                  --no room----> go_on: the table stays as it is; later: settle, committed -> went_on
 //! ```
 
@@ -16,22 +16,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What an earlier fnd has left in the table.
+/// The table that an earlier fnd left.
 #[derive(Debug)]
 pub(in crate::ledger) struct Earlier {
-    /// That of the run directory first.
+    /// The table of the run directory comes first.
     tables: Vec<OldTable>,
-    /// One in the state directory, where earlier versions of fnd had it.
+    /// A table in the state directory, where earlier versions of fnd had it.
     in_state: Option<PathBuf>,
     /// The attempts that the spawner still knows.
     noted: BTreeSet<(InvocationId, Attempt)>,
     boot: String,
-    /// The database knows the table by this number once it is settled.
+    /// The number by which the database knows the table, once the table is settled.
     nonce: u64,
 }
 
 impl Earlier {
-    /// Reads the table of a run directory, made if it is not there. Returns its file as well. `noted` are the
+    /// Reads the table of a run directory; creates it if it does not exist. Also returns its file. `noted` are the
     /// attempts that the spawner still knows.
     pub(in crate::ledger) fn read(
         (run, state): (&Path, &Path),
@@ -53,12 +53,13 @@ impl Earlier {
         Ok((earlier, file))
     }
 
-    /// Puts it into the database, as a part of the caller's transaction. Returns what has begun and has no end.
+    /// Stores the table in the database, as part of the caller's transaction. Returns the attempts that have begun and
+    /// not ended.
     pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
         old_table::settle(transaction, (&self.tables, &self.noted), &self.boot, self.nonce)
     }
 
-    /// Begins the table anew: all of it is in the database.
+    /// Starts a new table; the database has all contents of the old one.
     pub(in crate::ledger) fn begin(&self, file: File, running: &[Begun]) -> io::Result<InFlight> {
         let table = self.empty(file);
         table.begin_with(running)?;
@@ -66,7 +67,8 @@ impl Earlier {
         Ok(table)
     }
 
-    /// Goes on with the table as it is: the database could not be written. One that is not the database's begins anew.
+    /// Continues with the table as it is, because the database could not be written. A table that does not belong to
+    /// the database is started anew.
     pub(in crate::ledger) fn go_on(
         &mut self,
         file: File,
@@ -95,7 +97,8 @@ impl Earlier {
         Ok(table)
     }
 
-    /// Empties what is in the database now, where the table went on: all but what runs.
+    /// After [`Earlier::go_on`] and a later `settle`: empties the slots that the database now has, except those of
+    /// running attempts.
     pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
         let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
         for (_, slot) in self.tables.iter().take(1).flat_map(|left| &left.slots) {
@@ -126,7 +129,8 @@ impl Earlier {
 
     fn is_settled(&self) {
         if let Some(path) = &self.in_state {
-            // What it says is in the database now. One that stays is of another number from now on, and nobody reads it.
+            // The database has its contents now. If the removal fails, its nonce differs from now on, so no fnd reads
+            // it.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! The table of what is in flight, for the fuzzer.
+//! Entry points of the fuzzer for the table of attempts that have begun.
 
 use super::old_table;
 use super::slot::{self, Header};
@@ -14,7 +14,7 @@ thread_local! {
     static DB: RefCell<Connection> = RefCell::new(schema::open(Path::new(":memory:")).expect("a database in memory"));
 }
 
-/// Returns the bytes of a table with these contents of slots, the first of them its header, with right checksums.
+/// Returns the bytes of a table with these slot contents, the header first, and with right checksums.
 #[must_use]
 pub fn slots(contents: &[&[u8]]) -> Vec<u8> {
     let slot = |content: &&[u8]| {
@@ -29,10 +29,10 @@ pub fn slots(contents: &[&[u8]]) -> Vec<u8> {
     contents.iter().flat_map(slot).collect()
 }
 
-/// Puts a table into an empty history, twice.
+/// Stores a table in an empty history, twice.
 ///
 /// # Panics
-/// Where that fails, or the second time changes something.
+/// If storing fails, or if the second time changes the rows.
 pub fn in_flight(table: &[u8]) {
     let header = table.get(..slot::LENGTH).map(slot::decode::<Header>);
     let (boot, nonce) = match header {

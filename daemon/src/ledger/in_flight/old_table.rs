@@ -1,4 +1,4 @@
-//! What an earlier fnd has left in the table, and what follows from it for the database.
+//! Reads the table that an earlier fnd left, and applies it to the database.
 
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, Counts, StoreError};
@@ -12,30 +12,30 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-/// Where the database remembers which table is its own, in `meta`.
+/// Key in `meta` under which the database stores the nonce of its table.
 const NONCE: &str = "in-flight";
 
-/// A table as it was found.
+/// A table as it was read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OldTable {
     pub(super) header: Option<Header>,
-    /// Each with where it is.
+    /// The filled slots, each with its position.
     pub(super) slots: Vec<(u64, Slot)>,
-    /// Slots that could not be read.
+    /// Number of slots that could not be read.
     unreadable: usize,
-    /// Slots there are, the first included.
+    /// Number of slots, including the first.
     pub(super) count: u64,
 }
 
 impl OldTable {
-    /// Returns what it has.
+    /// Returns its figures.
     pub(super) fn seen(&self) -> Seen {
         let (filled, unreadable) = (self.slots.len(), self.unreadable);
         Seen { filled, unreadable }
     }
 
-    /// Says whether it may be the table of a database that knows its table by this number. One whose first slot cannot be read
-    /// may be, and so may each of a database that knows none.
+    /// Returns whether this may be the table of a database that has recorded this nonce. A table whose first slot
+    /// cannot be read may be, and so may every table if the database has recorded no nonce.
     fn may_be(&self, known: Option<&str>) -> bool {
         match (&self.header, known) {
             (Some(header), Some(known)) => header.nonce.to_string() == known,
@@ -45,7 +45,7 @@ impl OldTable {
     }
 }
 
-/// Reads a table. A slot that cannot be read says nothing.
+/// Reads a table. A slot that cannot be read is only counted.
 pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut file, &mut bytes)?;
@@ -71,17 +71,18 @@ fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
     slot::decode(slot).map_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
 }
 
-/// Returns the number of the table that a database knows as its own.
+/// Returns the nonce of the table that the database has recorded as its own.
 pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
     db.query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
         .optional()
 }
 
-/// Puts what was left in its table into the database, which from now on belongs to the table of this number. Returns what has
-/// begun and has no end. A table of another database says nothing: two of them may have used the same run directory.
-/// Of a script's attempt among `noted` the spawner tells the end, with the result that a slot does not have.
+/// Stores the attempts of an earlier table in the database, and records `nonce` as that of the table that now belongs
+/// to the database. Returns the attempts that have begun and not ended. A table of another database is ignored: two
+/// databases may have used the same run directory. For a script's attempt among `noted` the end in its slot is ignored:
+/// the spawner reports the end with the result, which a slot does not have.
 ///
-/// It is a part of the caller's transaction, and doing it twice changes nothing.
+/// This is part of the caller's transaction. Doing it twice changes nothing.
 pub(super) fn settle(
     transaction: &Connection,
     (tables, noted): (&[OldTable], &BTreeSet<(InvocationId, Attempt)>),
@@ -98,7 +99,7 @@ pub(super) fn settle(
     let complete = left.unreadable == 0 && left.header.as_ref().is_some_and(is_ours);
     let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
     let begun: BTreeSet<_> = left.slots.iter().map(|(_, slot)| key(slot)).collect();
-    // An attempt after the one before it: that has ended.
+    // The slots in order of their attempts; an attempt with a later one has ended.
     let mut slots: Vec<_> = left.slots.into_iter().map(|(_, slot)| slot).collect();
     slots.sort_by_key(key);
     for slot in slots {
@@ -123,12 +124,12 @@ pub(super) fn settle(
     all_running(transaction)
 }
 
-/// Has a database belong to no table.
+/// Removes the nonce, so that no table belongs to the database.
 pub(super) fn disown(db: &Connection) -> rusqlite::Result<()> {
     db.execute("DELETE FROM meta WHERE key = ?1", [NONCE]).map(drop)
 }
 
-/// Has the database know that an attempt has begun, unless it does, or knows the end.
+/// Stores that an attempt has begun, unless the database already knows that or the attempt's end.
 fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
     if Trigger::parse(&begun.trigger).is_none() {
         return Ok(());
@@ -152,7 +153,7 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Has the database know how an attempt has ended, unless it does.
+/// Stores how an attempt has ended, unless the database already knows that.
 fn over(
     db: &Connection,
     begun: &Begun,
@@ -175,7 +176,7 @@ fn over(
     stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
 }
 
-/// Lets what was claimed and has not begun wait as before.
+/// Puts claimed attempts that have not begun back into the state before the claim.
 fn give_back(db: &Connection, begun: &BTreeSet<(InvocationId, Attempt)>) -> rusqlite::Result<()> {
     let sql = "UPDATE invocation SET
             state = CASE WHEN attempts <= 1 THEN 'queued' WHEN reason = 'execute-again' THEN 'polling' ELSE 'waiting' END,

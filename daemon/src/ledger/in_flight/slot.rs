@@ -1,94 +1,95 @@
-//! A slot of the table: `crc32 u32, length u16`, then the wire form of what it says. Length 0 is empty.
+//! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Wire, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 
-/// Size of a slot. What has begun needs 180 bytes with the longest name; the rest leaves an end at least a hundred for words.
+/// Size of a slot. The begin of an attempt needs 180 bytes with the longest name; the rest leaves at least a hundred
+/// for the message of an end.
 pub(super) const LENGTH: usize = 512;
 pub(super) const SIZE: u64 = LENGTH as u64;
-/// Bytes before what a slot says.
+/// Bytes before the content of a slot.
 const HEAD: usize = 6;
-/// What an empty slot begins with.
+/// The first bytes of an empty slot.
 pub(super) const EMPTY: [u8; HEAD] = [0; HEAD];
-/// Stands at the end of words that were cut.
+/// Marks a message that was cut.
 const CUT: &str = " ... (cut)";
 
 wire_structs! {
-    /// Whose table it is.
+    /// Says which boot and database the table belongs to.
     pub struct Header {
-        /// The boot.
+        /// Id of the boot.
         pub boot: String,
-        /// The database knows it by this.
+        /// The number by which the database knows the table.
         pub nonce: u64,
-        /// No write to it has failed.
+        /// Whether every write to the table has succeeded.
         pub complete: bool,
     }
 
     /// An attempt that begins.
     pub struct Begun {
-        /// The invocation.
+        /// Its invocation.
         pub invocation: InvocationId,
-        /// Which try.
+        /// Number of the attempt.
         pub attempt: Attempt,
         /// Its function.
         pub function: FunctionName,
-        /// What made it ([`Trigger::as_str`]).
+        /// What triggered the invocation ([`Trigger::as_str`]).
         pub trigger: String,
         /// When it begins, Unix milliseconds.
         pub started_ms: u64,
     }
 
-    /// How it has ended.
+    /// The end of an attempt.
     pub struct Over {
-        /// Where its invocation stands ([`State::as_str`]).
+        /// The state of its invocation ([`State::as_str`]).
         pub state: String,
-        /// What ran out.
+        /// Which limit was exhausted.
         pub exhausted: Option<String>,
-        /// When the next attempt begins.
+        /// When the next attempt begins, Unix milliseconds.
         pub next_attempt_ms: Option<u64>,
-        /// Polls before it.
+        /// Polls before this attempt.
         pub polls: u32,
         /// The worker.
         pub worker: Option<WorkerId>,
         /// The version that ran.
         pub version: Option<Version>,
-        /// Whether it waited for its worker.
+        /// Whether the call waited for its worker to start; absent for a script.
         pub cold: Option<bool>,
-        /// When it ended.
+        /// When the attempt ended, Unix milliseconds.
         pub ended_ms: u64,
-        /// How long it ran.
+        /// How long it ran, microseconds.
         pub duration_us: u64,
-        /// Why.
+        /// Why it ended.
         pub reason: String,
         /// Exit code.
         pub exit_code: Option<u8>,
         /// Signal number.
         pub signal: Option<u8>,
-        /// CPU time.
+        /// CPU time, microseconds.
         pub cpu_us: u64,
-        /// Peak memory.
+        /// Peak memory, bytes.
         pub memory_peak_bytes: Option<u64>,
-        /// Whether that is of the largest process only.
+        /// Whether the peak is that of the largest process only.
         pub peak_of_largest: bool,
-        /// Held back by the CPU quota.
+        /// Time for which the CPU quota held it back, microseconds.
         pub throttled_us: u64,
-        /// Bytes on standard output, on standard error, and not kept of both.
+        /// Bytes on standard output, on standard error, and dropped from both.
         pub stdout_bytes: u64,
         pub stderr_bytes: u64,
         pub dropped_bytes: u64,
         /// Whether it shared its worker.
         pub scope_worker: bool,
-        /// Whether it left a result, which is not here.
+        /// Whether it left a result; the slot does not contain it.
         pub has_result: bool,
-        /// Whether what it printed last is not on disk.
+        /// Whether its last output is not on disk.
         pub printed: bool,
-        /// In words; cut where there is no room.
+        /// The message; cut if it does not fit.
         pub message: String,
     }
 
-    /// What a slot says.
+    /// The content of a slot.
     pub struct Slot {
         pub begun: Begun,
         pub over: Option<Over>,
@@ -96,7 +97,7 @@ wire_structs! {
 }
 
 impl Over {
-    /// Returns what a slot says of an end. Nothing where the next attempt needs what this one left.
+    /// Returns the end as a slot stores it. Returns nothing if the next attempt needs a result of this one.
     pub(super) fn of(attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) -> Option<Self> {
         if !record.state.is_final() && record.state != State::Waiting {
             return None;
@@ -132,12 +133,13 @@ impl Over {
         })
     }
 
-    /// Says whether it is of a script: only a call is told whether it waited for its worker.
+    /// Returns whether the attempt is that of a script: only the end of a call records whether the call waited for its
+    /// worker.
     pub(super) fn is_of_script(&self) -> bool {
         self.cold.is_none()
     }
 
-    /// Returns the records of the end of what has begun; nothing where a word is none of ours.
+    /// Returns the records of the end of an attempt; nothing if a word in the slot is unknown.
     pub(super) fn records(self, begun: &Begun) -> Option<(AttemptRecord, InvocationRecord)> {
         let reason = Reason::parse(&self.reason)?;
         let lost = match (self.has_result, self.printed) {
@@ -198,9 +200,9 @@ impl Over {
     }
 }
 
-/// Something a slot can say.
+/// A content of a slot.
 pub(super) trait Says: Wire {
-    /// Makes it shorter by some bytes, if it can be.
+    /// Returns the content shortened by this many bytes, if it can be shortened.
     fn shorten(&self, bytes: usize) -> Option<Self>;
 }
 
@@ -221,8 +223,8 @@ impl Says for Slot {
     }
 }
 
-/// Returns a slot's bytes, without what is unused at its end. Empty where there is no room for it, which no name is long enough
-/// for.
+/// Returns a slot's bytes, without the unused rest. Returns an empty slot if the content does not fit; no name is long
+/// enough for that.
 pub(super) fn encode<T: Says>(says: &T) -> Vec<u8> {
     let mut bytes = vec![0; HEAD];
     says.put(&mut bytes);
@@ -238,10 +240,10 @@ pub(super) fn encode<T: Says>(says: &T) -> Vec<u8> {
     bytes
 }
 
-/// Returns what a slot says; nothing where it is empty.
+/// Returns the content of a slot; nothing if the slot is empty.
 ///
 /// # Errors
-/// Why it cannot be read, in words.
+/// A text that says why the slot cannot be read.
 pub(super) fn decode<T: Says>(slot: &[u8]) -> Result<Option<T>, String> {
     let torn = || "it is torn".to_owned();
     let (head, rest) = slot.split_first_chunk::<HEAD>().ok_or_else(torn)?;

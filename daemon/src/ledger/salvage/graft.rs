@@ -1,8 +1,9 @@
-//! A copy of a database whose beginning is damaged, with the first page and the schema of a new one: the trees of the tables
-//! begin at the same pages, since every ledger is made by the same statements.
+//! Copies a database whose beginning is damaged, and gives the copy the first page and the schema of a new database.
+//! This works because every ledger is created by the same statements, so the trees of its tables begin at the same
+//! pages.
 //!
-//! `auto_vacuum` keeps the roots of all trees at the beginning of the file, in the order in which they were made. `VACUUM` makes
-//! them in another order, tables first; so there are two forms, and the one that fits better is used.
+//! `auto_vacuum` keeps the roots of all trees at the beginning of the file, in the order of their creation. `VACUUM`
+//! creates them in another order, tables first. So there are two layouts, and the one that fits better is used.
 
 use crate::ledger::schema;
 use std::fs::File;
@@ -12,22 +13,22 @@ use std::path::{Path, PathBuf};
 
 /// Page size of every ledger: SQLite's own default.
 const PAGE: usize = 4096;
-/// Where the tree of the schema begins in the first page.
+/// Offset of the schema's tree in the first page.
 const TREE: usize = 100;
-/// Types of pages of a table's tree: those that name others, and those with rows.
+/// Types of pages in a table's tree: inner pages, which list other pages, and leaves, which contain rows.
 const INNER: u8 = 5;
 const LEAF: u8 = 13;
 
-/// How a copy is made.
+/// The kind of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Graft {
-    /// The database was written anew at some time.
+    /// Whether to use the layout of a database that was rewritten by `VACUUM`.
     vacuumed: bool,
-    /// With its log of changes, which may have a first page of its own.
+    /// Whether to copy the write-ahead log, which may contain a first page of its own.
     with_log: bool,
 }
 
-/// The best come first.
+/// All kinds, the best first.
 pub(super) const ALL: [Graft; 4] = [
     Graft::new(false, true),
     Graft::new(true, true),
@@ -40,7 +41,8 @@ impl Graft {
         Self { vacuumed, with_log }
     }
 
-    /// Makes the copy beside a path. Returns its files, the database first; none where the file is no database's size.
+    /// Creates the copy beside a path. Returns its files, the database first; none if the file does not have the size
+    /// of a database.
     ///
     /// # Errors
     /// From reading and writing.
@@ -66,7 +68,7 @@ impl Graft {
             return Ok(Vec::new());
         };
         let copy = name("");
-        // SQLite makes the last one when it reads.
+        // SQLite creates the `-shm` file when it reads.
         let mut files = vec![copy.clone(), name("-shm")];
         let mut to = File::options().write(true).create(true).truncate(true).open(&copy)?;
         io::copy(&mut File::open(from)?, &mut to)?;
@@ -105,13 +107,14 @@ impl Graft {
     }
 }
 
-/// Pages that take the place of the first one, and pages behind the last one.
+/// Pages that replace the first page, and pages to append.
 struct Grafted {
     first: Vec<u8>,
     more: Vec<Vec<u8>>,
 }
 
-/// Takes the schema out of a template, for a database of so many pages. Nothing where it is more than two levels deep.
+/// Returns the pages of the schema from a template, for a database of this many pages; nothing if the schema's tree has
+/// more than two levels.
 fn grafted(template: &[u8], pages: u32) -> Option<Grafted> {
     let page = |number: u32| {
         let at = usize::try_from(number).ok()?.checked_sub(1)? * PAGE;
@@ -139,11 +142,12 @@ fn grafted(template: &[u8], pages: u32) -> Option<Grafted> {
         first.get_mut(at..at + 4)?.copy_from_slice(&number.to_be_bytes());
     }
     let all = pages.checked_add(u32::try_from(more.len()).ok()?)?;
-    // Size, then no free pages: those of the damaged file are known to nobody any more, and nothing is written to the copy.
+    // Set the size and no free pages: the list of free pages of the damaged file is lost, and nothing is written to the
+    // copy.
     for (at, number) in [(28, all), (32, 0), (36, 0)] {
         first[at..at + 4].copy_from_slice(&number.to_be_bytes());
     }
-    // The size counts where these two are the same.
+    // SQLite uses the size only if these two counters are equal.
     let changes: [u8; 4] = first[24..28].try_into().ok()?;
     first[92..96].copy_from_slice(&changes);
     Some(Grafted { first, more })

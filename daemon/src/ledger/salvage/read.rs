@@ -1,18 +1,18 @@
-//! One table, read from both ends as far as it can be: what lies between two damaged places is reached by key.
+//! Reads one table from both ends as far as possible; rows between two damaged places are reached by key.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
-/// How far reading came.
+/// How much of a table was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
-    /// To the end.
+    /// Everything.
     All,
-    /// Something could not be read.
+    /// Some rows could not be read.
     Some,
 }
 
-/// A table and its key.
+/// A table and the columns of its key.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: &'static str,
@@ -24,7 +24,7 @@ impl Table {
         Self { name, key }
     }
 
-    /// Deletes the rows that `read` cannot read from the columns of `select`. Returns how many.
+    /// Deletes the rows whose columns `select` the function `read` cannot read. Returns the number of deleted rows.
     ///
     /// # Errors
     /// From the database.
@@ -66,12 +66,12 @@ impl Table {
     }
 }
 
-/// Copies rows of a table from a damaged database to a new one. What it returns as an error is of the new one.
+/// Copies rows of a table from a damaged database to a new one. Errors that it returns come from the new database.
 pub(super) struct Copier<'a> {
     table: &'a Table,
     from: &'a Connection,
     to: &'a Connection,
-    /// Columns that both have; those of a newer table have defaults.
+    /// The columns that both databases have; new columns have defaults.
     columns: Vec<String>,
     insert: String,
 }
@@ -83,7 +83,7 @@ impl<'a> Copier<'a> {
             let names = statement.query_map([table.name], |row| row.get::<_, String>(0))?;
             names.collect::<rusqlite::Result<Vec<_>>>()
         };
-        // One whose columns cannot be read has the newest: each statement fails where it has not.
+        // If the columns cannot be read, assume the newest ones: each statement fails if that is wrong.
         let old = of(from).unwrap_or_default();
         let new = of(to)?.into_iter();
         let columns: Vec<_> = new.filter(|name| old.is_empty() || old.contains(name)).collect();
@@ -103,11 +103,12 @@ impl<'a> Copier<'a> {
         })
     }
 
-    /// Copies all rows that can be read, forwards and, where that breaks off, backwards. Says whether it read all of them.
+    /// Copies all readable rows, forwards and, if that breaks off, backwards. Returns whether it read all of them.
     pub(super) fn all(&self) -> rusqlite::Result<Read> {
         let mut first = None;
         for direction in ["ASC", "DESC"] {
-            // In the order of the table itself: that of an index would need it whole, and the table too.
+            // In the order of the table itself: the order of an index would need both an undamaged index and an
+            // undamaged table.
             let order = if self.table.name == "body" {
                 format!("rowid {direction}")
             } else {
@@ -123,7 +124,7 @@ impl<'a> Copier<'a> {
         Ok(first.unwrap_or(Read::Some))
     }
 
-    /// Copies the row of a key of one column, if it can be read and is not there.
+    /// Copies the row with this key (of one column), if it can be read and is not copied yet.
     pub(super) fn one(&self, key: &[u8]) -> rusqlite::Result<()> {
         if self.has(key)? {
             return Ok(());
@@ -132,7 +133,7 @@ impl<'a> Copier<'a> {
             .map(drop)
     }
 
-    /// Copies the rows of each invocation of the new database.
+    /// Copies the rows that belong to the invocations of the new database.
     pub(super) fn of_each_invocation(&self) -> rusqlite::Result<()> {
         let mut ids = self.to.prepare("SELECT id FROM invocation")?;
         let mut ids = ids.query([])?;
@@ -143,19 +144,19 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Says whether the new database has a row of a key of one column.
+    /// Returns whether the new database has a row with this key (of one column).
     pub(super) fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
         let sql = format!("SELECT 1 FROM {} WHERE {} = ?1", self.table.name, self.table.key[0]);
         self.to.prepare_cached(&sql)?.exists([key])
     }
 
-    /// Copies the rows whose keys, of one column, an index names.
+    /// Copies the rows whose keys (of one column) an index lists.
     pub(super) fn by_index(&self, index: &str, condition: &str) -> rusqlite::Result<Read> {
         self.named(index, condition, &mut |key| self.one(key))
     }
 
-    /// Says of how many rows an index without a condition names keys that the new database has not. With a condition SQLite
-    /// looks each row up, and one that is not there is not named.
+    /// Returns how many keys an index without a condition lists that the new database lacks. With a condition SQLite
+    /// would look up each row, and would not list missing ones.
     pub(super) fn missing(&self, index: &str) -> rusqlite::Result<(u64, Read)> {
         let mut missing = 0;
         let read = self.named(index, "", &mut |key| {
@@ -165,7 +166,7 @@ impl<'a> Copier<'a> {
         Ok((missing, read))
     }
 
-    /// Calls `each` with the keys, of one column, that an index names.
+    /// Calls `each` with the keys (of one column) that an index lists.
     fn named(
         &self,
         index: &str,
@@ -215,7 +216,8 @@ impl<'a> Copier<'a> {
         Ok(read)
     }
 
-    /// Copies what a condition finds. A row that is refused or cannot be taken as it is counts as not read.
+    /// Copies the rows that match a condition. A row that cannot be read or that the new database refuses counts as not
+    /// read.
     fn rows(&self, condition: &str, key: Option<&[u8]>) -> rusqlite::Result<Read> {
         let select = format!(
             "SELECT {} FROM {} {condition}",
@@ -250,9 +252,9 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// Most rows that a database can have: a damaged tree that leads in a circle is left then.
+/// Returns the most rows that a database can have: a damaged tree with a cycle is given up after that many.
 fn most_rows(db: &Connection) -> u64 {
-    /// Bytes of the shortest row, with its place in the page.
+    /// Bytes of the shortest row, including its pointer in the page.
     const ROW_MIN: u64 = 4;
     let path = db.path().unwrap_or_default();
     let bytes = |suffix| std::fs::metadata(format!("{path}{suffix}")).map_or(0, |meta| meta.len());
