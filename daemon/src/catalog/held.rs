@@ -1,28 +1,29 @@
-//! Which directories held functions, in a file: so that the next fnd knows an empty directory that is not mounted yet from one
-//! whose files were removed.
+//! A file that lists the directories that held functions. With it the next fnd can distinguish an empty directory that
+//! is not mounted yet from one whose files were removed.
 //!
-//! One line a directory: device, inode, path. It is no part of the ledger: a backup of that may be restored on another machine,
-//! where the directories are others.
+//! There is one line for each directory: device, inode, path. It is not part of the ledger: a backup of the ledger may
+//! be restored on another machine with other directories.
 
 use super::presence::{Held, Identity};
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 
-/// Most bytes that are read: far more than there are directories.
+/// Most bytes to read: far more than the directories need.
 const MAX: u64 = 1 << 20;
 
-/// The file, and what is in it.
+/// The file and its contents.
 #[derive(Debug)]
 pub(super) struct File {
     path: PathBuf,
     held: Held,
-    /// Whether it could not be written last: said once.
+    /// Whether the last write failed; logged once.
     failing: bool,
 }
 
 impl File {
-    /// Reads the file. Without one, or where it cannot be read, nothing is known: an empty directory then counts as it is.
+    /// Reads the file. If the file is missing or cannot be read, nothing is known, and an empty directory then counts
+    /// as empty.
     pub(super) fn open(path: PathBuf) -> Self {
         let held = match read(&path) {
             Ok(text) => lines(&text),
@@ -47,7 +48,7 @@ impl File {
         &self.held
     }
 
-    /// Replaces the file where something is different. One that could not be written is written at the next look.
+    /// Replaces the file if the directories have changed. The next scan retries a write that failed.
     pub(super) fn store(&mut self, held: Held) {
         if held == self.held {
             return;
@@ -83,7 +84,7 @@ fn read(path: &std::path::Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns what lines say; one that says something else is left out.
+/// Returns the contents of the lines; skips invalid lines.
 fn lines(text: &str) -> Held {
     let line = |line: &str| {
         let mut words = line.splitn(3, ' ');

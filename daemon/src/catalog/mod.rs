@@ -1,11 +1,13 @@
-//! What lies in the functions directories: names and stat results only. fnd reads no code; the spawner does.
+//! The catalog lists the contents of the functions directories, by names and stat results only. fnd reads no code; the
+//! spawner does.
 //!
-//! A thread of its own watches and scans, and tells the driver what to look at. Events are hints (the kernel drops and
-//! misses some): each leads to a scan, and the scan's comparison decides.
+//! A separate thread watches and scans the directories, and tells the driver which functions to install. Events are
+//! only hints (the kernel drops and misses some): each leads to a scan, and the comparison of the scan decides.
 //!
-//! `walk` reads one directory, `presence` says whether it counts, `scan` compares; `held` remembers over a restart which directories
-//! held functions. `watching` and `mounts` give the hints, `written` which files are complete, `rescan_timer` says when to look, `watch` is the thread. `versions` is about what
-//! is installed.
+//! `walk` reads one directory, `presence` decides whether the directory counts, and `scan` compares. `held` remembers
+//! across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
+//! files are complete, `rescan_timer` says when to scan, and `watch` is the thread. `versions` tracks the installed
+//! versions.
 
 mod held;
 mod mounts;

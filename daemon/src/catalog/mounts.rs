@@ -1,7 +1,7 @@
-//! Says when something is mounted or unmounted: no inotify event tells of a mount over a directory.
+//! Reports mounts and unmounts, because no inotify event reports a mount over a directory.
 //!
-//! A thread of its own waits at `/proc/self/mountinfo`, which is ready with `POLLPRI` after each change of the mounts that this
-//! process sees (proc_pid_mountinfo(5)). It reads nothing there.
+//! A separate thread waits for `/proc/self/mountinfo`, which is ready with `POLLPRI` after each change of the mounts
+//! that this process sees (proc_pid_mountinfo(5)). The thread does not read the file.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The thread that follows; dropping this ends it.
+/// The waiting thread; dropping this ends it.
 #[derive(Debug)]
 pub(super) struct Mounts {
     end: OwnedFd,
@@ -22,10 +22,10 @@ impl Drop for Mounts {
 }
 
 impl Mounts {
-    /// Calls `changed` after each change, on a thread of its own.
+    /// Calls `changed` after each change, on a separate thread.
     ///
     /// # Errors
-    /// Where the table of mounts cannot be opened, or no thread be started.
+    /// If the table of mounts cannot be opened, or no thread can be started.
     pub(super) fn follow(changed: impl Fn() + Send + 'static) -> io::Result<Self> {
         let table = File::open("/proc/self/mountinfo")?;
         let end = eventfd(0, EventfdFlags::CLOEXEC)?;

@@ -1,12 +1,13 @@
-//! Whether a functions directory counts: what is not in it is gone only if the directory itself is there. No files, no clock.
+//! Decides whether a functions directory counts: a function is gone only if the directory itself is there. Uses neither
+//! files nor a clock.
 //!
 //! ```text
 //! there ──missing, unreadable, or empty in place of one that held functions──▶ away
 //!   ▲                                                                           │
 //!   └───────────holds functions, or is the same directory, or accepted──────────┘
 //! ```
-//! An unmounted file system leaves an empty directory under the same name; only its inode or its device tells that from one
-//! whose files were removed.
+//! An unmounted file system leaves an empty directory under the same name. Only the inode or the device distinguishes
+//! that from a directory whose files were removed.
 
 use super::scan::Candidate;
 use fnd_core::diagnostic::Diagnostic;
@@ -14,50 +15,50 @@ use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The code of what is wrong while a directory is away.
+/// The code of the diagnostic for a directory that is away.
 pub const AWAY: &str = "directory-away";
 
-/// Which directory it is, whatever its name.
+/// The identity of a directory, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// The directories that held functions when they were looked at last, by path: functions directories, and groups that are
-/// mounted by themselves.
+/// The directories that held functions at their last scan, by path: functions directories, and groups that are separate
+/// mounts.
 pub(super) type Held = BTreeMap<String, Identity>;
 
-/// What a look at a directory found.
+/// The result of reading a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Observed {
-    /// It was read.
+    /// The directory was read.
     Read {
-        /// Which one it is.
+        /// The identity of the directory.
         identity: Identity,
-        /// Whether there is no function in it.
+        /// Whether it holds no function.
         empty: bool,
     },
-    /// It is not there.
+    /// The directory does not exist.
     Missing,
-    /// It could not be read, or not to its end: why.
+    /// The directory could not be read, or not completely; says why.
     Unreadable(String),
 }
 
-/// One directory as it was at the last look.
+/// The state of one directory at the last scan.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
-    /// The one that held functions last.
+    /// The directory that held functions last.
     held: Option<Identity>,
-    /// Whether it was read at the last look, and no function was in it.
+    /// Whether it was read at the last scan and held no function.
     empty: bool,
     away: bool,
-    /// Since when it counts again.
+    /// Since when it counts again after it was away.
     back: Option<Duration>,
 }
 
 impl Presence {
-    /// Returns one that was not looked at; `held` is the directory that held functions before.
+    /// Returns a directory that was not scanned yet; `held` is the directory that held functions before.
     pub(super) fn new(held: Option<Identity>) -> Self {
         Self {
             held,
@@ -70,20 +71,21 @@ impl Presence {
         self.held
     }
 
-    /// Returns since when it counts again after it was away.
+    /// Returns since when it counts again after it was away; nothing if it is away or never was.
     pub(super) fn back(&self) -> Option<Duration> {
         self.back
     }
 
-    /// No function of it is known any more: nothing is expected in one that was read and is empty.
+    /// Notes that no function of the directory is known any more: if it was read and is empty, no function is expected
+    /// in it.
     pub(super) fn expect_nothing(&mut self) {
         if self.empty {
             self.held = None;
         }
     }
 
-    /// Takes in a look. Returns why the directory does not count, unless it does. `knows` says whether functions of it are
-    /// known, `accept` that an empty directory is meant to be empty.
+    /// Takes the result of a scan. Returns why the directory does not count; nothing if it counts. `knows` says whether
+    /// functions of it are known, `accept` whether an empty directory is meant to be empty.
     pub(super) fn observed(
         &mut self,
         observed: &Observed,
@@ -131,10 +133,10 @@ impl Presence {
     }
 }
 
-/// What is not known of a functions directory, because a part of it could not be looked at.
+/// The parts of a functions directory whose contents are unknown, because they could not be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Doubts {
-    /// All of it.
+    /// The whole directory.
     pub(super) everything: bool,
     /// Groups.
     pub(super) groups: BTreeSet<String>,
@@ -143,7 +145,7 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// Says whether it is not known what there is of a function.
+    /// Returns whether the contents of a function are unknown.
     pub(super) fn about(&self, function: &FunctionName) -> bool {
         let group = function.as_str().split_once('/').map(|(group, _)| group);
         self.everything || self.functions.contains(function) || group.is_some_and(|group| self.groups.contains(group))
@@ -154,8 +156,9 @@ impl Doubts {
     }
 }
 
-/// Says whether a function that was found in one directory, or was known from one, is in doubt: a directory that is named
-/// earlier wins, so what is not known of it matters as well. One that is away altogether does not hold up those behind it.
+/// Returns whether a function is in doubt, given the directory it was found in and the one it was known from. An
+/// earlier directory wins, so unknown parts of earlier directories matter too. A directory that is away as a whole does
+/// not hold up later ones.
 pub(super) fn in_doubt(
     doubts: &[Doubts],
     known: Option<u16>,

@@ -1,60 +1,61 @@
-//! When to look at the functions directories, and what a look's end means; no clock and no files.
+//! Decides when to scan the functions directories, and what the end of a scan means. Uses neither a clock nor files.
 //!
-//! All instants are on the monotonic clock. [`RescanTimer::due`] is the earliest of all reasons to look, and whatever is told (a scan
-//! is over, it is quiet) follows from a look alone: so there is one thing to wait for, and no other wait to miss.
+//! All times are on the monotonic clock. [`RescanTimer::due`] is the earliest of all reasons to scan, and every report
+//! (a scan is over, nothing changes) follows from a scan. So there is only one time to wait for.
 
 use std::time::Duration;
 
-/// Time without a change after which scripts run by being there: a copied directory is then complete.
+/// Time without a change after which `load` scripts run: a copied directory is complete then.
 const QUIET: Duration = Duration::from_secs(1);
-/// Events come in bursts; one look serves all of this long.
+/// Events come in bursts; one scan serves all events of this time.
 const BURST: Duration = Duration::from_millis(20);
-/// Inotify does not see everything (NFS, bind mounts, a link's target): look anyway.
+/// Inotify does not see everything (NFS, bind mounts, the target of a link), so scan this often anyway.
 const RESCAN: Duration = Duration::from_secs(600);
-/// How soon to look again at directories that are not there or cannot be watched.
+/// How soon to scan again if directories are missing or cannot be watched.
 const REWATCH: Duration = Duration::from_secs(5);
-/// Longest that what is not complete holds up everything else: a file may be written to for ever.
+/// Longest time that incomplete files delay everything else: a file may be written to forever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A look at the directories.
+/// A scan of the directories that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FinishedScan {
     pub(super) began: Duration,
     pub(super) ended: Duration,
-    /// Whether something was handed on.
+    /// Whether the scan reported a change.
     pub(super) moved: bool,
-    /// How soon something that is not complete, or gone for too short a time, can be decided without another event.
+    /// How soon a scan can decide about files that are not complete, or have not been gone for long enough; without
+    /// another event.
     pub(super) unsettled: Option<Duration>,
-    /// Whether changes are events.
+    /// Whether every change causes an event.
     pub(super) watched: bool,
 }
 
-/// What a look's end means.
+/// The reports that follow from the end of a scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
-    /// Nothing changed for a while; said once after each change.
+    /// Nothing has changed for a while; reported once after each change.
     pub(super) quiet: bool,
-    /// The scans that are over.
+    /// The requested scans that are over.
     pub(super) over: Vec<u64>,
 }
 
-/// What is waited for.
+/// The reasons to scan.
 #[derive(Debug)]
 pub(super) struct RescanTimer {
     last: Option<FinishedScan>,
-    /// Scans asked for and not over, and when that was.
+    /// The requested scans that are not over, and when they were requested.
     asked: Vec<(u64, Duration)>,
-    /// The first hint or wish since the last look.
+    /// When the first change or request since the last scan came.
     hinted: Option<Duration>,
-    /// When something was handed on last.
+    /// When a scan last reported a change.
     changed: Duration,
-    /// Since when there is always something that is not complete.
+    /// Since when every scan has found files that are not complete.
     unsettled_since: Option<Duration>,
     quiet: bool,
 }
 
 impl RescanTimer {
-    /// Returns one that waits for the first wish.
+    /// Returns a timer that waits for the first request.
     pub(super) fn new() -> Self {
         Self {
             last: None,
@@ -66,19 +67,19 @@ impl RescanTimer {
         }
     }
 
-    /// Something happened in the directories.
+    /// Notes a change in the directories.
     pub(super) fn hint(&mut self, now: Duration) {
-        // The first one counts: hints that never cease delay nothing.
+        // The first one counts, so that endless changes do not delay the scan.
         self.hinted.get_or_insert(now);
     }
 
-    /// Somebody wants to know when all that is there now was looked at.
+    /// Notes a request: the requester wants to know when everything that exists now has been scanned.
     pub(super) fn ask(&mut self, number: u64, now: Duration) {
         self.asked.push((number, now));
         self.hint(now);
     }
 
-    /// Returns when to look; nothing where only a wish begins it.
+    /// Returns when to scan; nothing if only a request can cause the first scan.
     pub(super) fn due(&self) -> Option<Duration> {
         let Some(last) = self.last else {
             return self.asked.first().map(|(_, at)| *at);
@@ -90,12 +91,12 @@ impl RescanTimer {
             (!self.quiet).then(|| self.quiet_at()),
             Some(last.ended + if last.watched { RESCAN } else { REWATCH }),
         ];
-        // A rest as long as the look was: at most half of one core goes into looking, whatever happens.
+        // Rest as long as the scan took: scans then use at most half of one core, whatever happens.
         let rested = last.ended + last.ended.saturating_sub(last.began);
         reasons.into_iter().flatten().min().map(|due| due.max(rested))
     }
 
-    /// Takes in what a look was like.
+    /// Takes the result of a scan.
     pub(super) fn finished(&mut self, look: FinishedScan) -> Settled {
         self.hinted = None;
         if look.moved {
@@ -104,7 +105,8 @@ impl RescanTimer {
         }
         self.unsettled_since = look.unsettled.map(|_| self.unsettled_since.unwrap_or(look.began));
         self.last = Some(look);
-        // By when it began: what a kernel too busy to say so let pass is then found before it is called quiet.
+        // The begin of the scan counts: if the kernel was too busy to report a change, this scan finds the change
+        // before it is called quiet.
         let quiet = !self.quiet && look.began >= self.quiet_at();
         self.quiet |= quiet;
         let settled = look.unsettled.is_none();

@@ -1,7 +1,8 @@
-//! Compares the functions directories with what was handed on before: what is new, changed, gone or wrong.
+//! Compares the functions directories with the functions reported before: which are new, changed, gone or wrong.
 //!
-//! A function is gone when its directory could be read and was without it for a while. What could not be looked at stays as
-//! it was: [`Presence`] says which directories count, [`in_doubt`] which functions a part that cannot be read could hold.
+//! A function is gone if its directory could be read and did not contain the function for a while. A part that could
+//! not be read stays as it was: [`Presence`] says which directories count, [`in_doubt`] which functions could be in a
+//! part that cannot be read.
 
 use super::presence::{Held, Identity, Observed, Presence, in_doubt};
 use super::walk::{Found, Rules, Signature, Walked, identity, signature, walk};
@@ -13,9 +14,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a file must be unchanged before it counts as complete when nothing said so (contract, section 2).
+/// How long a file must be unchanged before it counts as complete if no event said so (contract, section 2).
 const SETTLE: Duration = Duration::from_secs(2);
-/// How long a function must be absent before it counts as removed: editors replace files by removing them first.
+/// How long a function must be absent before it counts as removed: editors replace a file by removing it first.
 const ABSENT: Duration = Duration::from_millis(500);
 
 /// A function's files.
@@ -25,30 +26,30 @@ pub struct Candidate {
     pub function: FunctionName,
     /// Index of the functions directory.
     pub directory: u16,
-    /// Code file or directory, relative to it.
+    /// Code file or directory, relative to the functions directory.
     pub source: String,
-    /// Sidecar manifest, relative to it.
+    /// Sidecar manifest, relative to the functions directory.
     pub sidecar: Option<String>,
     /// Whether `source` is a directory with `function.toml`.
     pub directory_form: bool,
 }
 
-/// What a scan found out.
+/// The result of a scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     /// New or changed, and complete.
     pub changed: Vec<Candidate>,
     /// Gone.
     pub removed: Vec<FunctionName>,
-    /// Functions that two files claim now, all of them; the version already serving keeps serving.
+    /// All functions that two files claim now; the version that serves a function continues to serve it.
     pub clashes: Vec<Candidate>,
-    /// What is wrong now, all of it.
+    /// All problems now.
     pub problems: Vec<Diagnostic>,
-    /// Files that no rule claims, all of them.
+    /// All files that no rule claims.
     pub unclaimed: Vec<String>,
-    /// What could not be looked at now, all of it: functions that are not found may be there.
+    /// All parts that could not be read now: functions that are not found may be there.
     pub unread: Vec<Diagnostic>,
-    /// Something is not complete, or absent for too short a time: how soon a scan can decide about it.
+    /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
     pub unsettled: Option<Duration>,
 }
 
@@ -58,18 +59,18 @@ impl Difference {
     }
 }
 
-/// What is remembered of a function's files.
+/// The known state of a function's files.
 struct Known {
     /// Index of the functions directory that it was found in last.
     directory: u16,
-    /// As handed on last.
+    /// The state that was reported last.
     applied: Option<(Candidate, Signature)>,
-    /// Whether that was because of a close or a rename.
+    /// Whether a close or a rename caused that report.
     by_close: bool,
-    /// As seen last, and since when.
+    /// The state seen last, and since when.
     seen: Signature,
     seen_since: Duration,
-    /// Since when nothing was there.
+    /// Since when no file of the function exists.
     absent_since: Option<Duration>,
 }
 
@@ -78,25 +79,25 @@ struct Root {
     index: u16,
     path: PathBuf,
     presence: Presence,
-    /// Its groups that are mounted by themselves.
+    /// Its groups that are separate mounts.
     groups: BTreeMap<String, Presence>,
-    /// Which directory it was at the last scan, and the device of each group.
+    /// The identity of the directory at the last scan, and the device of each group.
     seen: Option<Identity>,
     seen_groups: Vec<(String, u64)>,
 }
 
-/// Remembers what was handed on and compares.
+/// Remembers the reported functions and compares.
 pub(super) struct Scanner {
     roots: Vec<Root>,
     rules: Rules,
     known: BTreeMap<FunctionName, Known>,
-    /// Whether the next scan takes empty directories for what they are.
+    /// Whether the next scan accepts empty directories as empty.
     accept_empty: bool,
 }
 
 impl Scanner {
-    /// Returns a scanner that knows no functions yet. `rules` say which files are functions, `held` which directories held
-    /// some when fnd ran last.
+    /// Returns a scanner that knows no functions yet. `rules` say which files are functions, `held` which directories
+    /// held functions when fnd last ran.
     #[must_use]
     pub(super) fn new(directories: Vec<PathBuf>, rules: Rules, held: &Held) -> Self {
         let root = |(index, path): (u16, PathBuf)| {
@@ -135,7 +136,7 @@ impl Scanner {
         held
     }
 
-    /// Says whether a directory or a group is another one than at the last scan: something was mounted over it, for example.
+    /// Returns whether a directory or a group was replaced since the last scan, for example by a mount over it.
     pub(super) fn is_exchanged(&self) -> bool {
         self.roots.iter().any(|root| {
             let device = |group: &String| identity(&root.path.join(group)).ok().map(|identity| identity.device);
@@ -144,34 +145,34 @@ impl Scanner {
         })
     }
 
-    /// Replaces what says which files are functions.
+    /// Replaces the rules that say which files are functions.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Forgets what was handed on, so that the next scan hands on everything again.
+    /// Forgets the reported functions, so that the next scan reports all of them again.
     pub(super) fn forget(&mut self) {
         for known in self.known.values_mut() {
             known.applied = None;
         }
     }
 
-    /// The next scan takes empty directories for what they are.
+    /// Makes the next scan accept empty directories as empty.
     pub(super) fn accept_empty(&mut self) {
         self.accept_empty = true;
     }
 
-    /// Says whether what was handed on still lies there as it did then: somebody has read it meanwhile. Otherwise it counts as
-    /// not handed on.
+    /// Returns whether the files of a reported function are still as they were then; the spawner has read them in the
+    /// meantime. If they are not, the function counts as not reported.
     pub(super) fn confirm(&mut self, candidate: &Candidate, written: &Written) -> bool {
         let Some(known) = self.known.get_mut(&candidate.function) else {
-            return false; // it is gone
+            return false; // the function is gone
         };
         let Some((applied, before)) = &known.applied else {
-            return true; // it is handed on once more anyway
+            return true; // the function is reported again anyway
         };
         if applied != candidate {
-            return false; // what is newer is on its way
+            return false; // a newer state was reported
         }
         let root = self.roots.get(usize::from(candidate.directory));
         let same = root.is_some_and(|root| {
@@ -184,8 +185,8 @@ impl Scanner {
         same
     }
 
-    /// Compares. `written` says which files were closed or renamed. The wall clock is what files carry; what was seen is
-    /// timed by the other one.
+    /// Compares the directories with the reported functions. `written` says which files were closed or renamed. The age
+    /// of a file's time stamps is by the wall clock; the time since a state was seen is by the monotonic clock.
     pub(super) fn scan(&mut self, written: &Written, now: Now) -> Difference {
         let mut difference = Difference::default();
         let mut found: BTreeMap<FunctionName, Found> = BTreeMap::new();
@@ -194,7 +195,7 @@ impl Scanner {
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
             root.look(&mut walked, &self.known, accept, now.mono);
-            // What came back may not be complete: it gets the time that a function gets to be absent.
+            // A directory that came back may not be complete yet: it gets the time for which a function may be absent.
             if let Some(left) = root
                 .presence
                 .back()
@@ -208,14 +209,15 @@ impl Scanner {
             difference.unread.extend(walked.unread);
             doubts.push(walked.doubts);
             for one in walked.found {
-                // A directory named first wins (`/etc` over uploads).
+                // The first directory wins (`/etc` over uploads).
                 found.entry(one.candidate.function.clone()).or_insert(one);
             }
         }
         for clash in &difference.clashes {
             found.remove(&clash.function);
             if let Some(known) = self.known.get_mut(&clash.function) {
-                // Not gone. Whichever file is left when the clash is over is handed on again, and ends its error.
+                // The function is not gone. When the clash is over, the remaining file is reported again, and this ends
+                // the error.
                 known.absent_since = None;
                 known.applied = None;
             }
@@ -250,7 +252,7 @@ impl Scanner {
         difference
     }
 
-    /// Hands on what was found of a function, if that is new and complete.
+    /// Reports a function if its state is new and complete.
     fn compare(&mut self, found: Found, written: &Written, now: Now, difference: &mut Difference) {
         let Found { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
@@ -275,7 +277,8 @@ impl Scanner {
         {
             return;
         }
-        // Files that were there long before fnd looked are complete; others after a while without change.
+        // Files whose last change is long before the scan are complete; others are complete after a while without
+        // change.
         let closed = root.is_some_and(|root| written.is_complete(root, &candidate));
         let old = Duration::from_millis(now.unix_ms.saturating_sub(signature.newest_ms));
         let unchanged = now.mono.saturating_sub(known.seen_since);
@@ -291,7 +294,7 @@ impl Scanner {
 }
 
 impl Root {
-    /// Takes in a look: where the directory or a group does not count, `walked` doubts all of it.
+    /// Takes the result of reading: if the directory or a group does not count, `walked` doubts all of it.
     fn look(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
         self.seen = match walked.looked {
@@ -330,7 +333,7 @@ impl Root {
                     .push(why.in_file(&self.path.join(group).display().to_string()));
             }
         }
-        // Removed, or nothing is expected in it any more.
+        // The group was removed, or no function is expected in it any more.
         let there = |group: &String| {
             walked.doubts.groups.contains(group) || walked.groups.iter().any(|(other, ..)| other == group)
         };
@@ -340,7 +343,7 @@ impl Root {
 }
 
 impl Root {
-    /// Looks where functions are expected, after some were removed.
+    /// Updates where functions are expected, after some were removed.
     fn expect(&mut self, known: &BTreeMap<FunctionName, Known>) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
         if ours().next().is_none() {
@@ -361,13 +364,13 @@ fn is_in(group: &str, name: &FunctionName) -> bool {
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns what tells a mounted group from the directory it is mounted on. One that was made anew on the same device is as
-/// good as the one before.
+/// Returns the part of an identity that distinguishes a mounted group from the directory below the mount. A group that
+/// was created anew on the same device counts as the same.
 fn of_mount(identity: Identity) -> Identity {
     Identity { inode: 0, ..identity }
 }
 
-/// Returns what is left of a time; nothing when it is over.
+/// Returns the rest of a time; nothing if the time is over.
 fn left(time: Duration, passed: Duration) -> Option<Duration> {
     time.checked_sub(passed).filter(|left| !left.is_zero())
 }

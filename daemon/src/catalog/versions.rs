@@ -1,34 +1,34 @@
-//! Which installed versions of each function lie on the disk, and which of them may go.
+//! Tracks which installed versions of each function are on the disk, and which of them may be deleted.
 //!
-//! The directories are the spawner's; fnd remembers what it was told of, because it may not look. Nothing is deleted while
-//! an installation of the function is under way, nor installed while something of it is deleted: content that was changed
-//! back meanwhile would be found installed and then be gone.
+//! The directories belong to the spawner; fnd may not read them, so it remembers the versions that were reported to it.
+//! fnd deletes no version of a function while one is being installed, and installs none while one is being deleted:
+//! otherwise content that was changed back in the meantime could be found installed and then be deleted.
 //!
-//! The spawner spares what a launcher still holds, and its answer does not say so: what was asked for is asked for again at
-//! the next occasions, and only then forgotten.
+//! The spawner keeps a version that a launcher still uses, and its answer does not say so. So fnd repeats the request
+//! on the next occasions, and only then forgets the version.
 
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{HashMap, HashSet};
 
-/// Most versions that are named to the spawner as those that stay: what fits into a frame.
+/// Most versions that a request to the spawner can list as kept: so many fit into a frame.
 const NAMED_MAX: usize = 1000;
 
-/// How often a version is asked for before it is forgotten. A launcher ends with its last run, and each end of a run is an
-/// occasion: five of them outlast one that is slow.
+/// How many requests are made for a version before it is forgotten. A launcher ends with its last run, and each end of
+/// a run is an occasion: five occasions are enough even for a slow launcher.
 const ASKS: u8 = 5;
 
-/// What is installed, oldest first.
+/// The installed versions of each function, oldest first.
 #[derive(Debug, Default)]
 pub struct Versions {
     installed: HashMap<FunctionName, Vec<Version>>,
-    /// Functions of which something is being deleted.
+    /// Functions of which versions are being deleted.
     pruning: HashSet<FunctionName>,
-    /// How often versions that may still be there were asked to be deleted.
+    /// Number of deletion requests for versions that may still be there.
     asked: HashMap<FunctionName, HashMap<Version, u8>>,
 }
 
 impl Versions {
-    /// Returns what the ledger knows.
+    /// Returns the versions that the ledger knows.
     #[must_use]
     pub fn new(installed: HashMap<FunctionName, Vec<Version>>) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Versions {
         }
     }
 
-    /// A version serves from now on: it is the newest. Returns what is installed now, if that is news.
+    /// Notes that a version serves from now on; it is the newest. Returns the installed versions if they have changed.
     pub fn served(&mut self, function: &FunctionName, version: Version) -> Option<&[Version]> {
         let installed = self.installed.entry(function.clone()).or_default();
         if installed.last() == Some(&version) {
@@ -51,13 +51,14 @@ impl Versions {
         Some(installed)
     }
 
-    /// Returns the functions that have any version.
+    /// Returns the functions that have at least one version.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionName> {
         let some = self.installed.iter().filter(|(_, installed)| !installed.is_empty());
         some.map(|(function, _)| function)
     }
 
-    /// Returns the versions of a function that stay, where others can go: the newest `keep` and those in use.
+    /// Returns the versions to keep if others can be deleted: the newest `keep` and those in use. Returns nothing if no
+    /// version can be deleted.
     #[must_use]
     pub fn to_keep(&self, function: &FunctionName, keep: usize, in_use: &[Version]) -> Option<Vec<Version>> {
         let installed = self.installed.get(function)?;
@@ -68,12 +69,13 @@ impl Versions {
         (stay.len() < installed.len() && stay.len() <= NAMED_MAX).then_some(stay)
     }
 
-    /// The spawner was asked to delete versions of a function.
+    /// Notes that the spawner was asked to delete versions of a function.
     pub fn asked(&mut self, function: &FunctionName) {
         self.pruning.insert(function.clone());
     }
 
-    /// It is over; `kept` are those that were to stay, if it worked. Returns what is installed now, if that is news.
+    /// Notes that the request is over; `kept` are the versions that were to stay, if it succeeded. Returns the
+    /// installed versions if they have changed.
     pub fn answered(&mut self, function: &FunctionName, kept: Option<&[Version]>) -> Option<&[Version]> {
         self.pruning.remove(function);
         let (kept, installed) = (kept?, self.installed.get_mut(function)?);
@@ -92,7 +94,7 @@ impl Versions {
         (installed.len() < before).then_some(installed)
     }
 
-    /// Says whether something of the function is being deleted.
+    /// Returns whether versions of the function are being deleted.
     #[must_use]
     pub fn is_pruning(&self, function: &FunctionName) -> bool {
         self.pruning.contains(function)

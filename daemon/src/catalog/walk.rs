@@ -1,7 +1,7 @@
-//! One functions directory → the candidates in it with the state of their files. What a name stands for is core's
-//! [`listing`] to say; this reads directories and stat results.
+//! Reads one functions directory and returns its candidates with the state of their files. Core's [`listing`] decides
+//! what a name means; this module reads directories and stat results.
 //!
-//! What cannot be read is not taken for something that is not there: it is a doubt about the functions it could be.
+//! A part that cannot be read does not count as missing: it puts in doubt the functions that could be there.
 
 use super::presence::{Doubts, Identity, Observed};
 use super::scan::Candidate;
@@ -18,20 +18,20 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The code of what is wrong with a part that cannot be looked at.
+/// The code of the diagnostic for a part that cannot be read.
 const UNREADABLE: &str = "unreadable";
 
-/// Most files of a function in directory form that are looked at; the spawner refuses more.
+/// Most files of a function in directory form that are checked; the spawner refuses more.
 const TREE_MAX: usize = 10_000;
 /// Most levels of directories in it.
 const DEPTH_MAX: u32 = 32;
 
-/// What tells one state of a function's files from another: a digest over each file's name, inode, size, mode and times.
-/// Only whether to look again goes by it; whether content changed is for the spawner's hash to say.
+/// Distinguishes states of a function's files: a digest over the name, inode, size, mode and times of each file. It
+/// decides only whether to install again; the spawner's hash decides whether the content changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signature {
     digest: u64,
-    /// Newest modification of content, Unix milliseconds.
+    /// Newest time at which content was modified, Unix milliseconds.
     pub(super) newest_ms: u64,
 }
 
@@ -42,25 +42,25 @@ pub(super) struct Found {
     pub(super) signature: Signature,
 }
 
-/// What one directory holds.
+/// The contents of one directory.
 #[derive(Debug)]
 pub(super) struct Walked {
-    /// The directory itself.
+    /// The result of reading the directory itself.
     pub(super) looked: Observed,
-    /// Its groups that were read: which directory each is, and whether there is no function in it.
+    /// Its groups that were read, each with its identity and whether it holds no function.
     pub(super) groups: Vec<(String, Identity, bool)>,
     pub(super) found: Vec<Found>,
     /// Functions that two files claim, with one of the candidates.
     pub(super) clashes: Vec<Candidate>,
     pub(super) problems: Vec<Diagnostic>,
     pub(super) unclaimed: Vec<String>,
-    /// What is not known, and why.
+    /// The unknown parts, and why they are unknown.
     pub(super) doubts: Doubts,
     pub(super) unread: Vec<Diagnostic>,
 }
 
 impl Walked {
-    /// Returns what is known of a directory that could not be read.
+    /// Returns the contents of a directory that could not be read.
     pub(super) fn nothing() -> Self {
         Self {
             looked: Observed::Missing,
@@ -75,10 +75,10 @@ impl Walked {
     }
 }
 
-/// What runtimes claim, and whether files without a suffix have a runtime by default.
+/// The suffixes that runtimes claim, and whether files without a suffix have a default runtime.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Suffixes.
+    /// The suffixes that runtimes claim.
     pub claims: Claims,
     /// Whether `[defaults] runtime` is set.
     pub default_runtime: bool,
@@ -113,7 +113,7 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
                 let now = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
                 walked.groups.push((group, identity, now == functions));
             }
-            // Removed between two looks.
+            // The group was removed after it was listed.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 walked.unread.push(unread(&path, &error));
@@ -121,7 +121,8 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
             }
         }
     }
-    // Exchanged or unmounted meanwhile: what was found is partly of one and partly of the other.
+    // If the directory was replaced or unmounted in the meantime, the contents come partly from one and partly from the
+    // other.
     walked.looked = match identity(root) {
         Ok(after) if after == before => Observed::Read {
             identity: before,
@@ -133,7 +134,7 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
     walked
 }
 
-/// Returns which directory has a path, links followed.
+/// Returns the identity of the directory at a path; follows links.
 pub(super) fn identity(path: &Path) -> io::Result<Identity> {
     let metadata = fs::metadata(path)?;
     Ok(Identity {
@@ -156,7 +157,7 @@ fn unread(path: &Path, error: &io::Error) -> Diagnostic {
     problem.in_file(&path.display().to_string()).with_help(help)
 }
 
-/// Looks at the root (no group) or at a group's directory, `path`; returns the groups in it.
+/// Reads the root (no group) or the directory `path` of a group; returns the groups in it.
 fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &mut Walked) -> io::Result<Vec<String>> {
     let Items { items, mut unknown } = items(path)?;
     let entries: Vec<Entry> = items.iter().map(|(entry, _)| entry.clone()).collect();
@@ -212,10 +213,10 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     out.problems.extend(listed.problems);
     out.unclaimed
         .extend(listed.unclaimed.iter().map(|name| relative(group, name)));
-    // What no function could be of, such as `lost+found`, is nobody's loss.
+    // A name that cannot belong to a function, such as `lost+found`, does not matter.
     unknown.retain(|(name, _)| doubt(name, group, rules, &mut out.doubts));
     unknown.sort_by(|(a, _), (b, _)| a.cmp(b));
-    // One stands for all: a failing disk has as many of them as there are files.
+    // Report one for all: a failing disk can cause one for each file.
     if let Some((name, error)) = unknown.first() {
         let mut problem = unread(&path.join(OsStr::from_bytes(name)), error);
         if let Some(others) = unknown.len().checked_sub(1).filter(|others| *others > 0) {
@@ -226,7 +227,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
     Ok(listed.groups)
 }
 
-/// Doubts every function that a name could be of; says whether there is any.
+/// Puts in doubt every function that a name could belong to; returns whether there is one.
 fn doubt(name: &[u8], group: Option<&str>, rules: &Rules, doubts: &mut Doubts) -> bool {
     let of_file = match forms::file(name, &rules.claims) {
         FileForm::Code(name) | FileForm::Program { name, .. } | FileForm::Manifest(name) => name.ok(),
@@ -257,7 +258,7 @@ fn relative(group: Option<&str>, name: &str) -> String {
     group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"))
 }
 
-/// Returns the state of a candidate's files, as a walk would find it.
+/// Returns the state of a candidate's files, as [`walk`] would return it.
 pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signature> {
     let mut digest = Digest::default();
     if candidate.directory_form {
@@ -273,7 +274,8 @@ pub(super) fn signature(root: &Path, candidate: &Candidate) -> io::Result<Signat
     Ok(digest.finish())
 }
 
-/// Says whether a file begins as a program does. One that fnd may not read is left to the spawner, which may.
+/// Returns whether a file begins like a program. If fnd may not read it, the answer is yes: the spawner may read it,
+/// and checks.
 fn is_program(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     match fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head)) {
@@ -284,17 +286,17 @@ fn is_program(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What a directory holds.
+/// The entries of a directory.
 #[derive(Default)]
 struct Items {
-    /// By name.
+    /// Sorted by name.
     items: Vec<(Entry, Metadata)>,
-    /// Names that could not be looked at.
+    /// Names that could not be read.
     unknown: Vec<(Vec<u8>, io::Error)>,
 }
 
-/// Returns a directory's entries. A symlink counts as what it points to and a dangling one as nothing that could run; where
-/// links lead is for the spawner to check. What vanishes meanwhile is left out.
+/// Returns a directory's entries. A symlink counts as its target, and a dangling symlink as an entry that cannot run;
+/// the spawner checks where links lead. Entries that vanish in the meantime are left out.
 fn items(path: &Path) -> io::Result<Items> {
     let mut found = Items::default();
     for entry in fs::read_dir(path)? {
@@ -310,7 +312,7 @@ fn items(path: &Path) -> io::Result<Items> {
     Ok(found)
 }
 
-/// Looks at one entry; nothing where it is not there any more.
+/// Reads one entry; nothing if it does not exist any more.
 fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -318,7 +320,7 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
             return match fs::symlink_metadata(path) {
                 Ok(link) if link.is_symlink() && is_absent(&error) => Ok(Some((EntryKind::Other, link))),
                 Err(gone) if is_absent(&gone) => Ok(None),
-                // It is there, and what it is could not be found out.
+                // The entry exists, but its kind cannot be read.
                 Ok(_) | Err(_) => Err(error),
             };
         }
@@ -341,9 +343,9 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
     Ok(Some((kind, metadata)))
 }
 
-/// Says whether an error means that nothing is there, and not that something cannot be reached.
+/// Returns whether an error means that the file does not exist, not that it cannot be reached.
 fn is_absent(error: &io::Error) -> bool {
-    // std's name for `ELOOP` is not stable.
+    // The standard library's name for `ELOOP` is not stable.
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
@@ -378,7 +380,8 @@ impl Digest {
         self.newest_ms = self.newest_ms.max(seconds.saturating_mul(1_000).saturating_add(millis));
     }
 
-    /// Adds what is below a directory. What fnd may not read is left out: the spawner may, and compares content.
+    /// Adds the contents of a directory. Leaves out entries that fnd may not read: the spawner may, and compares
+    /// content.
     fn tree(&mut self, path: &Path, prefix: &str, depth: u32) -> io::Result<()> {
         let Items { items, unknown } = match items(path) {
             Err(error) if is_absent(&error) || error.kind() == ErrorKind::PermissionDenied => return Ok(()),

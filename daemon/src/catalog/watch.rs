@@ -1,4 +1,5 @@
-//! The catalog's thread: inotify hints → looks → events for the driver. When it looks is for [`RescanTimer`] to say.
+//! The catalog's thread: it turns inotify hints into scans, and scans into events for the driver. [`RescanTimer`]
+//! decides when to scan.
 
 use super::held;
 use super::mounts::Mounts;
@@ -16,31 +17,32 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What the driver is told.
+/// An event for the driver.
 #[derive(Debug)]
 pub enum CatalogEvent {
-    /// Functions to install, complete.
+    /// Functions to install; their files are complete.
     Changed(Vec<Candidate>),
     /// Functions that are gone.
     Removed(Vec<FunctionName>),
-    /// What is wrong now with names and places, and which files are no functions; replaces what was said before.
+    /// All problems with names and places, and all files that are not functions; replaces the previous event of this
+    /// kind.
     Found {
-        /// What is wrong.
+        /// The problems.
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
         clashes: Vec<Candidate>,
-        /// Files no rule claims.
+        /// Files that no rule claims.
         unclaimed: Vec<String>,
-        /// What could not be looked at: functions that are not known may be there.
+        /// Parts that could not be read: functions that are not known may be there.
         unread: Vec<Diagnostic>,
     },
-    /// A scan asked for by [`Catalog::rescan`], or the first one, is over; what it found was told before.
+    /// A scan requested by [`Catalog::rescan`] is over; its results were sent before.
     Scanned(u64),
-    /// Whether what was handed on still lay there when [`Catalog::confirm`] asked with that number.
+    /// The answer to [`Catalog::confirm`] with that number: whether the files were still as they were reported.
     Confirmed(u32, bool),
-    /// Nothing changed for a second.
+    /// Nothing has changed for a second.
     Quiet,
-    /// Directories cannot be watched; they are looked at from time to time.
+    /// Directories cannot be watched; they are scanned from time to time. Says why.
     Blind(String),
 }
 
@@ -55,40 +57,41 @@ enum Command {
         number: u32,
         candidate: Candidate,
     },
-    /// Something was mounted or unmounted, somewhere.
+    /// A file system was mounted or unmounted anywhere.
     Mounts,
     End,
 }
 
-/// How everything is looked at.
+/// The options of a rescan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rescan {
-    /// What is unchanged is handed on as well.
+    /// Whether unchanged functions are reported as well.
     pub forget: bool,
-    /// A directory that is empty is meant to be.
+    /// Whether empty directories are meant to be empty.
     pub accept_empty: bool,
 }
 
 /// Handle to the thread; dropping it ends the thread.
 pub struct Catalog {
     commands: Sender<Command>,
-    /// Ends with it.
+    /// Its thread ends when this is dropped.
     _mounts: Option<Mounts>,
 }
 
 impl Drop for Catalog {
     fn drop(&mut self) {
-        // WorkerMessage, because the watcher has a sender too, and the thread has the watcher. Gone already: as wanted.
+        // A message, because the watcher has a sender too, and the thread owns the watcher. If the thread has ended
+        // already, sending fails, which does no harm.
         let _ = self.commands.send(Command::End);
     }
 }
 
 impl Catalog {
-    /// Starts watching. Nothing is scanned before the first [`Catalog::rescan`]. `held` is the file that says which directories
-    /// held functions when fnd ran last.
+    /// Starts watching. The first [`Catalog::rescan`] causes the first scan. `held` is the file that lists the
+    /// directories that held functions when fnd last ran.
     ///
     /// # Errors
-    /// The thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(
         directories: Vec<PathBuf>,
         rules: Rules,
@@ -98,21 +101,21 @@ impl Catalog {
         Self::with_watcher((directories, held), rules, events, notify::recommended_watcher)
     }
 
-    /// Starts with a watcher that `make` builds around what takes its events.
+    /// Starts with the watcher that `make` builds; `make` gets the handler of its events.
     fn with_watcher(
         (directories, held): (Vec<PathBuf>, PathBuf),
         rules: Rules,
         events: UnboundedSender<CatalogEvent>,
         make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
     ) -> std::io::Result<Self> {
-        // Unbounded on both sides: inotify itself bounds its queue, and the driver must never block on this thread nor
-        // this thread on the driver. What is sent per scan is bounded by what lies in the directories.
+        // Unbounded on both sides: inotify bounds its own queue, and the driver and this thread must never block on
+        // each other. The contents of the directories bound the number of events for each scan.
         let (commands, inbox) = channel();
         let hints = commands.clone();
         let watched = directories.clone();
         let watcher = make(Box::new(move |event| {
             if let Some(hint) = hint(event, &watched) {
-                let _ = hints.send(Command::Hint(hint)); // the thread has ended: nobody to tell
+                let _ = hints.send(Command::Hint(hint)); // the thread has ended: no scan is needed
             }
         }));
         let changes = commands.clone();
@@ -145,17 +148,18 @@ impl Catalog {
         })
     }
 
-    /// Looks at everything. [`CatalogEvent::Scanned`] with `number` follows.
+    /// Scans all directories. [`CatalogEvent::Scanned`] with `number` follows.
     pub fn rescan(&self, number: u64, how: Rescan) {
-        let _ = self.commands.send(Command::Rescan { number, how }); // it only ends with this handle
+        let _ = self.commands.send(Command::Rescan { number, how }); // the thread ends only with this handle
     }
 
-    /// Asks whether what was handed on still lies there: [`CatalogEvent::Confirmed`] with `number` follows.
+    /// Asks whether the files of a reported function are still the same. [`CatalogEvent::Confirmed`] with `number`
+    /// follows.
     pub fn confirm(&self, number: u32, candidate: Candidate) {
         let _ = self.commands.send(Command::Confirm { number, candidate }); // as above
     }
 
-    /// Replaces what says which files are functions.
+    /// Replaces the rules that say which files are functions.
     pub fn set_rules(&self, rules: Rules) {
         let _ = self.commands.send(Command::Rules(rules)); // as above
     }
@@ -169,7 +173,7 @@ struct Thread {
     clock: Clock,
     timer: RescanTimer,
     written: Written,
-    /// What was said last, and why directories cannot be watched.
+    /// The last report; `blind` is why directories cannot be watched.
     told: Difference,
     held: held::File,
     blind: Option<String>,
@@ -180,7 +184,7 @@ impl Thread {
         loop {
             let now = self.clock.now().mono;
             let command = match self.timer.due().map(|due| due.saturating_sub(now)) {
-                // Before any command: those that never cease delay no look.
+                // Before any command, so that endless commands do not delay a scan.
                 Some(Duration::ZERO) => {
                     self.look();
                     continue;
@@ -200,7 +204,7 @@ impl Thread {
                     hint.complete.into_iter().for_each(|path| self.written.closed(path));
                     self.timer.hint(self.clock.now().mono);
                 }
-                // A rescan follows.
+                // The driver requests a rescan afterwards.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
                 Ok(Command::Confirm { number, candidate }) => {
                     let same = self.scanner.confirm(&candidate, &self.written);
@@ -209,7 +213,7 @@ impl Thread {
                     }
                     self.tell(CatalogEvent::Confirmed(number, same));
                 }
-                // Others come and go all the time where there are containers.
+                // With containers, other mounts come and go all the time.
                 Ok(Command::Mounts) => {
                     if self.scanner.is_exchanged() {
                         self.watching.forget();
@@ -225,16 +229,16 @@ impl Thread {
                     }
                     self.timer.ask(number, self.clock.now().mono);
                 }
-                // A look is due.
+                // A scan is due.
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// Looks at the directories and tells what is different.
+    /// Scans the directories and reports the differences.
     fn look(&mut self) {
         let began = self.clock.now();
-        // Watched before looked at: what changes after the look is then an event.
+        // Watch before the scan, so that a change after the scan causes an event.
         let blind = self.watching.refresh();
         if blind != self.blind {
             self.blind.clone_from(&blind);
@@ -247,7 +251,7 @@ impl Thread {
             ended: self.clock.now().mono,
             moved: !found.changed.is_empty() || !found.removed.is_empty(),
             unsettled: found.unsettled,
-            // Nothing tells that a disk is well again.
+            // No event reports that a failing disk works again.
             watched: self.watching.is_complete() && found.unread.is_empty(),
         };
         let settled = self.timer.finished(look);

@@ -1,7 +1,7 @@
-//! What inotify watches, and what its events mean.
+//! Watches the directories with inotify, and interprets the events.
 //!
-//! Each functions directory is watched with everything below it, and its parent too, so that a directory that is removed and
-//! made again is found again.
+//! Each functions directory is watched with everything below it. Its parent is watched too, so that a directory that is
+//! removed and created again is noticed.
 
 use super::presence::Identity;
 use super::walk::identity;
@@ -10,32 +10,33 @@ use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What an event says.
+/// The meaning of an event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hint {
-    /// Paths that were closed, or renamed into place.
+    /// Paths that were closed after writing, or renamed into place.
     pub(super) complete: Vec<PathBuf>,
     /// Files that were written to.
     pub(super) written: Vec<PathBuf>,
-    /// Paths that are gone, or have another name.
+    /// Paths that were removed or renamed.
     pub(super) removed: Vec<PathBuf>,
-    /// Whether what is watched has to be watched anew: a functions directory came or went, or events were lost, and with
-    /// them perhaps the one of a new directory.
+    /// Whether all watches must be set anew: a functions directory appeared or vanished, or events were lost, and with
+    /// them perhaps the event of a new directory.
     pub(super) rewatch: bool,
 }
 
-/// Returns what an event says, or nothing where it calls for no look.
+/// Returns the meaning of an event; nothing if it needs no scan.
 pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]) -> Option<Hint> {
     let rewatch = Some(Hint {
         rewatch: true,
         ..Hint::default()
     });
     let Ok(event) = event else { return rewatch };
-    // Overflow: what was missed is not known, a look finds it. Checked before the paths, of which there are none.
+    // Queue overflow: the lost events are unknown, and a scan finds the changes. Checked before the paths, because this
+    // event has none.
     if event.need_rescan() {
         return rewatch;
     }
-    // The parents are watched too, for what happens to the directories themselves; their other content is nobody's.
+    // The parents are watched for changes of the directories themselves; their other contents do not matter.
     let ours = |path: &PathBuf| directories.iter().any(|directory| path.starts_with(directory));
     if !event.paths.is_empty() && !event.paths.iter().any(ours) {
         return None;
@@ -45,7 +46,7 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
     match event.kind {
         EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) if itself => return rewatch,
         EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => hint.removed = event.paths,
-        // The first of both is the old name, which was told by itself.
+        // The first path is the old name, which has an event of its own.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => {
             hint.complete = event.paths.into_iter().skip(1).collect();
         }
@@ -53,17 +54,17 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
         | EventKind::Modify(ModifyKind::Name(_))
         | EventKind::Create(CreateKind::Folder) => hint.complete = event.paths,
         EventKind::Modify(ModifyKind::Data(_)) => hint.written = event.paths,
-        // Our own looks and the spawner's reads would otherwise call for the next look.
+        // Otherwise fnd's own scans and the spawner's reads would cause the next scan.
         EventKind::Access(_) => return None,
         EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Other => {}
     }
     Some(hint)
 }
 
-/// Which directories are watched.
+/// The watched directories.
 pub(super) struct Watching {
     directories: Vec<PathBuf>,
-    /// Directory and which one is watched under its name.
+    /// Each watched path, with the identity of the directory that is watched.
     watched: HashMap<PathBuf, Identity>,
     watcher: Option<RecommendedWatcher>,
 }
@@ -77,7 +78,7 @@ impl Watching {
         }
     }
 
-    /// Says whether every change is an event.
+    /// Returns whether every change causes an event.
     pub(super) fn is_complete(&self) -> bool {
         self.directories.iter().all(|directory| self.is_watched(directory))
     }
@@ -86,13 +87,13 @@ impl Watching {
         identity(path).is_ok_and(|identity| self.watched.get(path) == Some(&identity))
     }
 
-    /// The next [`Watching::refresh`] watches everything anew. Comparing inodes is not enough: a file system gives the
-    /// number of a removed directory to the next one.
+    /// Makes the next [`Watching::refresh`] set all watches anew. Comparing inodes is not enough: a file system may
+    /// give the inode number of a removed directory to the next one.
     pub(super) fn forget(&mut self) {
         self.watched.clear();
     }
 
-    /// Watches what is there and not yet watched. Returns why something cannot be.
+    /// Watches the existing directories that are not yet watched. Returns why a directory cannot be watched.
     pub(super) fn refresh(&mut self) -> Option<String> {
         if self.watcher.is_none() {
             return Some("the kernel gives no inotify instance; changes are found within seconds, by looking".into());
@@ -119,13 +120,14 @@ impl Watching {
                 self.watched.insert(path, identity);
                 None
             }
-            // It, or a directory in it, vanished meanwhile; the next look tries again.
+            // The path, or a directory in it, vanished in the meantime; the next scan retries this.
             Err(notify::Error {
                 kind: ErrorKind::PathNotFound,
                 ..
             }) => None,
-            // Only tells that the directory itself was replaced. One that fnd may not read, as `/var/lib/fnd` of a system install,
-            // is root's, who does not do that under a running fnd; the rescan would find it.
+            // A watch on a parent only reports that the directory itself was replaced. A parent that fnd may not read,
+            // such as `/var/lib/fnd` of a system install, belongs to root, who does not replace it while fnd runs; a
+            // rescan would notice it.
             Err(error) if !self.directories.contains(&path) && is_denied(&error) => None,
             Err(error) => Some(format!(
                 "failed to watch `{}`: {error}; raise fs.inotify.max_user_watches; changes are found within seconds, by looking",

@@ -1,56 +1,57 @@
-//! Which files are complete because somebody said so: closed after writing, or renamed into place. No clock and no files.
+//! Tracks which files are complete according to events: closed after writing, or renamed into place. Uses neither a
+//! clock nor files.
 //!
-//! A close counts for what was written before it: a write after it makes the file incomplete again, until the next close. The
-//! kernel tells both in the order in which they happened.
+//! A close applies to the writes before it: a later write makes the file incomplete again until the next close. The
+//! kernel reports both in the order in which they happened.
 
 use super::scan::Candidate;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// What was said of files since the last look, and of those that are being written.
+/// The files that are complete since the last scan, and those that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Closed or renamed since the last look.
+    /// Closed or renamed since the last scan.
     complete: HashSet<PathBuf>,
-    /// Written to and not closed since.
+    /// Written to and not closed since then.
     writing: HashSet<PathBuf>,
 }
 
 impl Written {
-    /// A file was closed or renamed into place.
+    /// Notes that a file was closed or renamed into place.
     pub(super) fn closed(&mut self, path: PathBuf) {
         self.writing.remove(&path);
         self.complete.insert(path);
     }
 
-    /// A file was written to.
+    /// Notes that a file was written to.
     pub(super) fn written(&mut self, path: PathBuf) {
         self.complete.remove(&path);
         self.writing.insert(path);
     }
 
-    /// A file or directory is gone, or has another name.
+    /// Notes that a file or directory was removed or renamed.
     pub(super) fn removed(&mut self, path: &Path) {
         self.complete.remove(path);
         self.writing.retain(|file| !file.starts_with(path));
     }
 
-    /// Events were lost: what was said before may not hold any more.
+    /// Notes that events were lost: the state known so far may be wrong.
     pub(super) fn lost(&mut self) {
         *self = Self::default();
     }
 
-    /// A look has used what was said.
+    /// Notes that a scan has used the complete files.
     pub(super) fn looked(&mut self) {
         self.complete.clear();
     }
 
-    /// Says whether one of the candidate's files was said to be complete, and none is being written.
+    /// Returns whether one of the candidate's files is complete by an event, and none is being written.
     pub(super) fn is_complete(&self, root: &Path, candidate: &Candidate) -> bool {
         Self::any(&self.complete, root, candidate) && !self.is_writing(root, candidate)
     }
 
-    /// Says whether one of the candidate's files was written to and not closed.
+    /// Returns whether one of the candidate's files was written to and not closed.
     pub(super) fn is_writing(&self, root: &Path, candidate: &Candidate) -> bool {
         Self::any(&self.writing, root, candidate)
     }

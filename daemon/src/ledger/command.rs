@@ -199,7 +199,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Each change below is complete before anything can panic, so the state is consistent even if the mutex is poisoned.
+        // Each change below is complete before anything can panic, so a poisoned mutex is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -31,8 +31,8 @@ pub(super) fn is_unwritable(error: &OpenError, state: &Path) -> bool {
     }
 }
 
-/// Returns the error as text, with the free space if it is low: for some of these errors SQLite reports only input or
-/// output.
+/// Returns the error as text, with the free space if it is low: for some of these errors SQLite reports only "I/O
+/// error".
 pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
     let free = path.parent().and_then(Free::at).filter(Free::is_low);
     let free = free.map(|Free { bytes, inodes }| {
