@@ -1,26 +1,27 @@
-//! Lines of output in a compact form: the same bytes in memory and on disk.
+//! Lines of output in a compact form, with the same bytes in memory and on disk.
 //!
-//! A line is `varint(delta << 3 | newline << 2 | stream)`, `varint(length)`, its bytes; `delta` is in milliseconds from
-//! the line before (the first: from `base_ms`). An empty line costs two bytes, so a flood of them stays near its limit.
+//! A line is `varint(delta << 3 | newline << 2 | stream)`, `varint(length)`, and its bytes. `delta` is in milliseconds
+//! since the previous line (for the first line: since `base_ms`). An empty line takes only two bytes, so a flood of
+//! empty lines stays near its limit.
 
 use fnd_core::protocol::Level;
 use std::collections::VecDeque;
 
-/// Where a line came from.
+/// The source of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// fnd itself: what was not kept.
+    /// fnd itself: notes on output that was not kept.
     Note,
-    /// A record of a worker: its level, a space, and its words.
+    /// A log record of a worker: its level, a space, and its message.
     Log,
 }
 
 impl Stream {
-    /// Returns the word of `api::LogLine`.
+    /// Returns the word that `api::LogLine` uses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,7 +33,7 @@ impl Stream {
     }
 }
 
-/// Returns the word of a level, as a line of [`Stream::Log`] begins.
+/// Returns the word of a level; a line of [`Stream::Log`] begins with it.
 #[must_use]
 pub fn level_word(level: Level) -> &'static str {
     match level {
@@ -48,26 +49,26 @@ pub fn level_word(level: Level) -> &'static str {
 pub struct Line<'a> {
     /// When it arrived, Unix milliseconds.
     pub time_ms: u64,
-    /// Where it came from.
+    /// The source of the line.
     pub stream: Stream,
     /// Whether a line feed ended it.
     pub newline: bool,
-    /// Its bytes; any.
+    /// The bytes of the line; they can be any bytes.
     pub text: &'a [u8],
 }
 
 impl Line<'_> {
-    /// Returns how many bytes of output it was, its line feed included; fnd's own words are none.
+    /// Returns how many bytes of output the line was, with its line feed; notes of fnd count as 0.
     #[must_use]
     pub fn raw(&self) -> u64 {
         raw(self.stream as u64, self.text.len(), self.newline)
     }
 }
 
-/// Lines in order of arrival, taken off at the front.
+/// Lines in order of arrival; they are removed at the front.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Lines that were taken off or forgotten: the number of the first one left.
+    /// Number of lines that were removed, and so the number of the first line.
     first: u64,
     count: u64,
     base_ms: u64,
@@ -77,8 +78,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Returns what [`Lines::encoded`] gave, the first line counted as number `first`; ends at the first byte that cannot
-    /// be a line.
+    /// Decodes the bytes that [`Lines::encoded`] returned; the first line gets the number `first`. Stops at the first byte
+    /// that cannot be a line.
     #[must_use]
     pub fn decode(first: u64, base_ms: u64, encoded: &[u8]) -> Self {
         let mut lines = Self {
@@ -89,13 +90,14 @@ impl Lines {
         lines
     }
 
-    /// Adds a line at the end; a time before the last line's counts as that.
+    /// Adds a line at the end; a time before that of the last line counts as that of the last line.
     pub fn push(&mut self, line: &Line<'_>) {
         if self.bytes.is_empty() {
             self.base_ms = line.time_ms;
             self.last_ms = line.time_ms;
         }
-        // Three bits stand beside it, and 63 are read again: a time out of a damaged spool must not hide the lines behind it.
+        // Three bits are added to the delta, and 63 bits can be read: a time from a damaged spool must not hide the
+        // lines after it.
         let delta = line.time_ms.saturating_sub(self.last_ms).min(u64::MAX >> 4);
         self.last_ms += delta;
         put(
@@ -113,7 +115,7 @@ impl Lines {
         lines.for_each(|line| self.push(&line));
     }
 
-    /// Takes the first line off. Returns the bytes of output it was, its line feed included.
+    /// Removes the first line. Returns how many bytes of output it was, with its line feed.
     pub fn pop(&mut self) -> Option<u64> {
         let mut at = 0;
         let mut next = || {
@@ -132,35 +134,35 @@ impl Lines {
         Some(raw)
     }
 
-    /// Takes off the lines before number `first`.
+    /// Removes the lines before number `first`.
     pub fn skip_to(&mut self, first: u64) {
         while self.first < first && self.pop().is_some() {}
     }
 
-    /// Returns the number of the first line, counted from 0 over all that were ever added.
+    /// Returns the number of the first line, counted from 0 over all lines that were ever added.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// Bytes of output in it, line feeds included.
+    /// Returns the bytes of output in the lines, with line feeds.
     #[must_use]
     pub fn kept(&self) -> u64 {
         self.kept
     }
 
-    /// Says whether there is no line.
+    /// Returns whether there is no line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns the time that the first line's delta is from, and the encoded lines.
+    /// Returns the time that the first line's delta starts from, and the encoded lines.
     pub fn encoded(&mut self) -> (u64, &[u8]) {
         (self.base_ms, self.bytes.make_contiguous())
     }
 
-    /// Forgets every line; their numbers are used up.
+    /// Removes every line; their numbers are not used again.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.kept = 0;
@@ -169,14 +171,14 @@ impl Lines {
     }
 }
 
-/// Reads encoded lines; ends at the first byte that cannot be one.
+/// Reads encoded lines; stops at the first byte that cannot be a line.
 pub struct Decoder<'a> {
     time_ms: u64,
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    /// Returns the reader of what [`Lines::encoded`] gave.
+    /// Returns a reader of the bytes that [`Lines::encoded`] returned.
     #[must_use]
     pub fn new(base_ms: u64, encoded: &'a [u8]) -> Self {
         Self {
@@ -185,7 +187,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the time that the next line's delta is from, and the lines not read yet.
+    /// Returns the time that the next line's delta starts from, and the lines that are not read yet.
     #[must_use]
     pub fn rest(&self) -> (u64, &'a [u8]) {
         (self.time_ms, self.rest)
@@ -225,7 +227,7 @@ fn raw(stream: u64, length: usize, newline: bool) -> u64 {
     length as u64 + u64::from(newline)
 }
 
-/// Appends a number, seven bits a byte, lowest first.
+/// Appends a number with seven bits in each byte, the lowest first.
 fn put(bytes: &mut VecDeque<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push_back((number & 0x7f) as u8 | 0x80);

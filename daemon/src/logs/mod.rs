@@ -1,7 +1,7 @@
-//! Kept output of attempts: append-only segment files per function below `STATE/logs/FUNCTION/`.
+//! The kept output of attempts: append-only segment files for each function below `STATE/logs/FUNCTION/`.
 //!
-//! [`Store`] is owned by the output thread and appends; [`read`] is for anybody, at any time, and sees whole records only.
-//! Nothing is synced: a power cut costs the last seconds of output, never what came before.
+//! The output thread owns [`Store`] and appends. Any thread may call [`read`] at any time; it sees whole records only.
+//! Nothing is synced: a power cut loses the last seconds of output, but no output before them.
 
 mod lines;
 mod read;
@@ -20,10 +20,10 @@ use std::io::{self, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Size at which a segment is followed by a new one, bytes.
+/// Size from which a new segment is begun, bytes.
 pub const SEGMENT: u64 = 16 << 20;
 
-/// A place in a function's output: everything before it is on disk.
+/// A position in a function's output; all output before it is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     segment: u32,
@@ -35,14 +35,14 @@ pub struct Position {
 pub struct Store {
     root: PathBuf,
     segment: u64,
-    /// Where each function's output ends, once it was looked at.
+    /// Where each function's output ends, for functions whose output was checked.
     ends: HashMap<FunctionName, Position>,
     bell: Bell,
 }
 
 impl Store {
-    /// Returns the store below `root`, which is made when something is appended. Segments are of so many bytes; the bell
-    /// is rung whenever another is begun, and says how much of a function may be there.
+    /// Returns the store below `root`, which is created with the first output. `segment` is the size of a segment in
+    /// bytes. The store rings the bell when it begins a segment, and asks it how much output a function may keep.
     #[must_use]
     pub fn new(root: PathBuf, segment: u64, bell: Bell) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Store {
     /// Appends lines of an attempt.
     ///
     /// # Errors
-    /// Where the file could not be written; what was written in part is cut off again.
+    /// If the file could not be written; a record that was written in part is removed again.
     pub fn append(
         &mut self,
         function: &FunctionName,
@@ -70,7 +70,7 @@ impl Store {
     /// Appends lines of several attempts of a function with one write.
     ///
     /// # Errors
-    /// As [`Store::append`]: of none of them anything is kept then.
+    /// As [`Store::append`]; then no line of any of them is kept.
     pub fn append_all<'a>(
         &mut self,
         function: &FunctionName,
@@ -88,7 +88,7 @@ impl Store {
             Some(end) => end,
             None => recover(&directory)?,
         };
-        // Without an entry, which an error leaves, the next append looks where the last whole record ends.
+        // An error leaves no entry, so that the next append searches for the end of the last whole record.
         let end = self.write(function, &directory, end, &bytes)?;
         self.ends.insert(function.clone(), end);
         Ok(())
@@ -106,7 +106,8 @@ impl Store {
                 segment: end.segment + 1,
                 offset: 0,
             };
-            // At once, so that a flood is bounded however fast it is; what rules that changed leave over goes by itself.
+            // Remove the oldest segment at once, so that even a fast flood is bounded. Segments beyond a changed limit
+            // are removed by the other thread.
             let segments = u32::try_from(self.bell.keep_bytes(function) / self.segment).unwrap_or(u32::MAX);
             if let Some(oldest) = end.segment.checked_sub(segments.max(1)) {
                 remove(&segment_path(directory, oldest))?;
@@ -123,12 +124,12 @@ impl Store {
             }
             opened => opened?,
         };
-        // What is kept no longer is removed by another thread, also this one, if it is old.
+        // Another thread removes segments that are no longer kept; if this one was old, that includes this one.
         if end.offset > 0 && file.metadata()?.len() == 0 {
             end.offset = 0;
         }
         if let Err(error) = file.write_all(bytes) {
-            // A part of a record would hide what comes behind it. If this fails too, `recover` finds it.
+            // A partial record would hide the records after it. If the truncation fails too, `recover` finds it.
             let _ = file.set_len(end.offset);
             return Err(error);
         }
@@ -136,13 +137,13 @@ impl Store {
         Ok(end)
     }
 
-    /// Says how many lines of attempts of a function were appended so far, by the last record there is of each; those
-    /// without one stay as they are.
+    /// Counts the lines that were appended so far for attempts of a function, by the last record of each; the number of
+    /// an attempt without a record does not change.
     ///
     /// Reads all of the function's output.
     ///
     /// # Errors
-    /// Where a segment cannot be read; what was found until then is said.
+    /// If a segment cannot be read; attempts found before that have their numbers.
     pub fn count(
         &self,
         function: &FunctionName,
@@ -161,7 +162,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns where a function's output ends; absent where none was appended since start.
+    /// Returns where a function's output ends; nothing if none was appended since the start.
     #[must_use]
     pub fn end(&self, function: &FunctionName) -> Option<Position> {
         self.ends.get(function).copied()
@@ -217,7 +218,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the numbers of a function's segments, oldest first; none where there is no directory.
+/// Returns the numbers of a function's segments, oldest first; none if there is no directory.
 fn segments(directory: &Path) -> io::Result<Vec<u32>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -236,7 +237,7 @@ fn segments(directory: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Finds where to append. Behind a torn or damaged record that is a new segment: nothing is destroyed.
+/// Finds the position to append at. After a torn or damaged record this is a new segment, so that nothing is destroyed.
 fn recover(directory: &Path) -> io::Result<Position> {
     let Some(segment) = segments(directory)?.pop() else {
         make(directory)?;

@@ -1,4 +1,4 @@
-//! Reading kept output: a record at a time, so that memory does not grow with the log.
+//! Reads kept output record by record, so that memory does not grow with the log.
 
 use super::record::{self, Record};
 use super::{Decoder, Line, Position, directory, segment_path, segments};
@@ -10,31 +10,31 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Most lines `tail` gives.
+/// Most lines that `tail` returns.
 const TAIL_MAX: usize = 10_000;
 
 /// Which lines to read; absent means all.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// Of one invocation.
+    /// Lines of this invocation.
     pub invocation: Option<InvocationId>,
-    /// Arrived at or after, Unix milliseconds.
+    /// Lines that arrived at this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
-    /// Arrived before, Unix milliseconds.
+    /// Lines that arrived before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Only the last ones, at most 10,000.
+    /// Only this many of the last lines, at most 10,000.
     pub tail: Option<usize>,
-    /// Only what was on disk up to here, so that a follower's lines can go on from there.
+    /// Only output that was on disk up to this position, so that a follower can continue from there.
     pub end: Option<Position>,
 }
 
-/// Reads a function's kept output, in order of storing: lines of an attempt are in order of arrival, those of attempts
-/// that ran at once may be mixed by blocks of a second.
+/// Reads a function's kept output, in the order in which it was stored. Lines of one attempt are in order of arrival;
+/// lines of attempts that ran at the same time may be mixed in blocks of a second.
 ///
-/// Blocks on the disk; the iterator holds one record of 256 KiB at a time (and with `tail` those lines).
+/// Blocks on the disk. The iterator holds one record of 256 KiB at a time, and with `tail` also those lines.
 ///
 /// # Errors
-/// Where the directory cannot be read; an unreadable segment ends the iterator with its error.
+/// If the directory cannot be read. An unreadable segment ends the iterator with its error.
 pub fn read(
     root: &Path,
     function: &FunctionName,
@@ -55,7 +55,7 @@ pub fn read(
     };
     let tail = tail.min(TAIL_MAX);
     let mut last = VecDeque::new();
-    // The newest first: older ones are seldom wanted.
+    // The newest segments first: often the older ones are not needed.
     for segment in segments.iter().rev() {
         let mut here = VecDeque::new();
         for line in kept(std::slice::from_ref(segment)) {
@@ -79,7 +79,7 @@ struct Kept {
     query: Query,
     segments: VecDeque<u32>,
     open: Option<Open>,
-    /// Lines of the record read last.
+    /// Lines of the last record that was read.
     lines: VecDeque<LogLine>,
 }
 
@@ -89,7 +89,7 @@ struct Open {
 }
 
 impl Kept {
-    /// Reads the next record of the query; absent at the end.
+    /// Reads the next record of the query; nothing at the end.
     fn record(&mut self) -> io::Result<Option<Record>> {
         loop {
             if self.open.is_none() {
@@ -102,7 +102,7 @@ impl Kept {
                         let at = Position { segment, offset: 0 };
                         self.open = Some(Open { file, at });
                     }
-                    // Rotated away since it was listed.
+                    // The segment was removed after it was listed.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 }
@@ -159,7 +159,7 @@ impl Iterator for Kept {
     }
 }
 
-/// Returns a line for the API; what is not UTF-8 is replaced, and the carriage return of a CRLF is no text.
+/// Returns a line for the API: replaces bytes that are not UTF-8, and removes the carriage return of a CRLF.
 pub(crate) fn view(function: &FunctionName, invocation: InvocationId, attempt: u32, line: &Line<'_>) -> LogLine {
     let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
     LogLine {

@@ -1,14 +1,15 @@
-//! Records of a segment file: `length u32, crc32 u32`, then invocation, attempt, the first line's number within the attempt,
-//! base time and encoded lines.
+//! Records of a segment file: `length u32, crc32 u32`, then invocation, attempt, the number of the first line within
+//! the attempt, base time and encoded lines.
 //!
-//! Whatever a crash or a full disk leaves at the end is no valid record, and reading stops there.
+//! The rest that a crash or a full disk leaves at the end is no valid record; reading stops there.
 
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::io::{self, BufReader, Read, Seek};
 
-/// Bytes before the lines, after length and checksum: invocation 16, attempt 4, first line's number 8, base time 8.
+/// Bytes before the lines, without length and checksum: invocation 16, attempt 4, number of the first line 8, base time
+/// 8.
 const HEAD: usize = 36;
-/// Most bytes of lines in one record, so that a reader's memory is bounded.
+/// Most bytes of lines in one record; this bounds a reader's memory.
 pub(super) const LINES_MAX: usize = 256 << 10;
 
 /// Lines of one attempt.
@@ -37,7 +38,8 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &Record<&[u8]>) {
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads the next record. Returns it with its size in the file; absent at the end and where there is no valid one.
+/// Reads the next record. Returns it with its size in the file; nothing at the end of the file or if there is no valid
+/// record.
 pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> {
     match decode_head(file)? {
         Some(head) => decode_lines(file, &head),
@@ -45,8 +47,8 @@ pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(Record, u64)>> 
     }
 }
 
-/// Reads the next record as [`decode`] does, if it is of this invocation; steps over others without reading their lines,
-/// and returns their size alone.
+/// Reads the next record like [`decode`] if it belongs to this invocation. Steps over another record without reading
+/// its lines, and returns only its size.
 pub(super) fn decode_of(
     file: &mut BufReader<impl Read + Seek>,
     wanted: InvocationId,
@@ -61,7 +63,7 @@ pub(super) fn decode_of(
     Ok(Some((None, head.size())))
 }
 
-/// What comes before the lines.
+/// The part of a record before its lines.
 struct Head {
     checksum: u32,
     bytes: [u8; HEAD],
@@ -74,7 +76,7 @@ impl Head {
         InvocationId(number(&self.bytes[..16]))
     }
 
-    /// Returns the bytes of the record in the file.
+    /// Returns the size of the record in the file, in bytes.
     fn size(&self) -> u64 {
         (8 + HEAD + self.lines) as u64
     }
@@ -91,7 +93,7 @@ fn decode_head(file: &mut impl Read) -> io::Result<Option<Head>> {
     let Some(lines) = length.checked_sub(HEAD) else {
         return Ok(None);
     };
-    // A record is filled line by line, so it exceeds its bound by less than one line.
+    // A record is filled line by line, so it exceeds its limit by less than one line.
     if lines > 2 * LINES_MAX || !fill(file, &mut bytes)? {
         return Ok(None);
     }
@@ -120,12 +122,12 @@ fn decode_lines(file: &mut impl Read, head: &Head) -> io::Result<Option<(Record,
     Ok(Some((record, head.size())))
 }
 
-/// Little-endian.
+/// Reads a little-endian number.
 fn number(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
 }
 
-/// Fills a buffer; says whether there was enough.
+/// Fills a buffer; returns whether there were enough bytes.
 fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(buffer) {
         Ok(()) => Ok(true),

@@ -1,9 +1,11 @@
-//! Forgets old output: by age and bytes of one function and of all, and for room on a disk that is nearly full. A thread of
-//! its own, since it reads directories; it looks once an hour, when another segment was begun, and when other rules are given.
+//! Forgets old output by age and by bytes, of one function and of all, and to make room on a disk that is nearly full.
+//! A separate thread does this, because it reads directories. It runs once an hour, when a new segment was begun, and
+//! when the limits change.
 //!
-//! Whole segments go. Where all functions together have too much, those of the function that has most go first, so that one
-//! that floods forgets its own lines and not its neighbours'. The segment a function writes to goes only when nothing was
-//! written to it for a minute: [`Store`](super::Store) notices and begins it anew.
+//! Only whole segments are removed. If all functions together have too much output, the function with the most output
+//! loses segments first, so that a function that floods loses its own lines and not those of others. The segment that a
+//! function writes to is removed only if nothing was written to it for a minute; [`Store`](super::Store) notices this
+//! and begins it anew.
 
 use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
@@ -18,17 +20,17 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// How often what gets old is looked for.
+/// How often the thread checks for old output.
 const EVERY: Duration = Duration::from_secs(3600);
-/// How long nothing must have been written to the newest segment of a function.
+/// How long the newest segment of a function must be unchanged before it may be removed.
 const QUIET_MS: u64 = 60_000;
 
 /// How much output of one function is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepOf {
-    /// Age of the newest line of a segment.
+    /// Greatest age of the newest line of a segment.
     pub keep_for: Duration,
-    /// Bytes.
+    /// Most bytes.
     pub keep_bytes: u64,
 }
 
@@ -41,16 +43,16 @@ impl Default for KeepOf {
     }
 }
 
-/// How much output is kept; what exceeds any of these is forgotten.
+/// How much output is kept; segments that exceed any of these limits are forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
-    /// Of functions that say so.
+    /// The limits of functions that set their own.
     pub functions: HashMap<FunctionName, KeepOf>,
-    /// Of every other one.
+    /// The limits of all other functions.
     pub others: KeepOf,
-    /// Age of the newest line of a segment, whatever functions say.
+    /// Greatest age of the newest line of a segment, for all functions.
     pub keep_for: Duration,
-    /// Bytes of all functions.
+    /// Most bytes of all functions together.
     pub keep_bytes: u64,
 }
 
@@ -71,7 +73,7 @@ impl Keep {
     }
 }
 
-/// Says that there is more output, and how much may be; the default one is heard by nobody.
+/// Tells the thread that there is more output, and returns how much may be kept. The default bell wakes no thread.
 #[derive(Debug, Clone, Default)]
 pub struct Bell {
     rules: Arc<Mutex<Keep>>,
@@ -85,7 +87,7 @@ impl Bell {
         rules.of(function).keep_bytes
     }
 
-    /// Returns one that is heard by nobody, with a rule for one function.
+    /// Returns a bell that wakes no thread, with a limit for one function.
     #[cfg(test)]
     pub(super) fn of(function: &FunctionName, keep_bytes: u64) -> Self {
         let bell = Self::default();
@@ -97,21 +99,22 @@ impl Bell {
         bell
     }
 
-    /// Says so; never waits.
+    /// Wakes the thread; never blocks.
     pub fn ring(&self) {
         if let Some(rings) = &self.rings {
-            // Where it is full, somebody is about to look.
+            // If the channel is full, the thread is about to run anyway.
             let _ = rings.try_send(());
         }
     }
 }
 
-/// How far a clock may jump ahead between two looks and be believed at once.
+/// How far the clock may jump ahead between two checks and still be trusted at once.
 const JUMP: Duration = Duration::from_secs(86_400);
-/// How long it is not believed after that: by then the ledger has looked, too, and says what the time is.
+/// How long the clock is not trusted after a larger jump: by then the ledger has checked the clock too, and says what
+/// the time is.
 const DOUBT: Duration = Duration::from_secs(2 * 3600);
 
-/// The time output is old by.
+/// The time that decides how old output is.
 struct Time {
     believed_ms: u64,
     at: Instant,
@@ -127,7 +130,7 @@ impl Time {
         }
     }
 
-    /// Looks at the clock. Returns the time to go by.
+    /// Checks the clock. Returns the time to use.
     fn look(&mut self, unix_ms: u64, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.at).saturating_add(JUMP);
         let latest_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
@@ -145,7 +148,7 @@ impl Time {
     }
 }
 
-/// The thread that forgets. It ends with the last bell.
+/// Handle to the thread that forgets output. The thread ends when the last bell is dropped.
 #[derive(Debug)]
 pub struct Keeper {
     bell: Bell,
@@ -153,10 +156,11 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it for the output below a directory. `clock` says which time output is old by, Unix milliseconds.
+    /// Starts the thread for the output below a directory. `clock` returns the time that decides how old output is,
+    /// Unix milliseconds.
     ///
     /// # Errors
-    /// Where the kernel gives no thread.
+    /// If the thread cannot be started.
     pub fn start(root: PathBuf, keep: Keep, clock: impl Fn() -> u64 + Send + 'static) -> io::Result<Self> {
         let (told, hears) = sync_channel(1);
         let bytes = Arc::new(AtomicU64::new(0));
@@ -184,7 +188,7 @@ impl Keeper {
         })
     }
 
-    /// Goes by other rules from now on; what exceeds them goes soon.
+    /// Sets new limits; output that exceeds them is forgotten soon.
     pub fn keep(&self, keep: Keep) {
         let mut rules = self.bell.rules.lock().unwrap_or_else(PoisonError::into_inner);
         if *rules != keep {
@@ -193,13 +197,13 @@ impl Keeper {
         }
     }
 
-    /// Returns what tells it that there is more.
+    /// Returns the bell that tells the thread about new output.
     #[must_use]
     pub fn bell(&self) -> Bell {
         self.bell.clone()
     }
 
-    /// Returns the bytes of all output at the last look.
+    /// Returns the bytes of all output at the last check.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -207,7 +211,7 @@ impl Keeper {
 }
 
 fn is_low(root: &Path) -> bool {
-    // The directory is made with the first output.
+    // The directory is created with the first output.
     let there = if root.exists() { Some(root) } else { root.parent() };
     there.and_then(Free::at).is_some_and(|free| free.is_low())
 }
@@ -221,14 +225,14 @@ struct Segment {
 /// The output of one function.
 struct Kept {
     directory: PathBuf,
-    /// That may go, oldest first.
+    /// The segments that may be removed, oldest first.
     may_go: VecDeque<Segment>,
-    /// With the segment that is written to.
+    /// Bytes of the output, including the segment that is written to.
     bytes: u64,
 }
 
 impl Kept {
-    /// Forgets the oldest segment, unless it is written to again. Returns the bytes.
+    /// Removes the oldest segment, unless it was written to in the meantime. Returns its bytes.
     fn forget(&mut self) -> io::Result<u64> {
         let Some(segment) = self.may_go.pop_front() else {
             return Ok(0);
@@ -238,14 +242,15 @@ impl Kept {
         }
         remove(&segment.path)?;
         self.bytes -= segment.bytes;
-        // An inode too, where nothing is left of a function; it is made again for the next output.
-        let _ = std::fs::remove_dir(&self.directory); // there is more in it
+        // If the function has no more output, free the inode too; the next output creates the directory again.
+        let _ = std::fs::remove_dir(&self.directory); // fails if the directory is not empty
         Ok(segment.bytes)
     }
 }
 
-/// Forgets what is not kept, and on a disk that is low all it takes; while there is little, nothing recent for that, since it
-/// would not help a disk that something else has filled. Returns the bytes that are left.
+/// Forgets output that is not kept, and on a disk that is nearly full as much as is needed. While there is little
+/// output, recent output is not forgotten for that: this would not help a disk that other data has filled. Returns the
+/// bytes that remain.
 fn sweep(root: &Path, keep: &Keep, now_ms: u64, is_low: impl Fn() -> bool) -> io::Result<u64> {
     let of: HashMap<_, _> = keep
         .functions
@@ -312,7 +317,7 @@ fn look(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
     for number in numbers {
         let path = segment_path(&directory, number);
         let about = match std::fs::symlink_metadata(&path) {
-            // Its function has begun another one and let go of it.
+            // The function has begun another segment and removed this one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             about => about?,
         };
