@@ -1,4 +1,4 @@
-//! How a run ended, in HTTP: the table of contract section 5.
+//! Translates the end of a run into HTTP: the table of contract section 5.
 
 use super::backend::{Answering, Failure, Headed, PassedOn};
 use super::headers;
@@ -13,13 +13,13 @@ use hyper::{Method, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// When to ask again, where nobody knows better: a restart of fnd takes less.
+/// The `Retry-After` if no better value is known: a restart of fnd takes less time.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Waits for an answer.
 ///
 /// # Errors
-/// [`Code::Unavailable`] where fnd stops before it comes.
+/// [`Code::Unavailable`] if fnd stops before the answer comes.
 pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     let stopping = "fnd is stopping; whether the request was accepted is in the history (`fndctl history`)";
     answering.await.map_err(|_| {
@@ -29,10 +29,10 @@ pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
     })
 }
 
-/// Returns what a caller who asked for a run is answered.
+/// Returns the answer for a caller that requested a run.
 ///
 /// # Errors
-/// Everything but a success and an acceptance.
+/// Every result except a success and an acceptance.
 pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered, Refusal> {
     match answer {
         Answer::Finished(record) => of_end(&Ended::from(&*record), record.result.as_ref()),
@@ -54,7 +54,7 @@ pub(super) fn of_run(answer: Answer, function: &FunctionName) -> Result<Answered
     }
 }
 
-/// How an invocation ended, as far as an answer says it.
+/// The parts of an ended invocation that an answer uses.
 pub(super) struct Ended<'a> {
     id: InvocationId,
     function: &'a FunctionName,
@@ -87,12 +87,12 @@ impl<'a> From<&'a InvocationView> for Ended<'a> {
     }
 }
 
-/// Returns what the end of an invocation is answered with: its result, where it ended well.
+/// Returns the answer for the end of an invocation: its result, if it succeeded.
 ///
 /// # Errors
 /// Every other end.
 pub(super) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<Answered, Refusal> {
-    // A program that serves HTTP failed in its own words.
+    // A program that serves HTTP reports its own failure with an answer of its own.
     let worded = |result: &RunResult| {
         result
             .response
@@ -123,14 +123,14 @@ pub(super) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
         .into())
 }
 
-/// Returns what a caller is answered whose body was passed on to a program that serves HTTP.
+/// Returns the answer for a caller whose body was passed on to a program that serves HTTP.
 ///
 /// # Errors
-/// Where that gave no answer.
+/// If the program gave no answer.
 pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method: &Method) -> Result<Answered, Refusal> {
     let PassedOn { head, answer, caller } = passed;
     let headed = tokio::select! {
-        // What there is of an answer goes before what became of it.
+        // The head of an answer takes precedence over the end of the invocation.
         biased;
         Ok(headed) = head => headed,
         answer = wait(answer) => return of_run(answer?, function),
@@ -146,7 +146,7 @@ pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     let (mut parts, body) = response.into_parts();
     let has_body = *method != Method::HEAD && parts.status != StatusCode::NOT_MODIFIED;
     headers::take_out(&mut parts.headers, has_body);
-    // What it will be, if its body comes to its end.
+    // The state that the invocation will have if the body is complete.
     let state = if parts.status.is_server_error() {
         State::Failed
     } else {
@@ -157,9 +157,9 @@ pub(super) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     Ok(Answered::from_parts(parts, Body::passing(body)))
 }
 
-/// Gives an answer the status and the headers its function chose.
+/// Gives an answer the status and the headers that its function chose.
 fn choose(ended: &Ended<'_>, chosen: &Response, answer: &mut Answered) {
-    // The protocol takes 200 to 599 only.
+    // The protocol allows 200 to 599 only.
     if let Some(status) = chosen.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         *answer.status_mut() = status;
     }
@@ -175,7 +175,7 @@ fn choose(ended: &Ended<'_>, chosen: &Response, answer: &mut Answered) {
     }
 }
 
-/// Returns the code of the reason an invocation ended with, other than well.
+/// Returns the problem code for the reason with which an invocation ended, other than success.
 fn code_of(reason: Reason) -> Code {
     match (reason, reason.class()) {
         (_, Class::Timeout | Class::Deadline) => Code::Timeout,
@@ -185,7 +185,7 @@ fn code_of(reason: Reason) -> Code {
         (Reason::BadAnswer | Reason::ResultTooLarge, _) => Code::BadAnswer,
         (
             _,
-            // A success is not asked about.
+            // The function is not called for a success.
             Class::Success
             | Class::Transient
             | Class::ExecuteAgain
@@ -232,7 +232,7 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
                 Skip::Missed => "its time had passed".to_owned(),
             };
             let code = code_of_skip(skip);
-            // 429 always says when.
+            // An answer with 429 always has a `Retry-After`.
             let retry_after = if code.status() == 429 {
                 Some(retry_after.unwrap_or(AGAIN))
             } else {
@@ -248,7 +248,7 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
     })
 }
 
-/// Returns the answer to an accepted, durable invocation: 202 and where it can be asked about.
+/// Returns the answer to an accepted, durable invocation: 202 and the location of its state.
 fn queued(id: InvocationId) -> Result<Answered, Refusal> {
     let mut response = response::json(&fnd_core::api::Queued { id })?;
     *response.status_mut() = StatusCode::ACCEPTED;
@@ -258,13 +258,13 @@ fn queued(id: InvocationId) -> Result<Answered, Refusal> {
     Ok(response)
 }
 
-/// Returns the refusal of a function nobody knows.
+/// Returns the refusal for an unknown function.
 pub(super) fn no_function(function: &FunctionName) -> Refusal {
     let detail = format!("there is no function `{function}`: `fndctl list` shows those there are");
     Problem::new(Code::NotFound, detail).of(function).into()
 }
 
-/// Returns the refusal of an invocation nobody knows.
+/// Returns the refusal for an unknown invocation.
 pub(super) fn no_invocation(id: InvocationId) -> Refusal {
     let detail = format!("there is no invocation `{id}`: it never was, or its history was deleted");
     let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
@@ -275,7 +275,7 @@ pub(super) fn no_invocation(id: InvocationId) -> Refusal {
 /// Counts failures, so that an answer and its line in the journal can be matched.
 static FAILURES: AtomicU64 = AtomicU64::new(1);
 
-/// Returns the refusal of something fnd could not do; what exactly is for the journal only.
+/// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
 pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
     let request = FAILURES.fetch_add(1, Ordering::Relaxed);
     tracing::error!(request, "failed to {operation}: {error}");
@@ -285,7 +285,7 @@ pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusa
     )
 }
 
-/// Returns the refusal of a failure of the daemon.
+/// Returns the refusal for a failure of the daemon.
 pub(super) fn failed(operation: &'static str) -> impl Fn(Failure) -> Refusal {
     move |failure| internal(operation, &crate::telemetry::escape(&failure.0))
 }

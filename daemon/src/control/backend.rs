@@ -1,7 +1,8 @@
-//! What the control server needs of the daemon: one trait in plain types of core, so that it is tested with a fake.
+//! The interface of the daemon for the control server: one trait in plain types of core, so that the server can be
+//! tested with a fake.
 //!
-//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. What is in memory is answered at once;
-//! what is on disk, or takes time, is a [`Pending`]. It decides nothing about HTTP.
+//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
+//! on disk and slow operations are a [`Pending`]. The trait knows nothing about HTTP.
 
 use super::connections::Connections;
 use crate::buffers::Buffers;
@@ -30,31 +31,32 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Something that comes later.
+/// A value that comes later.
 pub type Pending<T> = LocalBoxFuture<'static, T>;
 
-/// An answer of the supervisor that comes later; a dropped sender means that fnd is stopping. Dropped before it came, it
-/// says that its caller has left.
+/// An answer of the supervisor that comes later. A dropped sender means that fnd is stopping. If this is dropped before
+/// the answer came, it reports that its caller has left.
 pub struct Answering {
     answer: oneshot::Receiver<Answer>,
     caller: Option<Caller>,
 }
 
-/// Who waits for an answer, and who hears that nobody does any more.
+/// The caller that waits for an answer, and the listener for its leaving.
 struct Caller {
     hears: Rc<dyn Leaving>,
     id: InvocationId,
     reply: ReplyTo,
 }
 
-/// Hears of callers that left before their answer came.
+/// Listens for callers that left before their answer came.
 pub trait Leaving {
-    /// A caller that waited for the end of an invocation has gone.
+    /// Called when a caller that waited for the end of an invocation has left.
     fn left(&self, id: InvocationId, reply: ReplyTo);
 }
 
 impl Answering {
-    /// Returns an answer that ends an invocation with its caller: `hears` decides whether it does.
+    /// Returns an answer that reports its caller's leaving to `hears`, which decides whether the invocation ends with
+    /// the caller.
     #[must_use]
     pub fn for_caller(
         answer: oneshot::Receiver<Answer>,
@@ -97,111 +99,118 @@ impl Drop for Answering {
     }
 }
 
-/// Lines of output, oldest first; closed after the last one.
+/// Lines of output, oldest first; the channel closes after the last one.
 pub type LogLines = mpsc::Receiver<LogLine>;
 
-/// Why the daemon could not do what it can usually do (a read of the ledger failed). The text is for the journal.
+/// Why the daemon could not do an operation that usually works (for example, a read of the ledger failed). The text is
+/// for the journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
 /// The daemon behind the control socket.
 pub trait Backend {
-    /// Returns what bodies and answers may take of memory.
+    /// Returns the memory budget of bodies and answers.
     fn buffers(&self) -> Arc<Buffers>;
 
-    /// Returns where the server keeps account of its connections.
+    /// Returns the accounting of the server's connections.
     fn connections(&self) -> Rc<Connections>;
 
-    /// Returns why fnd is not able to run functions, or nothing where it is: `GET /healthz`.
+    /// Returns an error if fnd cannot run functions: `GET /healthz`.
     ///
     /// # Errors
-    /// In words for people: "no spawner".
+    /// The reason as text for people, such as "no spawner".
     fn health(&self) -> Result<(), String>;
 
-    /// Returns the node with its functions, by name.
+    /// Returns the node with its functions, sorted by name.
     fn node_status(&self) -> NodeStatus;
 
-    /// Returns every function, by name.
+    /// Returns every function, sorted by name.
     fn functions(&self) -> Vec<FunctionStatus>;
 
-    /// Returns one function with everything known about it; nothing where there is none of that name.
+    /// Returns one function with all details; nothing if there is no function of that name.
     fn function(&self, name: &FunctionName) -> Option<FunctionDetail>;
 
-    /// Why a function that is not there cannot run.
+    /// Returns why a function that does not exist cannot run.
     fn unknown(&self, _name: &FunctionName) -> Rejection {
         Rejection::NoSuchFunction
     }
 
-    /// Returns what a request to run may ask of a function; nothing where it has no version that could run.
+    /// Returns the limits for requests to a function; nothing if it has no version that can run.
     fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
 
-    /// Hands a request to run to the supervisor. Dropped, the answer cancels what has not begun and nobody else waits for.
+    /// Passes a request to run to the supervisor. If the answer is dropped, an invocation that has not begun and that
+    /// no other caller waits for is cancelled.
     fn submit(&self, request: SubmitRequest) -> Answering;
 
-    /// Hands a request to run to the supervisor whose body goes to a program that serves HTTP as it comes.
+    /// Passes a request to run to the supervisor, and streams its body to a program that serves HTTP.
     fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn;
 
-    /// Asks for the end of an invocation: [`Answer::Done`] or [`Answer::NotFound`].
+    /// Requests the end of an invocation: [`Answer::Done`] or [`Answer::NotFound`].
     fn cancel(&self, id: InvocationId) -> Answering;
 
-    /// Lets a function run, or not: [`Answer::Done`] or [`Answer::NotFound`].
+    /// Enables or disables a function: [`Answer::Done`] or [`Answer::NotFound`].
     fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;
 
     /// Returns an invocation with its attempts, whether it is in memory or only in the history.
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>>;
 
-    /// Returns what resolves when the invocation ends and its end can be read, or fnd stops; nothing where it is not
-    /// in memory, which means that it has ended or never was.
+    /// Returns a future that resolves when the invocation has ended and its end can be read, or when fnd stops. Returns
+    /// nothing if the invocation is not in memory: then it has ended or never existed.
     fn ended(&self, id: InvocationId) -> Option<Pending<()>>;
 
-    /// Resolves when the function's status file says all that has happened to it so far.
+    /// Resolves when the function's status file contains all that has happened to the function so far.
     fn status_written(&self, name: &FunctionName) -> Pending<()>;
 
     /// Returns a page of the history, newest first, without details of attempts.
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;
 
-    /// Queues what an invocation brought once more, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead letter.
+    /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead
+    /// letter.
     fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>>;
 
     /// Returns a page of the dead letters, newest first.
     fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>>;
 
-    /// Returns a dead letter; nothing where there is none of that id.
+    /// Returns a dead letter; nothing if no dead letter has that id.
     fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>>;
 
-    /// Takes an invocation off the dead letters, durably; says whether it was one. Its record stays in the history.
+    /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
+    /// history.
     fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>>;
 
-    /// Returns a copy of the ledger as it is now: its size and its bytes.
+    /// Returns a copy of the ledger in its present state: its size and its bytes.
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>>;
 
-    /// Returns the result of the last attempt; nothing where it has none (or it was deleted).
+    /// Returns the result of the last attempt; nothing if it has no result, or if the result was deleted.
     fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>>;
 
-    /// Returns kept output and, where [`LogQuery::follow`] says so, what comes after it without a gap. Following one
-    /// invocation ends with its end, following anything else with the receiver.
+    /// Returns kept output and, with [`LogQuery::follow`], the output after it without a gap. Following one invocation
+    /// ends with its end; following anything else ends with the receiver.
     fn logs(&self, query: LogQuery) -> Pending<Result<LogLines, Failure>>;
 
-    /// Returns what happens; ends with the receiver, without [`StreamQuery::follow`] with what is kept.
+    /// Returns events. The stream ends with the receiver; without [`StreamQuery::follow`] it ends after the kept
+    /// events.
     fn stream(&self, query: StreamQuery) -> mpsc::Receiver<StreamEvent>;
 
-    /// Returns everything that is measured, as text.
+    /// Returns all metrics as text.
     fn metrics(&self, form: Form) -> Pending<String>;
 
-    /// Returns every function of a filter as it is now, and from then on each that changes; ends with the receiver.
+    /// Returns the present state of every function that matches the filter, and then each function that changes; ends
+    /// with the receiver.
     fn watch(&self, filter: FunctionFilter) -> Changes;
 
-    /// Reads configuration and functions again and waits until every difference is applied or refused.
+    /// Reads configuration and functions again, and waits until every difference is applied or refused.
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>>;
 
-    /// Judges a file as if it lay in the functions directory; it is not run, and nothing is kept of it.
+    /// Checks a file as if it were in the functions directory; the file is neither run nor kept.
     fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>>;
 
-    /// Accepts nothing new from now on; resolves when nothing runs any more. Asking twice is the same as once.
+    /// Accepts no new work from now on; resolves when nothing runs any more. Calling it twice has the same effect as
+    /// once.
     fn drain(&self) -> oneshot::Receiver<()>;
 
-    /// Returns the runtimes, by id.
+    /// Returns the runtimes, sorted by id.
     fn runtimes(&self) -> Vec<RuntimeSummary>;
 
     /// Returns the sizes, smallest first.
@@ -211,56 +220,56 @@ pub trait Backend {
     fn config(&self) -> serde_json::Value;
 }
 
-/// What comes of a request whose body is passed on: its answer's head, or where there is none what became of it.
+/// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.
 pub struct PassedOn {
-    /// The head, with the body to come; a dropped sender means that the other says what happened.
+    /// The head, with the body to come; if the sender is dropped, `answer` says what happened.
     pub head: oneshot::Receiver<Headed>,
-    /// How it ended.
+    /// The end of the run.
     pub answer: Answering,
-    /// Kept until there is a head: dropped, the caller has gone.
+    /// Must be kept until the head comes; dropping it reports that the caller has left.
     pub caller: Box<dyn std::any::Any>,
 }
 
 /// The beginning of an answer that is passed on.
 pub enum Headed {
-    /// Its head, with the body to come.
+    /// The head, with the body to come.
     Answer(InvocationId, Box<Response<Passing>>),
-    /// There is none: the body of the request is larger than its limit.
+    /// There is no head: the body of the request is larger than its limit.
     TooLarge(InvocationId),
 }
 
-/// A file piece by piece; closed after the last, or where it could not be read to its end.
+/// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
 pub type Pieces = mpsc::Receiver<Vec<u8>>;
 
-/// What became of a request to run something again.
+/// The result of a request to run an invocation again.
 #[derive(Debug)]
 pub enum Repeated {
     /// There is no such invocation.
     Unknown,
-    /// It has not ended.
+    /// The invocation has not ended.
     NotEnded(FunctionName, State),
-    /// It is no dead letter.
+    /// The invocation is no dead letter.
     NotDead(FunctionName, State),
-    /// What it brought was not kept.
+    /// The payload of the invocation was not kept.
     NotKept(FunctionName),
-    /// It was asked for.
+    /// The run was requested.
     Asked(FunctionName, Answering),
 }
 
-/// Functions as they change.
+/// The changes of functions.
 pub type Changes = mpsc::Receiver<FunctionChange>;
 
-/// Which functions to list or watch. What is absent does not restrict.
+/// Which functions to list or watch. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FunctionFilter {
-    /// This one.
+    /// Only this function.
     pub function: Option<FunctionName>,
-    /// Those with all of these labels, key and value.
+    /// Only functions with all of these labels, key and value.
     pub labels: Vec<(String, String)>,
 }
 
 impl FunctionFilter {
-    /// Says whether a function is meant; of one that is gone nobody knows the labels.
+    /// Returns whether a function matches. The labels of a function that is gone are unknown, so only its name counts.
     #[must_use]
     pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
         let named = self.function.as_ref().is_none_or(|function| function == name);
@@ -273,78 +282,78 @@ impl FunctionFilter {
     }
 }
 
-/// What a request to run may ask of a function.
+/// The limits for requests to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// `limits.body`: most bytes of a payload.
     pub body: u64,
-    /// `limits.timeout`: a caller may ask for less only.
+    /// `limits.timeout`: a caller may only shorten it.
     pub timeout: Option<Duration>,
-    /// How it is run.
+    /// The mode of the function.
     pub mode: Mode,
-    /// Whether bodies can be passed on as they come: to a program that serves HTTP, and where nothing is tried again.
+    /// Whether bodies can be passed on as a stream: only to a program that serves HTTP, and only without retries.
     pub passes: bool,
 }
 
-/// A request to run, checked as far as the edge can.
+/// A request to run, checked as far as the control server can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubmitRequest {
     /// The function.
     pub function: FunctionName,
-    /// What it brings.
+    /// The payload.
     pub payload: Payload,
-    /// Whether the caller waits for the end; otherwise it is answered when the invocation is on disk.
+    /// Whether the caller waits for the end; otherwise the caller is answered when the invocation is on disk.
     pub wait: bool,
-    /// Shorter timeout.
+    /// A shorter timeout.
     pub timeout: Option<Duration>,
-    /// Not before, Unix milliseconds.
+    /// Earliest start, Unix milliseconds.
     pub not_before_ms: Option<u64>,
-    /// Skipped when not started by then, Unix milliseconds.
+    /// The invocation is skipped if it has not started by then, Unix milliseconds.
     pub expires_ms: Option<u64>,
-    /// Among those that wait, greater ones begin first.
+    /// Of the waiting invocations, those with greater priority begin first.
     pub priority: i8,
-    /// The same again with the same key is the same invocation, as long as that is in the history.
+    /// A retry with the same key is the same invocation, as long as that is in the history.
     pub idempotency_key: Option<Arc<str>>,
 }
 
-/// Which invocations to list. Absent fields do not restrict.
+/// Which invocations to list. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvocationFilter {
-    /// Of this function.
+    /// Invocations of this function.
     pub function: Option<FunctionName>,
-    /// In this state.
+    /// Invocations in this state.
     pub state: Option<State>,
-    /// With this reason of the last attempt.
+    /// Invocations whose last attempt has this reason.
     pub reason: Option<Reason>,
-    /// With this trigger.
+    /// Invocations with this trigger.
     pub trigger: Option<Trigger>,
-    /// Whose last attempt ran a version that begins like this, in lower-case hexadecimal.
+    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
     pub version: Option<String>,
-    /// With this text in their message, whatever the case of its letters.
+    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
     pub text: Option<String>,
-    /// Accepted at or after, Unix milliseconds.
+    /// Accepted at this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
-    /// Accepted before, Unix milliseconds.
+    /// Accepted before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Most of them, at least 1.
+    /// Most invocations of the page, at least 1.
     pub limit: u32,
-    /// Those after this one in the list, which are older: the cursor.
+    /// The cursor: only invocations after this one in the list, which are older.
     pub after: Option<InvocationId>,
 }
 
-/// Which lines of output to return. Absent fields do not restrict.
+/// Which lines of output to return. An absent field does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Of this function.
+    /// Lines of this function.
     pub function: Option<FunctionName>,
-    /// Of this invocation.
+    /// Lines of this invocation.
     pub invocation: Option<InvocationId>,
-    /// Arrived at or after, Unix milliseconds.
+    /// Lines that arrived at this time or later, Unix milliseconds.
     pub since_ms: Option<u64>,
-    /// Arrived before, Unix milliseconds.
+    /// Lines that arrived before this time, Unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Most kept lines, the newest of those that fit, at least 1; lines that come while following are not counted.
+    /// Most kept lines, at least 1: the newest that match. Lines that arrive while following do not count.
     pub limit: u32,
-    /// Whether to go on with what comes.
+    /// Whether to continue with new lines.
     pub follow: bool,
 }

@@ -1,8 +1,8 @@
-//! Which connections are open, whose they are, and which of them give way at the limit.
+//! Tracks the open connections and their users, and decides which connections are closed at the limit.
 //!
-//! One user other than root has at most half of the places, and some are kept for root: so nobody locks an administrator
-//! out. At a limit a connection that is idle makes room, and where none is idle the oldest that only follows (a stream, a
-//! log) does. A connection that waits for an answer never does.
+//! A user other than root has at most half of the places, and some places are reserved for root, so that no user can
+//! lock an administrator out. At a limit an idle connection is closed; if none is idle, the oldest connection that only
+//! follows (a stream, a log) is closed. No connection that waits for an answer is closed for this.
 //!
 //! ```text
 //! opened ─▶ idle ─▶ busy (request to end of answer) ─▶ idle ─▶ ... ─▶ closed
@@ -20,20 +20,20 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct Connections {
     open: Cell<usize>,
-    /// How many each user has open.
+    /// Number of open connections of each user.
     users: RefCell<BTreeMap<u32, usize>>,
-    /// Counts the times a connection began to wait; smaller is longer ago.
+    /// Counts how often a connection became idle or began to follow; a smaller number is longer ago.
     ticks: Cell<u64>,
-    /// Those that can give way, in the order in which they do.
+    /// The connections that can be closed, in the order in which they are.
     yielding: RefCell<BTreeMap<Turn, (u32, Rc<Notify>)>>,
     refused: Cell<u64>,
     silent: Cell<u64>,
-    /// Whether people are told that there is little room.
+    /// Whether the status reports that places are scarce.
     scarce: Cell<bool>,
     changed: OnceCell<Changed>,
 }
 
-/// Hears that there is little room now, or enough again.
+/// Called when places become scarce, or sufficient again.
 struct Changed(Box<dyn Fn()>);
 
 impl std::fmt::Debug for Changed {
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Changed {
     }
 }
 
-/// When a connection gives way: all that are idle before all that follow, and of each the oldest first.
+/// When a connection is closed: all idle ones before all that follow, and the oldest first in each group.
 type Turn = (Activity, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,17 +54,17 @@ enum Activity {
 /// A limit that refuses a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// Every place is taken.
+    /// All places are in use.
     All,
-    /// The user has as many as one user may have.
+    /// The user has as many connections as one user may have.
     User(u32),
 }
 
 impl Connections {
-    /// Returns a place for a connection of a user, making room if needed.
+    /// Returns a place for a connection of a user; closes another connection if needed.
     ///
     /// # Errors
-    /// Which limit stands in the way: everybody within it waits for an answer.
+    /// The limit that is reached: all connections within it wait for an answer.
     pub(super) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
         let room = self.make_room(uid);
         if room.is_err() {
@@ -94,17 +94,18 @@ impl Connections {
         } else {
             CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT
         };
-        // Root's own make way for root only.
+        // Connections of root are closed for root only.
         let room = self.open.get() < most || self.evict(|other| is_root || other != 0);
         room.then_some(()).ok_or(Full::All)
     }
 
-    /// Tells a connection to close; says whether one could be told. It closes when its task runs next; until then one more
-    /// than the limit is open.
+    /// Tells a connection to close; returns whether there was one to close. It closes when its task runs next; until
+    /// then there is one connection more than the limit.
     fn evict(&self, whose: impl Fn(u32) -> bool) -> bool {
         let mut yielding = self.yielding.borrow_mut();
         let users = self.users.borrow();
-        // Of those whose turn it is, the user with the most open ones gives way: few connections are not driven out by many.
+        // In the same group, the user with the most connections loses one, so that many connections do not drive out
+        // few.
         let candidates = yielding.iter().filter(|(_, (uid, _))| whose(*uid));
         let first = candidates.min_by_key(|((activity, tick), (uid, _))| {
             let of_user = users.get(uid).copied().unwrap_or_default();
@@ -141,12 +142,13 @@ impl Connections {
         self.silent.get()
     }
 
-    /// Has something called whenever [`Self::problem`] begins or is over.
+    /// Sets a callback for the times when [`Self::problem`] begins or ends.
     pub fn on_change(&self, changed: impl Fn() + 'static) {
         let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
     }
 
-    /// Returns what people are told from when a limit was reached until a quarter of the places is free again.
+    /// Returns the problem that the status shows from when a limit is reached until a quarter of the places is free
+    /// again.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.scarce.get().then(|| {
@@ -163,8 +165,8 @@ impl Connections {
         })
     }
 
-    /// Looks whether there is little room. It is over later than it begins: otherwise who opens and closes a connection at
-    /// the limit would be told of each time.
+    /// Checks whether places are scarce. The threshold for the end is lower than that for the beginning: otherwise each
+    /// connection opened and closed at the limit would cause a report.
     fn look(&self) {
         let limit = |most: usize| if self.scarce.get() { most * 3 / 4 } else { most };
         let users = self.users.borrow();
@@ -180,18 +182,18 @@ impl Connections {
     }
 }
 
-/// One open connection; its place is free when this is dropped.
+/// One open connection; dropping it frees its place.
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Rc<Connections>,
     uid: u32,
     evicted: Rc<Notify>,
-    /// Its key among those that can give way; nothing while it is busy.
+    /// Its key among the connections that can be closed; nothing while it is busy.
     turn: Cell<Option<Turn>>,
 }
 
 impl Connection {
-    /// Resolves when the connection is to close.
+    /// Resolves when the connection has to close.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -202,12 +204,12 @@ impl Connection {
         Busy(Rc::clone(self))
     }
 
-    /// Says whether a request is being answered.
+    /// Returns whether a request is being answered.
     pub(super) fn is_answering(&self) -> bool {
         !matches!(self.turn.get(), Some((Activity::Idle, _)))
     }
 
-    /// Counts it as closed because nothing came on it.
+    /// Counts the connection as closed because the client sent nothing on it.
     pub(super) fn was_silent(&self) {
         self.all.silent.set(self.all.silent.get() + 1);
     }
@@ -249,7 +251,7 @@ impl Drop for Connection {
 pub(super) struct Busy(Rc<Connection>);
 
 impl Busy {
-    /// Lets the connection give way although its answer has not ended: the answer has no end.
+    /// Allows closing the connection although its answer has not ended, because the answer has no end.
     pub(super) fn follows(&self) {
         self.0.rest(Activity::Following);
     }

@@ -1,22 +1,23 @@
-//! What hyper takes and this server refuses: messages whose beginning or end two programs can see in different places. Where a
-//! proxy stands before fnd, such a message is how a request is smuggled past it (RFC 9112, sections 2.2, 6.3 and 11.2).
+//! Refuses messages that hyper accepts although two programs can see their beginning or end in different places. With a
+//! proxy before fnd, such a message can smuggle a request past the proxy (RFC 9112, sections 2.2, 6.3 and 11.2).
 //!
-//! It follows the bytes of a connection from message to message, and changes nothing: hyper reads the same bytes.
+//! This module follows the bytes of a connection from message to message and changes nothing: hyper reads the same
+//! bytes.
 
 use std::fmt;
 
-/// Longest line of a head that matters here: the names of three headers, a length, a list of codings. Of a longer one only
-/// its end is looked for.
+/// Longest line of a head that is kept: the lines that matter are three headers with a length or a list of codings. Of
+/// a longer line only the end is searched for.
 const LINE_MAX: usize = 128;
 
-/// What is wrong with a message.
+/// The fault of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// A line ends without a carriage return.
     LineEnd,
-    /// There is more than one `Host`.
+    /// The header `Host` occurs more than once.
     Hosts,
-    /// `Content-Length` and `Transfer-Encoding` are both there.
+    /// `Content-Length` and `Transfer-Encoding` both occur.
     TwoLengths,
 }
 
@@ -37,18 +38,18 @@ impl fmt::Display for Wrong {
 pub(super) struct Framing {
     at: At,
     line: [u8; LINE_MAX],
-    /// Bytes of the line so far, also those that were not kept.
+    /// Number of bytes of the line so far, including those that were not kept.
     length: usize,
-    /// The last of them, where the line feed may come alone.
+    /// The last of these bytes, in case the line feed comes alone in the next read.
     last: u8,
     head: Head,
-    /// Heads that have ended.
+    /// Number of heads that have ended.
     heads: u64,
-    /// The first message that is wrong, counted from 1.
+    /// The first faulty message, counted from 1.
     wrong: Option<(u64, Wrong)>,
 }
 
-/// What was seen of a head.
+/// The headers seen in a head.
 #[derive(Debug, Default)]
 struct Head {
     hosts: u32,
@@ -58,16 +59,16 @@ struct Head {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Before the first line: empty lines are passed over.
+    /// Before the first line; empty lines are skipped.
     Start,
     Head,
-    /// So many bytes of a body.
+    /// In a body of which this many bytes are left.
     Body(u64),
     ChunkSize,
-    /// So many bytes of a chunk and of its line end.
+    /// In a chunk of which this many bytes are left, including its line end.
     Chunk(u64),
     Trailers,
-    /// hyper refuses what is there and closes, or it was refused here.
+    /// hyper refuses the message and closes the connection, or it was refused here.
     Over,
 }
 
@@ -84,12 +85,12 @@ impl Framing {
         }
     }
 
-    /// Returns what is wrong with the message of a number, counted from 1.
+    /// Returns the fault of the message with this number, counted from 1.
     pub(super) fn wrong_with(&self, number: u64) -> Option<Wrong> {
         self.wrong.filter(|(at, _)| *at == number).map(|(_, wrong)| wrong)
     }
 
-    /// Looks at what was read.
+    /// Processes bytes that were read.
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.at {
@@ -125,7 +126,7 @@ impl Framing {
         }
     }
 
-    /// Keeps a piece of a line, as far as it matters.
+    /// Keeps a piece of a line, as far as it fits.
     fn keep(&mut self, piece: &[u8]) {
         let from = self.length.min(LINE_MAX);
         let count = piece.len().min(LINE_MAX - from);
@@ -135,7 +136,7 @@ impl Framing {
         self.length = self.length.saturating_add(piece.len());
     }
 
-    /// A line has ended; `before` is the byte before its line feed.
+    /// Processes the end of a line; `before` is the byte before its line feed.
     fn line_ended(&mut self, before: u8) {
         if before != b'\r' {
             return self.refuse(Wrong::LineEnd);
@@ -181,7 +182,7 @@ impl Framing {
             let text = str::from_utf8(value).ok().filter(|_| is_all);
             match text.and_then(|text| text.trim().parse().ok()) {
                 Some(length) => self.head.content_length = Some(length),
-                // hyper refuses it.
+                // hyper refuses this value.
                 None => self.at = At::Over,
             }
         }
@@ -202,9 +203,9 @@ impl Framing {
         };
     }
 
-    /// The message that is being read is wrong; nothing behind it can be trusted.
+    /// Marks the present message as faulty; the bytes after it cannot be trusted.
     fn refuse(&mut self, wrong: Wrong) {
-        // A chunk's line belongs to the message whose head has ended.
+        // The line of a chunk belongs to the message whose head has ended.
         let number = match self.at {
             At::ChunkSize | At::Trailers => self.heads,
             At::Start | At::Head | At::Body(_) | At::Chunk(_) | At::Over => self.heads + 1,

@@ -1,5 +1,5 @@
-//! Headers that pass between a caller and a function: which of the caller's a function is given, and which of its own it may
-//! set.
+//! Headers that pass between a caller and a function: which headers of the caller the function gets, and which headers
+//! it may set.
 
 use super::request::short;
 use super::response::{Refusal, refuse};
@@ -7,10 +7,10 @@ use fnd_core::problem::Code;
 use fnd_core::record::Response;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-/// Most bytes of headers, names and values, that a function is given.
+/// Most bytes of headers, names and values, that a function gets.
 const GIVEN_MAX: usize = 16 << 10;
 
-/// Headers of one connection, not of the request or the answer (RFC 9110, section 7.6.1), beside `Proxy-*`.
+/// Headers that belong to one connection, not to the request or the answer (RFC 9110, section 7.6.1); `Proxy-*` too.
 const HOP_BY_HOP: [&str; 6] = [
     "connection",
     "keep-alive",
@@ -20,15 +20,15 @@ const HOP_BY_HOP: [&str; 6] = [
     "upgrade",
 ];
 
-/// What else fnd says itself.
+/// Other headers that fnd sets itself.
 const OWN: [&str; 3] = ["content-length", "date", "server"];
 
 fn is_of_the_connection(name: &str) -> bool {
     HOP_BY_HOP.contains(&name) || name.starts_with("proxy-")
 }
 
-/// Returns the headers a function is given, names in lower case: not those of the connection, those for fnd and the caller's
-/// credentials for fnd.
+/// Returns the headers that a function gets, names in lower case: without those of the connection, those for fnd, and
+/// the caller's credentials for fnd.
 ///
 /// # Errors
 /// [`Code::HeadersTooLarge`].
@@ -54,8 +54,8 @@ pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusa
     Ok(given)
 }
 
-/// Takes out of a program's answer what is of its connection or fnd's to say. How long its body is says the body, but where
-/// there is none to say it.
+/// Removes from a program's answer the headers of its connection and those that only fnd may set. `Content-Length` is
+/// removed if there is a body, which determines it.
 pub(super) fn take_out(headers: &mut HeaderMap, has_body: bool) {
     let named = named(headers);
     let names: Vec<HeaderName> = headers.keys().cloned().collect();
@@ -68,7 +68,7 @@ pub(super) fn take_out(headers: &mut HeaderMap, has_body: bool) {
     }
 }
 
-/// Returns the headers that `Connection` names as its own.
+/// Returns the headers that `Connection` lists as its own.
 fn named(headers: &HeaderMap) -> Vec<String> {
     let connection = headers.get_all(hyper::header::CONNECTION).iter();
     let names = connection.flat_map(|value| {
@@ -78,14 +78,15 @@ fn named(headers: &HeaderMap) -> Vec<String> {
     names.collect()
 }
 
-/// Returns the values of a header, joined by commas as one would have been (RFC 9110, section 5.3); nothing where it is not
-/// there.
+/// Returns the values of a header, joined by commas like a single one (RFC 9110, section 5.3); nothing if the header is
+/// absent.
 pub(super) fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
     let values: Vec<String> = headers.get_all(name).iter().map(text).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Returns a value as text; what is not UTF-8 is ISO 8859-1, as it once was said to be (RFC 9110, section 5.5).
+/// Returns a value as text; a value that is not UTF-8 counts as ISO 8859-1, the former standard (RFC 9110, section
+/// 5.5).
 fn text(value: &HeaderValue) -> String {
     match str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),
@@ -93,8 +94,8 @@ fn text(value: &HeaderValue) -> String {
     }
 }
 
-/// Puts the headers a function chose onto its answer. Returns those that are no headers, for a warning; those that are
-/// fnd's to say are left out without a word, since functions that ran behind other servers set them.
+/// Sets the headers that a function chose on its answer. Returns invalid headers, for a warning. Headers that only fnd
+/// may set are left out without a warning, because functions that ran behind other servers set them.
 pub(super) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, value) in &response.headers {
@@ -108,7 +109,7 @@ pub(super) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
             continue;
         }
         if parsed == CONTENT_TYPE {
-            // It has one already, which the function's takes the place of.
+            // The answer already has a content type; the function's replaces it.
             headers.insert(parsed, value);
         } else {
             headers.append(parsed, value);

@@ -1,4 +1,4 @@
-//! An answer that lies on the disk until its caller reads it.
+//! An answer that stays on the disk until its caller reads it.
 
 use super::limits::READ_MAX;
 use super::stream::Chunks;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
 
-/// Read at once.
+/// Bytes to read at once.
 const PIECE: u64 = 32 << 10;
 
-/// What a caller who does not read costs of memory: hyper asks for pieces until it has as much as it may hold.
+/// Memory used by a caller that does not read: hyper asks for pieces until it holds as much as it may.
 const IN_HAND: u64 = READ_MAX as u64 + PIECE;
 
 /// The rest of an answer.
@@ -21,9 +21,10 @@ pub(super) struct FromDisk {
     kept: Arc<Kept>,
     at: u64,
     size: u64,
-    /// The next piece. The disk may be slow: it is read beside the thread that serves everybody.
+    /// The read of the next piece. The disk may be slow, so the read does not run on the thread that serves all
+    /// connections.
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
-    /// Counts what of it is in memory.
+    /// Counts the part in memory.
     _in_hand: Permit,
 }
 
@@ -63,7 +64,7 @@ impl Chunks for FromDisk {
             }
             Ok(_) => Poll::Ready(None),
             Err(error) => {
-                // The body is shorter than it was said to be, which the caller sees.
+                // The body is shorter than announced, which the caller notices.
                 tracing::error!("failed to read an answer that waited on the disk: {error}, its connection is closed");
                 Poll::Ready(None)
             }

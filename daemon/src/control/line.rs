@@ -1,7 +1,8 @@
-//! The bytes of one connection: noticing that nobody is at its other end any more, and that an answer is not read.
+//! The bytes of one connection. This module notices that the client has gone, and that an answer is not read.
 //!
-//! A client that has closed its writing half still reads (`nc -N`), and hyper does not look whether one that waits for its
-//! answer is there at all. The kernel tells both apart: `EPOLLHUP` is set only where both halves are closed (epoll_ctl(2)).
+//! A client that has closed its writing half still reads (`nc -N`), and hyper does not check whether a client that
+//! waits for its answer still exists. The kernel distinguishes the two: `EPOLLHUP` is set only if both halves are
+//! closed (epoll_ctl(2)).
 
 use super::connections::Connection;
 use super::framing::{Framing, Wrong};
@@ -18,20 +19,20 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::{Sleep, sleep};
 
-/// A connection's socket, for hyper and for who watches it.
+/// A connection's socket, for hyper and for the task that watches it.
 pub(super) struct Line {
     stream: RefCell<UnixStream>,
-    /// Whether anything was ever read.
+    /// Whether any byte was ever read.
     heard: Cell<bool>,
-    /// Whether the answer is held by fnd as a whole, so that a caller who does not read it costs its size.
+    /// Whether fnd holds the whole answer, so that a caller that does not read it occupies its size.
     is_whole: Cell<bool>,
     stall: RefCell<Option<Stall>>,
     framing: RefCell<Framing>,
-    /// Requests that were handed to their routes.
+    /// Number of requests that were handed to their routes.
     requests: Cell<u64>,
 }
 
-/// An answer that the socket does not take.
+/// An answer that the socket does not accept.
 struct Stall {
     until: Pin<Box<Sleep>>,
     written: usize,
@@ -49,12 +50,12 @@ impl Line {
         })
     }
 
-    /// Says whether anything was ever read.
+    /// Returns whether any byte was ever read.
     pub(super) fn was_heard(&self) -> bool {
         self.heard.get()
     }
 
-    /// Returns what is wrong with the bytes of the next request, which hyper has taken for one.
+    /// Returns the fault in the bytes of the next request, which hyper has accepted.
     pub(super) fn next_request(&self) -> Option<Wrong> {
         self.requests.set(self.requests.get() + 1);
         self.framing.borrow().wrong_with(self.requests.get())
@@ -65,9 +66,10 @@ impl Line {
         self.is_whole.set(is_whole);
     }
 
-    /// Resolves when the other end is closed while a request is being answered. Between requests hyper reads, and sees it.
+    /// Resolves when the other end is closed while a request is being answered. Between requests hyper reads, and
+    /// notices it.
     ///
-    /// Costs no system call as long as the client sends nothing: readiness says that nothing has come.
+    /// This needs no system call while the client sends nothing: the readiness says that nothing has arrived.
     pub(super) async fn hung_up(&self, place: &Connection) {
         let mut watch: Option<AsyncFd<OwnedFd>> = None;
         poll_fn(|cx| {
@@ -83,13 +85,13 @@ impl Line {
                 if self.is_hung_up() {
                     return Poll::Ready(());
                 }
-                // More came, or the client closed its half. Either stays as it is, so it tells nothing of what follows:
-                // a descriptor of its own is watched for the hang-up only.
+                // More bytes came, or the client closed its half. Either state stays, so this descriptor shows no later
+                // change: a second descriptor is watched for the hang-up only.
                 watch = self.watch();
             }
             match &watch {
                 Some(watch) => watch.poll_read_ready(cx).map(drop),
-                // Without a descriptor to spare it is noticed when the answer is written.
+                // Without a second descriptor the hang-up is noticed when the answer is written.
                 None => Poll::Pending,
             }
         })
@@ -99,7 +101,7 @@ impl Line {
     fn is_hung_up(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let stream = self.stream.borrow();
-        // A hang-up is told whatever is asked for (poll(2)).
+        // poll(2) reports a hang-up whatever events are requested.
         let mut look = [PollFd::new(&*stream, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut look, Some(&now)).is_ok() && look[0].revents().contains(PollFlags::HUP)
@@ -107,7 +109,7 @@ impl Line {
 
     fn watch(&self) -> Option<AsyncFd<OwnedFd>> {
         let duplicate = self.stream.borrow().as_fd().try_clone_to_owned().ok()?;
-        // A Unix socket has no urgent data: what is left are errors and the hang-up.
+        // A Unix socket has no urgent data, so only errors and the hang-up remain.
         crate::workers::watch(duplicate, Interest::PRIORITY).ok()
     }
 
@@ -143,7 +145,7 @@ impl Line {
     }
 }
 
-/// The end of a [`Line`] that hyper reads and writes.
+/// The side of a [`Line`] that hyper reads and writes.
 pub(super) struct Io(pub(super) Rc<Line>);
 
 impl AsyncRead for Io {

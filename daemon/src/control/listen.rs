@@ -1,4 +1,4 @@
-//! The socket itself: made with its mode and group, and never taken from a daemon that serves it.
+//! The socket itself: created with its mode and group, and never taken from a daemon that serves it.
 
 use nix::unistd::{Gid, Group, chown};
 use std::io;
@@ -7,24 +7,24 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Why the socket could not be made.
+/// Why the socket could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody answers there.
+    /// A server answers at this path.
     #[error("another fnd serves `{0}`: stop it first, or give this one another place with `--run-dir`")]
     Served(PathBuf),
-    /// Something else has the name.
+    /// The path exists and is not a socket.
     #[error("`{0}` exists and is not a socket: remove it, or give fnd another place with `--run-dir`")]
     NotASocket(PathBuf),
-    /// The group of the configuration.
+    /// The group of the configuration does not exist.
     #[error("there is no group `{0}` to own the control socket: create it (`groupadd --system {0}`)")]
     NoGroup(String),
     /// A step failed.
     #[error("failed to {step} the control socket `{path}`")]
     Step {
-        /// Which.
+        /// Which step.
         step: &'static str,
-        /// Of which socket.
+        /// The path of the socket.
         path: PathBuf,
         /// Why.
         #[source]
@@ -32,11 +32,11 @@ pub enum ListenError {
     },
 }
 
-/// Returns a listener at `path`, mode 0660, owned by `group` where one is given. A socket nobody answers at is what a
-/// crashed daemon left, and is replaced.
+/// Returns a listener at `path`, mode 0660, owned by `group` if one is given. A socket at which no server answers was
+/// left by a crashed daemon, and is replaced.
 ///
 /// # Errors
-/// Each of [`ListenError`].
+/// Any variant of [`ListenError`].
 pub fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenError> {
     let failed = |step| {
         move |source| ListenError::Step {
@@ -47,7 +47,8 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenErro
     };
     let gid = group.map(find_group).transpose()?;
     clear_the_way(path)?;
-    // Nobody can connect between bind and chmod but whoever may enter the directory, and roles are judged per peer.
+    // Between bind and chmod only users that may enter the directory can connect, and each peer's role is checked
+    // anyway.
     let listener = UnixListener::bind(path).map_err(failed("bind"))?;
     if let Some(gid) = gid {
         chown(path, None, Some(gid)).map_err(|errno| failed("change the group of")(errno.into()))?;
@@ -59,13 +60,13 @@ pub fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenErro
 fn find_group(name: &str) -> Result<Gid, ListenError> {
     match Group::from_name(name) {
         Ok(Some(group)) => Ok(group.gid),
-        // A lookup that fails finds nothing.
+        // A failed lookup counts as a missing group.
         Ok(None) | Err(_) => Err(ListenError::NoGroup(name.to_owned())),
     }
 }
 
-/// Removes a socket nobody answers at. Two daemons that start at once are told apart by the lock of their state, which
-/// is taken before this.
+/// Removes a socket at which no server answers. Two daemons that start at the same time are kept apart by the lock of
+/// their state, which is taken before this.
 fn clear_the_way(path: &Path) -> Result<(), ListenError> {
     let failed = |step| {
         move |source| ListenError::Step {
@@ -87,7 +88,7 @@ fn clear_the_way(path: &Path) -> Result<(), ListenError> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(failed("remove the stale"))
         }
-        // A full backlog or a missing permission says that somebody is there, or that we can't know.
+        // A full backlog or a missing permission means that a server is there, or that this is unknown.
         Err(error) => Err(failed("connect to the existing")(error)),
     }
 }

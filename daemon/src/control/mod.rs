@@ -1,7 +1,7 @@
 //! The control API: HTTP over a Unix socket (contract, section 5).
 //!
-//! It checks who asks, reads and bounds what is asked, asks the [`Backend`](backend::Backend), and says the answer in
-//! HTTP. It decides nothing about functions, and keeps no state but that of its connections.
+//! It checks the caller, reads and limits the request, asks the [`Backend`](backend::Backend), and returns the answer
+//! in HTTP. It makes no decisions about functions, and keeps no state except that of its connections.
 //!
 //! ```text
 //! listen.rs ─▶ server.rs (connections.rs, line.rs, framing.rs, peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs

@@ -1,7 +1,8 @@
-//! Who is on the other end of the socket, and what they may do.
+//! Identifies the peer of a connection, and decides its role.
 //!
-//! The kernel says who connected (`SO_PEERCRED`, `SO_PEERGROUPS`: unix(7), socket(7)); a peer cannot say it itself.
-//! Groups are those the process had when it connected, so whoever is added to a group logs in again first.
+//! The kernel reports who connected (`SO_PEERCRED`, `SO_PEERGROUPS`: unix(7), socket(7)); a peer cannot choose it. The
+//! groups are those that the process had when it connected, so a user that was added to a group must log in again
+//! first.
 
 use fnd_core::settings::{self, Role};
 use nix::unistd::Group;
@@ -11,19 +12,19 @@ use std::os::fd::{AsFd, AsRawFd};
 /// A connected process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id, for the journal; absent where the kernel has none in this namespace.
+    /// Process id, for the journal; absent if the process has none in this namespace.
     pub pid: Option<i32>,
-    /// User.
+    /// User id.
     pub uid: u32,
-    /// Group and supplementary groups.
+    /// Ids of the group and the supplementary groups.
     pub groups: Vec<u32>,
 }
 
 impl Peer {
-    /// Returns who connected.
+    /// Returns the peer of a connection.
     ///
     /// # Errors
-    /// Where the kernel does not say, which is a reason to refuse them.
+    /// If the kernel does not report it; then the connection has to be refused.
     pub fn of(stream: &tokio::net::UnixStream) -> io::Result<Self> {
         let credentials = stream.peer_cred()?;
         let mut groups = peer_groups(stream)?;
@@ -38,12 +39,12 @@ impl Peer {
     }
 }
 
-/// Most supplementary groups a process can have (`NGROUPS_MAX`, credentials(7)).
+/// Most supplementary groups that a process can have (`NGROUPS_MAX`, credentials(7)).
 const GROUPS_MAX: usize = 65_536;
 
 /// Returns the supplementary groups of the process that connected.
 fn peer_groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
-    // Nearly everybody has fewer; where not, the kernel says how many bytes it takes.
+    // Nearly every process has fewer; otherwise the kernel reports how many bytes are needed.
     let mut groups: Vec<libc::gid_t> = vec![0; 32];
     loop {
         let room = groups.len() * size_of::<libc::gid_t>();
@@ -76,16 +77,16 @@ fn peer_groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
 /// The roles of users and groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The daemon's own user, where that is a person's: an admin, as root is. Absent where fnd has a user of its own: nobody
-    /// but fnd has that, and fnd does not ask itself.
+    /// The daemon's own user, if that is a person's account: it is an admin, like root. Absent if fnd has an account of
+    /// its own: no person uses that account, and fnd does not connect to itself.
     pub own_uid: Option<u32>,
-    /// Roles of groups.
+    /// Roles of groups, by group id.
     pub groups: Vec<(u32, Role)>,
 }
 
 impl Access {
-    /// Returns the roles of a configuration, and what is wrong with it: a group that is unknown, or cannot be looked
-    /// up, gives nobody a role.
+    /// Returns the roles of a configuration, and its problems: a group that is unknown or cannot be looked up gives no
+    /// user a role.
     #[must_use]
     pub fn resolve(own_uid: Option<u32>, entries: &[settings::Access]) -> (Self, Vec<String>) {
         let mut groups = Vec::new();
@@ -106,7 +107,7 @@ impl Access {
         (Self { own_uid, groups }, problems)
     }
 
-    /// Returns what a peer may do; nothing where no entry is for them. Of several roles the greatest counts.
+    /// Returns the role of a peer: the greatest of its roles; nothing if no entry applies.
     #[must_use]
     pub fn role(&self, peer: &Peer) -> Option<Role> {
         if peer.uid == 0 || Some(peer.uid) == self.own_uid {

@@ -1,4 +1,4 @@
-//! A request: its place in the path, its parameters, headers and body, each bounded and checked.
+//! A request: the values in its path, its parameters, headers and body, each limited and checked.
 
 use super::backend::Backend;
 use super::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
@@ -16,17 +16,17 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// A body that has not been read; taken by whoever reads it.
+/// A body that has not been read; its reader takes it out.
 pub(super) type Unread = Rc<RefCell<Option<Incoming>>>;
 
-/// A request that found its route, with what its handler needs.
+/// A request whose route was found, with all that its handler needs.
 pub(super) struct Call {
     pub(super) backend: Rc<dyn Backend>,
-    /// What the caller may do.
+    /// The role of the caller.
     pub(super) role: Option<Role>,
     pub(super) parts: hyper::http::request::Parts,
     pub(super) body: Unread,
-    /// What stands in the path for `{...}`, decoded, in order.
+    /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Call {
     /// Returns the function in the path.
     ///
     /// # Errors
-    /// [`Code::NotFound`]: nothing has a name that is none.
+    /// [`Code::NotFound`] if the text is not a valid name.
     pub(super) fn function(&self) -> Result<FunctionName, Refusal> {
         let text = self.places.first().map_or("", String::as_str);
         FunctionName::new(text).map_err(|error| refuse(Code::NotFound, error.to_string()))
@@ -43,7 +43,7 @@ impl Call {
     /// Returns the invocation in the path.
     ///
     /// # Errors
-    /// [`Code::NotFound`]: nothing has an id that is none.
+    /// [`Code::NotFound`] if the text is not a valid id.
     pub(super) fn invocation(&self) -> Result<InvocationId, Refusal> {
         let text = self.places.first().map_or("", String::as_str);
         InvocationId::parse(text).ok_or_else(|| {
@@ -57,7 +57,7 @@ impl Call {
     /// Returns a header as text, without spaces around it.
     ///
     /// # Errors
-    /// [`Code::BadRequest`] where it is twice there or not ASCII.
+    /// [`Code::BadRequest`] if it occurs more than once or is not ASCII.
     pub(super) fn header(&self, name: &'static str) -> Result<Option<&str>, Refusal> {
         let mut values = self.parts.headers.get_all(name).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
@@ -78,7 +78,8 @@ impl Call {
         }
     }
 
-    /// Refuses a body that says it is larger than a limit; it stays where it is, so that what is on its way is discarded.
+    /// Refuses a body whose announced length exceeds a limit. The body is not taken out, so that the rest of it can be
+    /// discarded.
     ///
     /// # Errors
     /// [`Code::TooLarge`].
@@ -90,11 +91,11 @@ impl Call {
         Ok(())
     }
 
-    /// Returns the whole body, in memory or on the disk, as the budget has it.
+    /// Returns the whole body, in memory or on the disk, as the memory budget allows.
     ///
     /// # Errors
-    /// [`Code::TooLarge`], [`Code::SlowRequest`], [`Code::BadRequest`] where it breaks off, and [`Code::Unavailable`] where
-    /// neither memory nor disk has room for it.
+    /// [`Code::TooLarge`], [`Code::SlowRequest`], [`Code::BadRequest`] if the body breaks off, and
+    /// [`Code::Unavailable`] if neither memory nor disk has room for it.
     pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Data, Refusal> {
         self.check_length(limit, limit_name)?;
         let mut gathering = Gathering::new(&self.backend.buffers());
@@ -119,7 +120,7 @@ impl Call {
     }
 }
 
-/// Returns the refusal of what neither memory nor disk has room for.
+/// Returns the refusal for data for which neither memory nor disk has room.
 pub(super) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
     tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
     let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
@@ -149,7 +150,7 @@ async fn next_data(body: &mut Incoming, end: Instant) -> Result<Option<hyper::bo
         match frame {
             None => return Ok(None),
             Some(Err(_)) => return Err(refuse(Code::BadRequest, "the body broke off")),
-            // Trailers say nothing here.
+            // Trailers have no meaning here.
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -159,7 +160,7 @@ async fn next_data(body: &mut Incoming, end: Instant) -> Result<Option<hyper::bo
     }
 }
 
-/// Reads away what is left of a refused request's body, within bounds, so that its sender comes to read the answer.
+/// Reads and drops the rest of a refused request's body, within limits, so that its sender gets to read the answer.
 pub(super) async fn discard(body: &Unread) {
     let Some(mut body) = body.borrow_mut().take() else {
         return;
@@ -178,10 +179,10 @@ pub(super) async fn discard(body: &Unread) {
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Returns the parameters, which must be among those known.
+    /// Returns the parameters, which must all be in `known`.
     ///
     /// # Errors
-    /// [`Code::BadRequest`] where one is unknown, twice there, or not UTF-8.
+    /// [`Code::BadRequest`] if one is unknown, occurs more than once, or is not UTF-8.
     pub(super) fn of(call: &Call, known: &[&str]) -> Result<Self, Refusal> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in call
@@ -231,10 +232,10 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns a parameter, read by `parse`.
+    /// Returns a parameter, parsed by `parse`.
     ///
     /// # Errors
-    /// [`Code::BadRequest`] saying what was `expected`.
+    /// [`Code::BadRequest`], with the `expected` form.
     pub(super) fn get<T>(
         &self,
         name: &str,
@@ -247,7 +248,7 @@ impl Query {
             .transpose()
     }
 
-    /// Returns a switch: `1` or `true`, `0` or `false`; absent is off.
+    /// Returns a switch: `1` or `true`, `0` or `false`; absent means off.
     pub(super) fn switch(&self, name: &str) -> Result<bool, Refusal> {
         let parse = |text: &str| match text {
             "1" | "true" => Some(true),
@@ -262,7 +263,7 @@ impl Query {
         self.get(name, INSTANT, instant)
     }
 
-    /// Returns a count between 1 and the greater of the bounds; absent is the smaller.
+    /// Returns a count from 1 to the greater of the two numbers; absent means the smaller.
     pub(super) fn count(&self, name: &str, (usual, most): (u32, u32)) -> Result<u32, Refusal> {
         let parse = |text: &str| text.parse().ok().filter(|count| (1..=most).contains(count));
         Ok(self
@@ -279,10 +280,10 @@ impl Query {
     }
 }
 
-/// What an instant looks like.
+/// The form of an instant, for messages.
 pub(super) const INSTANT: &str = "an instant of RFC 3339 such as `2026-11-21T08:00:00Z`";
 
-/// Returns the Unix milliseconds of an instant from 1970 on.
+/// Returns the Unix milliseconds of an instant; nothing if it is before 1970 or cannot be parsed.
 pub(super) fn instant(text: &str) -> Option<u64> {
     let timestamp: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(timestamp.as_millisecond()).ok()
@@ -296,7 +297,7 @@ pub(super) fn wrong(name: &str, expected: &str, found: &str) -> Refusal {
     )
 }
 
-/// Returns a text of the request for use in a message: without control characters and not long.
+/// Returns a text of the request for use in a message: at most 80 characters, without control characters.
 pub(super) fn short(text: &str) -> String {
     text.chars()
         .take(80)
@@ -304,8 +305,8 @@ pub(super) fn short(text: &str) -> String {
         .collect()
 }
 
-/// Returns percent-encoded text; nothing where it is not UTF-8. `+` stands for itself (RFC 3986), since time zones have
-/// it.
+/// Decodes percent-encoded text; returns nothing if it is not UTF-8. `+` means itself (RFC 3986), because time zones
+/// contain it.
 pub(super) fn decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());

@@ -1,4 +1,4 @@
-//! Answers: whole bodies and problems; what comes piece by piece is in `stream`.
+//! Answers: whole bodies and problems; `stream` has the bodies that come in pieces.
 
 use super::connections::Busy;
 use crate::buffers::{self, Buffers, UNCOUNTED};
@@ -19,19 +19,19 @@ use super::kept::FromDisk;
 use super::stream::Chunks;
 pub(super) use super::stream::{Framing, lines, pieces};
 
-/// An answer on its way.
+/// An answer to send.
 pub(super) type Answered = Response<Body>;
 
-/// A refusal on its way: boxed, so that results stay small.
+/// A refusal to send; boxed, so that results stay small.
 pub(super) type Refusal = Box<Refused>;
 
-/// A problem and the headers that go with it.
+/// A problem and the headers that belong to it.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) problem: Problem,
-    /// `Retry-After` in seconds.
+    /// The value of `Retry-After`, in seconds.
     pub(super) retry_after: Option<u64>,
-    /// `Allow`.
+    /// The value of `Allow`.
     pub(super) allow: Option<String>,
 }
 
@@ -45,22 +45,22 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// Returns the refusal of a code.
+/// Returns a refusal with a code.
 pub(super) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
     Problem::new(code, detail).into()
 }
 
-/// `Fnd-Invocation`.
+/// Header `Fnd-Invocation`: the id of the invocation.
 pub(super) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
 
-/// `Fnd-State`: the state of the invocation an answer is the result of. Its status and headers may be of the function's
-/// choice; an answer without it is fnd's own.
+/// Header `Fnd-State`: the state of the invocation whose result this answer is. The function may have chosen the status
+/// and headers of such an answer; an answer without this header is fnd's own.
 pub(super) const STATE: HeaderName = HeaderName::from_static("fnd-state");
 
-/// `Fnd-Status`: the status a function chose, where the answer is a stored result.
+/// Header `Fnd-Status`: the status that a function chose, if the answer is a stored result.
 pub(super) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
 
-/// Returns the value of a header from text that is known to be visible ASCII; anything else becomes empty.
+/// Returns a header value from text that is known to be visible ASCII; other text becomes empty.
 pub(super) fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }
@@ -77,7 +77,7 @@ pub(super) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answ
 /// Returns a value as JSON.
 ///
 /// # Errors
-/// [`Code::Internal`]: a value of ours that JSON cannot say is a defect.
+/// [`Code::Internal`] if the value cannot be written as JSON, which is a defect of fnd.
 pub(super) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
     match serde_json::to_vec(value) {
         Ok(bytes) => Ok(whole("application/json", bytes)),
@@ -85,14 +85,14 @@ pub(super) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
     }
 }
 
-/// Returns a function's result under the type it has.
+/// Returns a function's result with its media type.
 pub(super) fn result(result: Option<&RunResult>) -> Answered {
     let Some(result) = result else {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
-    // Shared: a copy of it would be a second one for as long as its reader takes.
+    // The data is shared: a copy would occupy memory again until the caller has read it.
     let mut answer = whole("application/octet-stream", Bytes::from_owner(Arc::clone(&result.data)));
-    // One that cannot be sent is no type: it is named in a warning when the function has just answered.
+    // A media type that cannot be sent is left out; a warning names it when the function has just answered.
     if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
         answer.headers_mut().insert(CONTENT_TYPE, media_type);
     }
@@ -101,7 +101,7 @@ pub(super) fn result(result: Option<&RunResult>) -> Answered {
 
 /// Returns a refusal as `application/problem+json` (RFC 9457).
 pub(super) fn problem(refused: &Refused) -> Answered {
-    // A problem is plain text and numbers; were it not, the status would still say enough.
+    // A problem consists of plain text and numbers, so this cannot fail; if it did, the status would still be correct.
     let bytes = serde_json::to_vec(&refused.problem).unwrap_or_default();
     let mut response = whole("application/problem+json", bytes);
     *response.status_mut() = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -118,7 +118,7 @@ pub(super) fn problem(refused: &Refused) -> Answered {
     response
 }
 
-/// The body of an answer. While it exists its connection counts as busy.
+/// The body of an answer. Its connection counts as busy while the body exists.
 #[derive(Debug)]
 pub(super) struct Body {
     content: Content,
@@ -128,10 +128,10 @@ pub(super) struct Body {
 #[derive(Debug)]
 enum Content {
     Whole(Option<Bytes>),
-    /// Beyond the budget of what is in memory.
+    /// An answer that exceeds the memory budget.
     Kept(FromDisk),
     Stream(Box<dyn Chunks>),
-    /// A program's, as it comes.
+    /// The answer of a program, passed on as a stream.
     Passing(Passing),
 }
 
@@ -140,17 +140,18 @@ impl Body {
         Self { content, busy: None }
     }
 
-    /// Returns a body that comes piece by piece.
+    /// Returns a body that comes in pieces.
     pub(super) fn stream(stream: impl Chunks + 'static) -> Self {
         Self::new(Content::Stream(Box::new(stream)))
     }
 
-    /// Returns the body of a program's answer, as it comes.
+    /// Returns the body of a program's answer, passed on as a stream.
     pub(super) fn passing(body: Passing) -> Self {
         Self::new(Content::Passing(body))
     }
 
-    /// Keeps the connection busy until the body is sent. One without an end gives way to others.
+    /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the
+    /// limit.
     pub(super) fn hold(&mut self, busy: Busy) {
         if let Content::Stream(stream) = &self.content
             && stream.is_endless()
@@ -160,15 +161,15 @@ impl Body {
         self.busy = Some(busy);
     }
 
-    /// Says whether fnd holds all of it until it is read.
+    /// Returns whether fnd holds the whole body until it is read.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self.content, Content::Whole(_) | Content::Kept(_))
     }
 
-    /// Has it count as held until it is read; on the disk where memory has no room for it.
+    /// Counts the body against the memory budget until it is read; moves it to the disk if the budget has no room.
     ///
     /// # Errors
-    /// The disk has none, either.
+    /// If the disk has no room either.
     pub(super) async fn count(&mut self, buffers: &Arc<Buffers>) -> io::Result<()> {
         if let Content::Whole(Some(bytes)) = &mut self.content
             && bytes.len() > UNCOUNTED
@@ -184,7 +185,7 @@ impl Body {
 
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    // A body that breaks off breaks the connection: its reader must not take it for whole.
+    // A body that breaks off breaks the connection, so that its reader does not believe that it is complete.
     type Error = hyper::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {

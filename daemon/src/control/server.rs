@@ -1,4 +1,5 @@
-//! The accept loop: a bounded number of HTTP/1.1 connections, each judged by its peer, until it is told to stop.
+//! The accept loop: a limited number of HTTP/1.1 connections, each with the role of its peer, until the server is
+//! stopped.
 
 use super::backend::Backend;
 use super::connections::{Connection, Connections, Full};
@@ -25,12 +26,12 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Tells a server to stop, when it is asked to or dropped.
+/// Stops a server, on request or when this is dropped.
 #[derive(Debug)]
 pub struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    /// Stops the server: no new connections, and [`STOP_TIME`] for what is being answered.
+    /// Stops the server: it accepts no new connections, and requests that are being answered have [`STOP_TIME`] left.
     pub fn now(&self) {
         self.0.send_replace(true);
     }
@@ -43,7 +44,7 @@ pub struct Server {
     stop: watch::Receiver<bool>,
 }
 
-/// What every connection needs.
+/// The parts that every connection shares.
 struct Shared {
     backend: Rc<dyn Backend>,
     access: Rc<RefCell<Access>>,
@@ -52,8 +53,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Returns a server, and what stops it. `access` may change while it serves; a connection keeps the role it had when
-    /// it was made.
+    /// Returns a server and the handle that stops it. `access` may change while the server runs; a connection keeps the
+    /// role that it had when it was made.
     #[must_use]
     pub fn new(listener: UnixListener, backend: Rc<dyn Backend>, access: Rc<RefCell<Access>>) -> (Self, Stop) {
         let (sender, stop) = watch::channel(false);
@@ -74,7 +75,7 @@ impl Server {
         )
     }
 
-    /// Serves until told to stop. Must run where tasks can be [spawned locally](tokio::task::spawn_local).
+    /// Serves until it is stopped. Must run where tasks can be [spawned locally](tokio::task::spawn_local).
     pub async fn run(self) {
         let mut tasks = JoinSet::new();
         let mut stop = self.stop.clone();
@@ -85,15 +86,17 @@ impl Server {
                     Ok((stream, _)) => self.admit(stream, &mut tasks),
                     Err(error) => {
                         tracing::warn!("failed to accept on the control socket: {error}, trying again");
-                        // Nothing tells when descriptors are free again, which is what is missing here.
+                        // The likely cause is a lack of descriptors, and no event reports that descriptors are free
+                        // again.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
-                // Cancel-safe: a finished task stays in the set until it is taken. A panic ends its connection only.
+                // Cancel-safe: a finished task stays in the set until it is taken. A panic ends only its own
+                // connection.
                 Some(ended) = tasks.join_next() => if let Err(error) = ended {
                     tracing::error!("a connection of the control socket ended in a panic: {error}");
                 },
-                // Cancel-safe: only looks at the value. A dropped sender stops, too.
+                // Cancel-safe: only reads the value. A dropped sender also stops the server.
                 () = stopped(&mut stop) => break,
             }
         }
@@ -124,13 +127,14 @@ impl Server {
     }
 }
 
-/// Waits until the server is told to stop, or whoever could tell it is gone.
+/// Waits until the server is stopped or the sender is dropped.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // What it returns borrows the value: kept while a connection ends, it would hold up who says the same again.
+    // The return value borrows the channel's value: if it were kept while a connection ends, it would block a second
+    // stop.
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-/// Says that there are too many connections, if that can be said at once, and closes.
+/// Refuses the connection because of too many others, if that can be written at once, and closes it.
 fn refuse(stream: &UnixStream, full: Full) {
     let detail = match full {
         Full::All => "too many connections are open, and each of them waits for an answer".to_owned(),
@@ -140,18 +144,18 @@ fn refuse(stream: &UnixStream, full: Full) {
         ),
     };
     let problem = Problem::new(Code::TooManyConnections, detail);
-    // A problem is plain text and numbers; were it not, the status would still say enough.
+    // A problem consists of plain text and numbers, so this cannot fail; if it did, the status would still be correct.
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let refusal = format!(
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    // Whoever does not get it sees the connection close, which says the same.
+    // A client that does not get it sees the connection close, which means the same.
     let _ = stream.try_write(refusal.as_bytes());
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 async fn serve(
     stream: UnixStream,
     peer: Peer,
@@ -171,7 +175,7 @@ async fn serve(
                 Some(wrong) => malformed(wrong),
             };
             if let Err(error) = response.body_mut().count(buffers).await {
-                // A run has ended all the same: its id says where the answer is to be had later.
+                // A run has ended nevertheless: its id tells the caller where to get the answer later.
                 let id = response.headers_mut().remove(INVOCATION);
                 response = problem(&no_room("the answer", &error));
                 if let Some(id) = id {
@@ -188,30 +192,30 @@ async fn serve(
         .header_read_timeout(HEAD_TIME)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_MAX)
-        // hyper's own is 400 KiB: with many large bodies at once as much as all of them may take.
+        // hyper's default is 400 KiB: with many large bodies at once this would be as much as all of them may use.
         .max_buf_size(READ_MAX)
-        // A client may close its half after the request and still read the answer, as `nc -N` does.
+        // A client such as `nc -N` may close its half after the request and still read the answer.
         .half_close(true)
         .serve_connection(TokioIo::new(Io(Rc::clone(&line))), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
-        // Told to close first: a request that comes at the same moment is not begun.
+        // A request to close comes first, so that a request that arrives at the same moment is not begun.
         biased;
-        // Idle, or it only follows: there is nothing to lose.
+        // The connection is idle or only follows, so no answer is lost.
         () = place.evicted() => return,
         ended = connection.as_mut() => ended,
-        // Nobody reads the answer. Whatever waits for it is dropped, and says so to the supervisor.
+        // The client has gone. The future that waits for its answer is dropped, and this tells the supervisor.
         () = line.hung_up(&place) => return,
-        // Only waits, and then looks.
+        // Only waits, and then checks.
         () = silent(&line) => return place.was_silent(),
-        // Only looks at the value.
+        // Only reads the value.
         () = stopped(&mut stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        // The client went away, was too slow or spoke no HTTP: its business.
+        // The client went away, was too slow, or did not speak HTTP: not a fault of fnd.
         tracing::debug!(
             uid = peer.uid,
             pid = peer.pid,
@@ -220,7 +224,7 @@ async fn serve(
     }
 }
 
-/// Returns the answer to a request whose beginning or end could be taken for another's: the connection ends with it.
+/// Returns the answer to a request whose beginning or end is ambiguous; the connection ends with this answer.
 fn malformed(wrong: Wrong) -> Answered {
     let mut answer = problem(&refuse_request(Code::BadRequest, wrong.to_string()));
     let close = HeaderValue::from_static("close");
@@ -228,7 +232,7 @@ fn malformed(wrong: Wrong) -> Answered {
     answer
 }
 
-/// Resolves where a connection says nothing from its start.
+/// Resolves if the client sends nothing after connecting.
 async fn silent(line: &Line) {
     tokio::time::sleep(SILENCE_MAX).await;
     if line.was_heard() {

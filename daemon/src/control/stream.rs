@@ -1,4 +1,4 @@
-//! Answers that come piece by piece: lines of output, changes of functions.
+//! Answers that come in pieces: lines of output, changes of functions.
 
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
 use super::response::{Answered, Body};
@@ -14,30 +14,30 @@ use tokio::time::Interval;
 
 /// A body in pieces.
 pub(super) trait Chunks: Debug {
-    /// Returns the next piece; nothing after the last.
+    /// Returns the next piece; nothing after the last one.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
-    /// Says whether nothing follows.
+    /// Returns whether no piece follows.
     fn is_over(&self) -> bool;
-    /// Says whether it goes on with what happens, until its reader leaves.
+    /// Returns whether the body continues until its reader leaves.
     fn is_endless(&self) -> bool {
         false
     }
 }
 
-/// How streamed lines are put together.
+/// The format of streamed lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// `{"lines": [...]}`.
     List,
-    /// A JSON object a line, as they come; an empty line where nothing came for [`FOLLOW_GAP`].
+    /// One JSON object per line, as they come; an empty line after [`FOLLOW_GAP`] without one.
     Lines,
-    /// Server-sent events (WHATWG HTML, section 9.2); a comment where nothing came for [`FOLLOW_GAP`].
+    /// Server-sent events (WHATWG HTML, section 9.2); a comment after [`FOLLOW_GAP`] without one.
     Events,
 }
 
-/// What is sent piece by piece.
+/// A value that is sent as one piece.
 pub(super) trait Piece: Serialize + Debug {
-    /// Returns its id and its kind, as an event.
+    /// Returns its id and its kind as an event; nothing if it has none.
     fn as_event(&self) -> Option<(String, &'static str)> {
         None
     }
@@ -52,7 +52,7 @@ impl Piece for StreamEvent {
     }
 }
 
-/// Returns lines as they come.
+/// Returns an answer that sends lines as they come.
 pub(super) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Framing) -> Answered {
     let (content_type, gap) = match framing {
         Framing::List => ("application/json", None),
@@ -74,7 +74,8 @@ pub(super) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
     response
 }
 
-/// Returns a file as it comes. Where it breaks off the body is shorter than it says, which the client sees.
+/// Returns an answer that sends a file as it comes. If reading it breaks off, the body is shorter than announced, which
+/// the client notices.
 pub(super) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
     let mut response = Response::new(Body::stream(File { bytes, over: false }));
     let headers = response.headers_mut();
@@ -106,7 +107,7 @@ struct Stream<T> {
     lines: mpsc::Receiver<T>,
     framing: Framing,
     gap: Option<Interval>,
-    /// Lines sent so far.
+    /// Number of lines sent so far.
     sent: usize,
     over: bool,
 }
@@ -149,7 +150,7 @@ impl<T: Piece> Chunks for Stream<T> {
 }
 
 impl<T: Piece> Stream<T> {
-    /// Returns the bytes of lines; of none, those of the end.
+    /// Returns the bytes of some lines; for no lines the bytes of the end.
     fn frame(&mut self, ready: &[T]) -> Vec<u8> {
         let mut chunk = Vec::new();
         if self.framing == Framing::List && self.sent == 0 {
@@ -162,7 +163,7 @@ impl<T: Piece> Stream<T> {
             if let (Framing::Events, Some((id, kind))) = (self.framing, line.as_event()) {
                 chunk.extend_from_slice(format!("id: {id}\nevent: {kind}\ndata: ").as_bytes());
             }
-            // Texts and numbers: JSON can say it, and on one line.
+            // The values consist of texts and numbers, so this cannot fail, and gives one line.
             chunk.extend_from_slice(&serde_json::to_vec(line).unwrap_or_default());
             chunk.extend_from_slice(match self.framing {
                 Framing::List => b"",

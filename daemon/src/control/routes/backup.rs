@@ -1,4 +1,4 @@
-//! `GET /v1/backup`: a copy of the ledger as it is now, an SQLite database; `fndctl backup` puts it beside the files.
+//! `GET /v1/backup`: a copy of the ledger in its present state, an SQLite database; `fndctl backup` adds the files.
 
 use crate::control::backend::Failure;
 use crate::control::request::{Call, Query};
@@ -11,7 +11,8 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Ok(pieces("application/vnd.sqlite3", size, bytes))
 }
 
-/// Returns the refusal with its reason: who may have the whole history may know why not, and has to make room for it.
+/// Returns the refusal with its reason: a caller that may read the whole history may read this too, and has to make
+/// room.
 fn refused(failure: &Failure) -> Refusal {
     tracing::error!("failed to copy the ledger: {failure}");
     refuse(Code::Internal, format!("failed to copy the ledger: {failure}"))

@@ -1,4 +1,4 @@
-//! `POST /v1/invocations/ID/cancel`: asks for its end; the record says when that came.
+//! `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 
 use crate::control::answer::{failed, internal, no_invocation, wait};
 use crate::control::request::{Call, Query};

@@ -1,4 +1,5 @@
-//! `GET /v1/config`: the effective configuration. Secrets are never part of it; values of `[env]` only for an admin.
+//! `GET /v1/config`: the effective configuration. It never contains secrets; it contains values of `[env]` only for an
+//! admin.
 
 use super::functions::hide_values;
 use crate::control::request::{Call, Query};

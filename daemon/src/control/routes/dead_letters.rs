@@ -12,13 +12,13 @@ use fnd_wire::ids::InvocationId;
 
 const READ: &str = "read the history";
 
-/// Lists a page, newest first.
+/// Lists a page of dead letters, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let listed = call.backend.dead_letters(filter(&call)?).await;
     json(&listed.map_err(failed(READ))?)
 }
 
-/// Shows one with what it brought.
+/// Shows one dead letter with its payload.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
     let id = call.invocation()?;
@@ -26,7 +26,7 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     json(&found.ok_or_else(|| none(id))?)
 }
 
-/// Queues one again; it is off the list when the new invocation is on disk.
+/// Queues a dead letter again; it leaves the list when the new invocation is on disk.
 pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
     let id = call.invocation()?;
@@ -34,7 +34,7 @@ pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
     of_repeated(repeated.map_err(failed(READ))?, id).await
 }
 
-/// Takes one off the list for good.
+/// Removes a dead letter permanently.
 pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
     let id = call.invocation()?;

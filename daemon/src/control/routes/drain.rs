@@ -1,4 +1,5 @@
-//! `POST /v1/drain[?wait=30s]`: accepts nothing new from now on; 200 when nothing runs any more, 202 until then.
+//! `POST /v1/drain[?wait=30s]`: accepts no new work from now on; answers 200 when nothing runs any more, 202 before
+//! that.
 
 use crate::control::limits::WAIT_MAX;
 use crate::control::request::{Call, Query};
@@ -11,7 +12,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["wait"])?;
     let wait = query.duration("wait", WAIT_MAX)?.unwrap_or(Duration::ZERO);
     let drained = call.backend.drain();
-    // A dropped sender is a daemon that stops, which it does when it is drained.
+    // A dropped sender means that the daemon is stopping, which it does when it is drained.
     if tokio::time::timeout(wait, drained).await.is_ok() {
         return json(&Changed {
             state: "drained".to_owned(),

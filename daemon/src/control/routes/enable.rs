@@ -1,4 +1,4 @@
-//! `POST /v1/functions/F/enable` and `disable`: remembered over restarts.
+//! `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
 
 use crate::control::answer::{internal, no_function, wait};
 use crate::control::request::{Call, Query};

@@ -9,7 +9,7 @@ use fnd_core::json::visit_members;
 use fnd_core::settings::Role;
 use serde_json::Value;
 
-/// Lists functions; of several labels each must be there.
+/// Lists functions; a function must have all given labels.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["label", "watch"])?;
     let mut filter = FunctionFilter::default();
@@ -45,7 +45,7 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     json(&detail)
 }
 
-/// Takes the values of `[env]` out of a manifest or of the configuration, and leaves the names: people put passwords there.
+/// Removes the values of `[env]` from a manifest or the configuration, and keeps the names: users put passwords there.
 pub(super) fn hide_values(value: &mut Value) {
     visit_members(value, &mut |key, member| match member {
         Value::Object(variables) if key == "env" => {

@@ -1,4 +1,4 @@
-//! `GET /healthz`: whether functions can run. For monitoring, so without a role.
+//! `GET /healthz`: whether functions can run. It needs no role, because it is for monitoring.
 
 use crate::control::request::Call;
 use crate::control::response::{Answered, Refusal, refuse, whole};

@@ -8,16 +8,16 @@ use crate::control::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};
 
-/// Lists a page, newest first.
+/// Lists a page of invocations, newest first.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
     let listed = call.backend.invocations(filter(&call)?).await;
     json(&listed.map_err(failed("read the history"))?)
 }
 
-/// Returns which invocations a request is about.
+/// Returns the filter of a request.
 ///
 /// # Errors
-/// A parameter that is unknown or wrong.
+/// If a parameter is unknown or wrong.
 pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
     let known = [
         "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
@@ -42,21 +42,21 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
 
 const VERSION: &str = "a version or how it begins, such as `sha256:4f2a`";
 
-/// Returns how the hexadecimal form of a version begins.
+/// Returns the beginning of a version's hexadecimal form, in lower case; nothing if the text is none.
 fn version(text: &str) -> Option<String> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text).to_ascii_lowercase();
     let fits = (1..=64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
     fits.then_some(hex)
 }
 
-/// Shows one, after its end or the wait.
+/// Shows one invocation, when it has ended or the wait is over.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["wait"])?;
     let id = call.invocation()?;
     if let Some(wait) = query.duration("wait", WAIT_MAX)?
         && let Some(ended) = call.backend.ended(id)
     {
-        // Ended, fnd is stopping, or time is up: its state says which.
+        // It has ended, fnd is stopping, or time is up: its state shows which.
         let _ = tokio::time::timeout(wait, ended).await;
     }
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;

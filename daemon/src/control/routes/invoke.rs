@@ -1,8 +1,8 @@
-//! `POST /v1/functions/F/invoke` runs and answers with the result; `POST /v1/functions/F/invocations` queues; any method of
-//! `/v1/functions/F/http/PATH` runs with that request.
+//! `POST /v1/functions/F/invoke` runs a function and answers with the result; `POST /v1/functions/F/invocations` queues
+//! a run; any method of `/v1/functions/F/http/PATH` runs the function with that request.
 //!
-//! The body is the payload, byte for byte, with its content type. Headers say the rest. To a program that serves HTTP both
-//! bodies are passed on as they come, but for what may be tried again.
+//! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
+//! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
 use crate::control::answer::{internal, of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
@@ -22,7 +22,7 @@ use fnd_wire::units::{parse_duration, print_duration};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs now. The caller going away ends nothing.
+/// Runs the function now. If the caller leaves, a run that has begun goes on; one that has not begun may be cancelled.
 pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["status"])?;
     let sync = query.get("status", "`sync`", |text| (text == "sync").then_some(()))?;
@@ -34,7 +34,7 @@ pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
     submit(call, when, Target::default()).await
 }
 
-/// Runs now, with method, path and query of the caller's choice.
+/// Runs the function now, with method, path and query of the caller's choice.
 pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
     let target = Target {
         method: call.parts.method.to_string(),
@@ -44,7 +44,7 @@ pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
     submit(call, When::Ended, target).await
 }
 
-/// Queues: answered when the invocation is on disk.
+/// Queues a run; answers when the invocation is on disk.
 pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;
     submit(call, When::Stored, Target::default()).await
@@ -53,15 +53,16 @@ pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
 /// When the caller is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
-    /// When it is on disk that it waits.
+    /// When the queued invocation is on disk.
     Stored,
-    /// At its end.
+    /// When the invocation ends.
     Ended,
-    /// When the function's status file says how it has ended.
+    /// When the function's status file contains the end.
     InStatusFile,
 }
 
-/// What the function is asked for. The path of this API is fnd's: by default a function is called at its root.
+/// The request that the function gets. The path of this API belongs to fnd: by default a function is called at its
+/// root.
 #[derive(PartialEq, Eq)]
 struct Target {
     method: String,
@@ -90,17 +91,17 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
         return Err(refuse(Code::BadRequest, detail));
     }
     let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
-    // What is passed on is answered while it runs.
+    // A body that is passed on is answered while the function runs.
     if bounds.passes && when == When::Ended && request.idempotency_key.is_none() {
         return pass(&call, request, bounds.body).await;
     }
     let data = call.read_body(bounds.body, "limits.body").await?;
     let payload = &mut request.payload;
     if data.size() == 0 && payload.content_type.is_none() {
-        // Many clients send `Content-Length: 0` where there is no body: that is no payload, not an empty one.
+        // Many clients send `Content-Length: 0` for a request without a body: that means no payload, not an empty one.
         payload.data = None;
     } else {
-        // A program that serves HTTP says itself what it takes.
+        // A program that serves HTTP decides itself which bodies it accepts.
         if bounds.mode != Mode::Http && payload.content_type.as_deref().is_some_and(is_json) {
             let bytes = data
                 .bytes()
@@ -117,14 +118,14 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
     of_run(answer, &function)
 }
 
-/// Waits until the function's status file says how an invocation has ended.
+/// Waits until the function's status file contains the end of an invocation.
 async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
     match answer {
         Answer::Finished(_) => {}
-        // Its caller is answered before it has ended.
+        // The caller is answered before the invocation has ended.
         Answer::TimedOut { id, .. } => {
             if let Some(ended) = call.backend.ended(*id) {
-                let _ = ended.await; // it has ended, or fnd ends
+                let _ = ended.await; // it has ended, or fnd stops
             }
         }
         Answer::Queued(_) | Answer::Rejected(_) | Answer::NotFound | Answer::StoreFailed | Answer::Done => return,
@@ -132,7 +133,7 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
     call.backend.status_written(function).await;
 }
 
-/// Lets the body go to the program as it comes, and its answer to the caller.
+/// Passes the body on to the program as a stream, and its answer to the caller.
 async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answered, Refusal> {
     call.check_length(limit, "limits.body")?;
     let Some(body) = call.body.borrow_mut().take() else {
@@ -143,7 +144,7 @@ async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answere
     of_passed(passed, &function, &call.parts.method).await
 }
 
-/// Returns why a function without a version that could run is refused.
+/// Returns the refusal for a function that has no version that can run.
 fn cannot_run(call: &Call, function: &FunctionName) -> Refusal {
     match call.backend.function(function) {
         Some(detail) => {
@@ -202,7 +203,7 @@ fn read_instant(call: &Call, name: &'static str) -> Result<Option<u64>, Refusal>
         .transpose()
 }
 
-/// `KEPTN_CONTEXT`, which is JSON.
+/// Returns `KEPTN_CONTEXT`, which is JSON.
 fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
     let Some(text) = call.header("fnd-context")? else {
         return Ok(None);
@@ -216,7 +217,8 @@ fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
     }
 }
 
-/// A caller's timeout: above zero and not longer than the function's, since it could not take effect.
+/// Returns a caller's timeout: above zero, and not longer than the function's, because a longer one would have no
+/// effect.
 fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusal> {
     let Some(text) = call.header("fnd-timeout")? else {
         return Ok(None);
@@ -236,7 +238,7 @@ fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusa
     }
 }
 
-/// From -100 to 100, 0 where nothing is said.
+/// Returns a priority from -100 to 100; nothing if the header is absent.
 fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
     let Some(text) = call.header("fnd-priority")? else {
         return Ok(None);

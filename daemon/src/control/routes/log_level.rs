@@ -1,4 +1,4 @@
-//! `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`: which of fnd's own messages go out.
+//! `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`: the level from which fnd logs its own messages.
 
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json, refuse};
@@ -8,7 +8,7 @@ use fnd_core::instant;
 use fnd_core::problem::Code;
 use std::time::Duration;
 
-/// Longest time for which another level is in force by itself.
+/// Longest time for which a temporary level can be set.
 const FOR_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {

@@ -1,4 +1,5 @@
-//! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` what comes, a JSON object a line.
+//! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
+//! line.
 
 use crate::control::answer::{failed, no_function, no_invocation};
 use crate::control::backend::LogQuery;
@@ -7,7 +8,7 @@ use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Framing, Refusal, lines};
 use fnd_wire::ids::FunctionName;
 
-/// Output of one invocation; following it ends with its end.
+/// Returns output of one invocation; following it ends with its end.
 pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
@@ -23,7 +24,7 @@ pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
     .await
 }
 
-/// Output of one function or of all.
+/// Returns output of one function or of all.
 pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
     let query = Query::of(&call, &["function", "since", "until", "limit", "follow"])?;
     let function = query.get("function", "the name of a function", |text| {

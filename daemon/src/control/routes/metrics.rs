@@ -1,4 +1,4 @@
-//! `GET /metrics`: everything that is measured, in the form the request accepts.
+//! `GET /metrics`: all metrics, in the form that the request accepts.
 
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, whole};

@@ -1,4 +1,4 @@
-//! Every route of the API in one table: method, path, the role it takes, and its handler, one file a verb.
+//! All routes of the API in one table: method, path, required role and handler. Each verb has its own file.
 
 mod backup;
 mod cancel;
@@ -39,11 +39,10 @@ type Handling = LocalBoxFuture<'static, Result<Answered, Refusal>>;
 
 /// A route.
 pub(super) struct Route {
-    /// Its method.
     method: Method,
-    /// Its path; `{...}` stands for one segment, `{path...}` for all that follows, as it is written.
+    /// Its path; `{...}` stands for one segment, `{path...}` for the rest of the path, not decoded.
     path: &'static str,
-    /// The role it takes; none: whoever can connect.
+    /// The required role; none: any client that can connect.
     role: Option<Role>,
     run: fn(Call) -> Handling,
 }
@@ -63,9 +62,9 @@ const VIEWER: Option<Role> = Some(Role::Viewer);
 const OPERATOR: Option<Role> = Some(Role::Operator);
 const ADMIN: Option<Role> = Some(Role::Admin);
 
-/// Every route there is; `openapi.json` describes each, which a test checks.
+/// All routes; a test checks that `openapi.json` describes each.
 static ROUTES: &[Route] = &[
-    // First, since it is asked for most and they are looked through in order.
+    // First, because it is requested most often and the table is searched in order.
     route!(POST "/v1/functions/{function}/invoke" OPERATOR, invoke::run),
     route!(GET "/healthz" None, healthz::answer),
     route!(GET "/v1/openapi.json" VIEWER, openapi::answer),
@@ -106,7 +105,7 @@ static ROUTES: &[Route] = &[
     route!(POST "/v1/drain" ADMIN, drain::answer),
 ];
 
-/// Routes of the contract that a later version has.
+/// Routes of the contract that a later version will have.
 static LATER: &[(Method, &str)] = &[
     (Method::POST, "/v1/functions/{function}/rollback"),
     (Method::GET, "/v1/functions/{function}/versions"),
@@ -158,7 +157,8 @@ pub(super) async fn answer(
     response
 }
 
-/// The line of the journal about a request that can change something: also where its caller left before the answer.
+/// The line of the journal about a request that can change something; written even if its caller left before the
+/// answer.
 struct Audit<'a> {
     method: Method,
     path: String,
@@ -168,7 +168,7 @@ struct Audit<'a> {
 
 impl Drop for Audit<'_> {
     fn drop(&mut self) {
-        // Who changed what; reading is nobody's business.
+        // The journal records who changed something; reads are not logged.
         if self.method == Method::GET {
             return;
         }
@@ -180,7 +180,7 @@ impl Drop for Audit<'_> {
     }
 }
 
-/// Returns the route of a request, and what stands for its places.
+/// Returns the route of a request, and the values of the `{...}` in its path.
 fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&'static Route, Vec<String>), Refusal> {
     let mut allowed: Vec<&str> = Vec::new();
     for route in ROUTES {
@@ -198,7 +198,7 @@ fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&'static Rou
         };
     }
     if role.is_none() {
-        // A stranger learns nothing of what there is.
+        // A client without a role learns nothing about the routes.
         return Err(refuse(Code::NotAllowed, NO_ROLE));
     }
     if LATER
@@ -251,13 +251,13 @@ fn denied(role: Option<Role>, route: &Route) -> Refusal {
     }
 }
 
-/// Returns what stands for the places of a pattern in a path, decoded; nothing where it does not match.
+/// Returns the values of a pattern's `{...}` in a path, decoded; nothing if the path does not match.
 fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
     let mut places = Vec::new();
     let mut segments = path.split('/');
     for expected in pattern.split('/') {
         if expected.ends_with("...}") {
-            // A path of its own: not decoded, and none is empty.
+            // The rest is a path of its own: it is not decoded, and may be empty.
             let first = segments.next()?.to_owned();
             places.push(segments.by_ref().fold(first, |all, segment| all + "/" + segment));
             continue;

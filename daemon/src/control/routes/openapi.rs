@@ -1,4 +1,4 @@
-//! `GET /v1/openapi.json`: the API described, written by hand.
+//! `GET /v1/openapi.json`: the description of the API, written by hand.
 
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, whole};

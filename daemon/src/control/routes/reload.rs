@@ -1,5 +1,5 @@
 //! `POST /v1/reload`: reads configuration and functions again; answers when every difference is applied or refused.
-//! `?accept-empty=1`: a functions directory that is empty is meant to be.
+//! With `?accept-empty=1` an empty functions directory is accepted as empty.
 
 use crate::control::answer::failed;
 use crate::control::request::{Call, Query};

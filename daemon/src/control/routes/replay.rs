@@ -1,4 +1,4 @@
-//! `POST /v1/invocations/ID/replay`: queues what an invocation brought once more. Also what redriving shares with that.
+//! `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
 
 use crate::control::answer::{failed, no_invocation, of_run, wait};
 use crate::control::backend::Repeated;
@@ -16,10 +16,10 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     of_repeated(repeated.map_err(failed("read the history"))?, id).await
 }
 
-/// Returns what who asked for another run is answered.
+/// Returns the answer for a caller that requested another run.
 ///
 /// # Errors
-/// Everything but the acceptance.
+/// Every result except an acceptance.
 pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<Answered, Refusal> {
     let (code, function, detail) = match repeated {
         Repeated::Asked(function, answering) => return of_run(wait(answering).await?, &function),

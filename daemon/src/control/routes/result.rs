@@ -1,8 +1,8 @@
-//! `GET /v1/invocations/ID/result`: what the function gave.
+//! `GET /v1/invocations/ID/result`: the result of an invocation.
 //!
-//! A stored result is answered with 200 whatever became of the invocation, which `Fnd-State` says, and whatever status the
-//! function chose, which `Fnd-Status` says; of what else it chose, the media type only. Without one the answer
-//! is what the caller of `invoke` would have got.
+//! A stored result is answered with 200, whatever the state of the invocation (`Fnd-State` shows it) and whatever
+//! status the function chose (`Fnd-Status` shows it). Of the function's other choices only the media type is used.
+//! Without a stored result the answer is the one that the caller of `invoke` would have got.
 
 use crate::control::answer::{failed, no_invocation, of_end};
 use crate::control::request::{Call, Query};

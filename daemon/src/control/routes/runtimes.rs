@@ -1,4 +1,4 @@
-//! `GET /v1/runtimes`: the languages there are.
+//! `GET /v1/runtimes`: the runtimes that fnd knows.
 
 use crate::control::request::{Call, Query};
 use crate::control::response::{Answered, Refusal, json};

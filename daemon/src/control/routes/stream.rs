@@ -1,6 +1,7 @@
-//! `GET /v1/stream`: what happens, as server-sent events, or a JSON object a line for who accepts `application/x-ndjson`.
+//! `GET /v1/stream`: events as server-sent events, or as one JSON object per line for a client that accepts
+//! `application/x-ndjson`.
 //!
-//! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it comes back, goes on after that place.
+//! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 
 use crate::control::limits::{EVENTS_MAX, LINES};
 use crate::control::request::{Call, Query, wrong};

@@ -1,4 +1,4 @@
-//! `POST /v1/validate`: judges a file without running or keeping it.
+//! `POST /v1/validate`: checks a file without running or keeping it.
 
 use crate::control::answer::{failed, internal};
 use crate::control::limits::BODY_MAX;
