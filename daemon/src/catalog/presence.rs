@@ -138,9 +138,9 @@ impl Presence {
 pub(super) struct Doubts {
     /// The whole directory.
     pub(super) everything: bool,
-    /// Groups.
+    /// Groups whose contents are unknown.
     pub(super) groups: BTreeSet<String>,
-    /// Functions.
+    /// Functions whose files are unknown.
     pub(super) functions: BTreeSet<FunctionName>,
 }
 

@@ -37,9 +37,9 @@ pub struct Candidate {
 /// The result of a scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// New or changed, and complete.
+    /// Functions that are new or changed, and whose files are complete.
     pub changed: Vec<Candidate>,
-    /// Gone.
+    /// Functions that are gone.
     pub removed: Vec<FunctionName>,
     /// All functions that two files claim now; the version that serves a function continues to serve it.
     pub clashes: Vec<Candidate>,

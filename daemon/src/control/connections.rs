@@ -7,7 +7,7 @@
 //! ```text
 //! opened ─▶ idle ─▶ busy (request to end of answer) ─▶ idle ─▶ ... ─▶ closed
 //!             │       └─▶ following (an answer without an end)
-//!             └──────────────┴─ evicted: told to close
+//!             └──────────────┴─ evicted: must close
 //! ```
 
 use super::limits::{CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_ONE};

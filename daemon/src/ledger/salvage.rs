@@ -2,7 +2,7 @@
 //! missing.
 //!
 //! ```text
-//! the file as it is ─┬─ its schema can be read ─▶ rows, forwards and backwards by key, then one by one by what indexes name
+//! the file as it is ─┬─ its schema can be read ─▶ rows by key, forwards and backwards, then by the keys in indexes
 //!                    └─ it cannot ─▶ a copy with the first page of a new database (`graft`) ─▶ the same
 //! ```
 //! It changes nothing in the damaged files. It decides only [`Salvaged::hold`]; `damage` decides what happens to the

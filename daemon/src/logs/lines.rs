@@ -78,8 +78,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Decodes the bytes that [`Lines::encoded`] returned; the first line gets the number `first`. Stops at the first byte
-    /// that cannot be a line.
+    /// Decodes the bytes that [`Lines::encoded`] returned; the first line gets the number `first`. Stops at the first
+    /// byte that cannot be a line.
     #[must_use]
     pub fn decode(first: u64, base_ms: u64, encoded: &[u8]) -> Self {
         let mut lines = Self {
