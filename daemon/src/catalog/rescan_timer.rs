@@ -105,7 +105,7 @@ impl RescanTimer {
         }
         self.unsettled_since = look.unsettled.map(|_| self.unsettled_since.unwrap_or(look.began));
         self.last = Some(look);
-        // The begin of the scan counts: if the kernel was too busy to report a change, this scan finds the change
+        // The start of the scan counts: if the kernel was too busy to report a change, this scan finds the change
         // before it is called quiet.
         let quiet = !self.quiet && look.began >= self.quiet_at();
         self.quiet |= quiet;

@@ -76,7 +76,7 @@ impl Command {
     }
 }
 
-/// The result of a command that a caller waits for.
+/// A report of the writer: results that callers wait for, and changes of its health.
 #[derive(Debug, Clone)]
 pub enum Acknowledged {
     /// A durable invocation.
@@ -140,7 +140,7 @@ pub struct Figures {
 /// Most waiting commands. This is enough for a disk that hangs for a minute at 1,000 runs a second.
 const COMMANDS_MAX: usize = 65_536;
 /// Most waiting bytes. New work is refused at half of both limits, so that the ends of accepted work still have room. A
-/// command that exceeds the full limit is lost from the history, counted and logged: the daemon's memory matters more.
+/// command that exceeds the full limit is lost from the history and counted: the daemon's memory matters more.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 /// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
 const BATCH_MAX: usize = 1024;

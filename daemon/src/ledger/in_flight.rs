@@ -13,7 +13,7 @@
 //! write, but needs unsafe code.
 //!
 //! The first slot says that the table belongs to this boot and to this database, and that it is complete. Only if all
-//! three hold, a claimed attempt that is not in the table has not begun.
+//! three hold, fnd can conclude that a claimed attempt that is not in the table has not begun.
 //!
 //! If the database has no room for the slots of an earlier fnd ([`Earlier`]), the table keeps them until there is room.
 //! An fnd that starts in the meantime finds them again, together with the attempts that have begun since.

@@ -5,7 +5,7 @@ use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Wire, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 
-/// Size of a slot. The begin of an attempt needs 180 bytes with the longest name; the rest leaves at least a hundred
+/// Size of a slot. The start of an attempt needs 180 bytes with the longest name; the rest leaves at least a hundred
 /// for the message of an end.
 pub(super) const LENGTH: usize = 512;
 pub(super) const SIZE: u64 = LENGTH as u64;
