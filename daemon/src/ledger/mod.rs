@@ -2,8 +2,8 @@
 //! functions are disabled.
 //!
 //! [`open`] returns the state that the supervisor needs at its start, a [`Writer`] whose thread owns the writing
-//! connection, and a [`Reader`] whose thread owns a reading connection. No other code opens the database while the
-//! daemon runs. Neither thread makes decisions: the records of the supervisor are stored as they are.
+//! connection, and a [`Reader`] whose thread owns a reading connection. Apart from these two threads, only [`copy`] and
+//! [`examine`] open the database. Neither thread makes decisions: the records of the supervisor are stored as they are.
 
 mod age;
 mod command;

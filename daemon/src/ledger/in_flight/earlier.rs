@@ -129,8 +129,8 @@ impl Earlier {
 
     fn is_settled(&self) {
         if let Some(path) = &self.in_state {
-            // The database has its contents now. If the removal fails, its nonce differs from now on, so no fnd reads
-            // it.
+            // The database has the contents of this table now. If the removal fails, no fnd applies the table again,
+            // because the database has recorded another nonce.
             let _ = std::fs::remove_file(path);
         }
     }
