@@ -1,4 +1,4 @@
-//! The other end of the socket: one HTTP/1.1 request a connection.
+//! The client of the control socket: one HTTP/1.1 request for each connection.
 
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Problem;
@@ -23,7 +23,7 @@ pub(crate) type Outgoing = Request<Full<Bytes>>;
 #[derive(Debug)]
 pub(crate) struct Client {
     path: PathBuf,
-    /// Whether it is the person's own daemon.
+    /// Whether it is the user's own daemon.
     user: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Reply {
 }
 
 impl Client {
-    /// Returns a client; connects to nothing yet.
+    /// Returns a client; does not connect yet.
     #[must_use]
     pub(crate) fn new(path: PathBuf, user: bool) -> Self {
         Self { path, user }
@@ -48,7 +48,7 @@ impl Client {
     /// Returns the answer to a GET.
     ///
     /// # Errors
-    /// Where there is no answer, and where it is a refusal.
+    /// There is no answer, or it is a refusal.
     pub(crate) async fn get(&self, path: &str) -> Result<Reply, Failure> {
         self.send(request(Method::GET, path, &[], Bytes::new())?).await
     }
@@ -56,7 +56,7 @@ impl Client {
     /// Returns the answer to a POST without body.
     ///
     /// # Errors
-    /// Where there is no answer, and where it is a refusal.
+    /// There is no answer, or it is a refusal.
     pub(crate) async fn post(&self, path: &str) -> Result<Reply, Failure> {
         self.send(request(Method::POST, path, &[], Bytes::new())?).await
     }
@@ -64,7 +64,7 @@ impl Client {
     /// Returns the answer to a request.
     ///
     /// # Errors
-    /// Where there is no answer, and where it is a refusal.
+    /// There is no answer, or it is a refusal.
     pub(crate) async fn send(&self, request: Outgoing) -> Result<Reply, Failure> {
         let Streaming { response, connection } = self.open(request).await?;
         let (parts, body) = response.into_parts();
@@ -77,10 +77,10 @@ impl Client {
         })
     }
 
-    /// Returns an answer whose body comes piece by piece: a JSON object a line.
+    /// Returns an answer whose body comes piece by piece: one JSON object on each line.
     ///
     /// # Errors
-    /// Where there is no answer, and where it is a refusal.
+    /// There is no answer, or it is a refusal.
     pub(crate) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
         let lines = [("accept".to_owned(), "application/x-ndjson".to_owned())];
         let Streaming { response, connection } = self.open(request(Method::GET, path, &lines, Bytes::new())?).await?;
@@ -94,7 +94,7 @@ impl Client {
     /// Returns the size of an answer that is a file, and its bytes piece by piece.
     ///
     /// # Errors
-    /// Where there is no answer, and where it is a refusal.
+    /// There is no answer, or it is a refusal.
     pub(crate) async fn download(&self, path: &str) -> Result<(u64, Pieces), Failure> {
         let Streaming { response, connection } = self.open(request(Method::GET, path, &[], Bytes::new())?).await?;
         let pieces = Pieces {
@@ -113,7 +113,7 @@ impl Client {
             .send_request(request)
             .await
             .map_err(|error| self.broke_off(&error))?;
-        // With `Fnd-State` the status is of the function's choice, not a refusal.
+        // With `Fnd-State` the function chose the status: it is no refusal.
         if response.status().is_success() || response.headers().contains_key("fnd-state") {
             return Ok(Streaming { response, connection });
         }
@@ -144,7 +144,7 @@ impl Client {
         let (sender, connection) = handshake.map_err(|error| self.broke_off(&error))?;
         let mut owner = JoinSet::new();
         owner.spawn(async move {
-            // Whoever waits for the answer sees the same error.
+            // The caller that waits for the answer sees the same error.
             let _ = connection.await;
         });
         Ok((sender, owner))
@@ -186,21 +186,21 @@ impl Client {
         .help("did fnd stop? what was accepted is in `fndctl history`")
     }
 
-    /// Returns where the socket is.
+    /// Returns the path of the socket.
     #[must_use]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// A connection that still reads when nothing more can be written: fnd refuses a body that is too large before it has read all
-/// of it, and says so. Without this the broken pipe would be seen, and not why.
+/// A connection that can still be read when the other end takes no more bytes: fnd refuses a body that is too large
+/// before it has read all of it, and says so. Without this the caller would see the broken pipe, and not the reason.
 struct Patient {
     stream: UnixStream,
-    /// The other end takes nothing more.
+    /// The other end takes no more bytes.
     is_deaf: bool,
-    /// Who reads before anything was asked. fnd refuses a connection too many before that, and hyper takes no answer that
-    /// comes before its request.
+    /// The reader that polled before the request was written. fnd refuses a connection over its limit before it reads a
+    /// request, and hyper takes no answer that comes before its request.
     early: Option<Waker>,
     has_asked: bool,
 }
@@ -223,7 +223,7 @@ impl AsyncRead for Patient {
             return Poll::Pending;
         }
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            // What fnd left unread resets the connection (unix(7)); by then everything it said was read.
+            // Bytes that fnd left unread reset the connection (unix(7)); fnd's whole answer was read by then.
             Poll::Ready(Err(error)) if self.is_deaf && error.kind() == ErrorKind::ConnectionReset => {
                 Poll::Ready(Ok(()))
             }
@@ -273,10 +273,10 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Returns the next bytes; nothing after the last.
+    /// Returns the next bytes; `None` after the last.
     ///
     /// # Errors
-    /// Where the connection breaks off.
+    /// The connection breaks off.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             match self.body.frame().await {
@@ -295,10 +295,10 @@ impl Pieces {
         }
     }
 
-    /// Returns the next line that is not empty, without its end; nothing after the last.
+    /// Returns the next line that is not empty, without its end; `None` after the last.
     ///
     /// # Errors
-    /// Where the connection breaks off.
+    /// The connection breaks off.
     pub(crate) async fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             while let Some(end) = self.kept.iter().position(|byte| *byte == b'\n') {
@@ -326,7 +326,7 @@ impl Pieces {
 /// Returns a request.
 ///
 /// # Errors
-/// A header that HTTP cannot say.
+/// A header, the method or the path is not valid in HTTP.
 pub(crate) fn request(
     method: Method,
     path: &str,

@@ -1,6 +1,6 @@
-//! The only printing: results, tables, documents and errors, in the form that was asked for.
+//! Prints results, tables, documents and errors, in the form that was asked for. Nothing else prints.
 //!
-//! Text of functions is untrusted: on a terminal its control characters are shown, not obeyed.
+//! Text of functions is untrusted: on a terminal its control characters are shown, not executed.
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
@@ -9,7 +9,7 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Wi
 use fnd_core::diagnostic::{Colour, Diagnostic};
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Width of a table where neither terminal nor `COLUMNS` says one.
+/// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
 
 /// Blanks between columns.
@@ -18,18 +18,18 @@ const GAP: u16 = 2;
 /// Where and how to print.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// `-o`.
+    /// The form, from `-o`.
     pub(crate) format: Format,
     terminal: bool,
     colours: bool,
-    /// Columns; absent: as many as it takes.
+    /// Columns; absent means unlimited.
     width: Option<u16>,
 }
 
-/// What a row is, which its colour says.
+/// The state of a row, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As it should be.
+    /// Nothing is wrong.
     Plain,
     /// Something failed.
     Bad,
@@ -66,7 +66,8 @@ impl Table {
         self.rows.push((tone, filled.collect()));
     }
 
-    /// Returns the lines, header first, none wider than `width` if that can be had: what does not fit ends in `…`.
+    /// Returns the lines, header first. No line is wider than `width` if that is possible: a cell that does not fit
+    /// ends in `…`.
     #[must_use]
     pub(crate) fn lines(&self, width: Option<u16>) -> Vec<String> {
         let one_line = |cells: Vec<String>| {
@@ -93,7 +94,8 @@ impl Table {
         layout.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// Takes from the widest column until all fit, down to its header; the first, by which a row is known, comes last.
+    /// Narrows the widest column, down to its header, until all fit. The first column, which identifies a row, comes
+    /// last.
     fn shrink(&self, widths: &mut [u16], width: u16) {
         let header = |place: usize| {
             self.header
@@ -145,7 +147,7 @@ impl Output {
         let width = match (format, terminal) {
             (Format::Wide, _) => None,
             (_, true) => columns.or_else(window).or(Some(WIDTH)),
-            // A pipe gets whole names unless somebody says how wide it is.
+            // A pipe gets whole names unless `COLUMNS` gives a width.
             (_, false) => columns,
         };
         Self {
@@ -156,10 +158,10 @@ impl Output {
         }
     }
 
-    /// Prints an answer of the API: its own body, the same as YAML, or what `table` makes of it.
+    /// Prints an answer of the API: its own body, the same as YAML, or the table that `table` prints.
     ///
     /// # Errors
-    /// A body that is not what it should be.
+    /// The body is not a valid `T`, or standard output cannot be written.
     pub(crate) fn document<T: serde::de::DeserializeOwned>(
         &self,
         body: &[u8],
@@ -173,8 +175,8 @@ impl Output {
     }
 
     /// Prints a JSON body as YAML.
-    ///
     /// # Errors
+    /// The body is not JSON, or standard output cannot be written.
     /// A body that is not JSON.
     pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), Failure> {
         let value: serde_json::Value = parse(body)?;
@@ -184,10 +186,11 @@ impl Output {
         self.raw(escape_for(self.terminal, &text).as_bytes())
     }
 
-    /// Makes room for what replaces everything shown so far; elsewhere than on a terminal, an empty line.
+    /// Clears the terminal for new content that replaces everything shown so far; prints an empty line where standard
+    /// output is no terminal.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
+    /// Standard output cannot be written.
     pub(crate) fn clear(&self) -> Result<(), Failure> {
         // Cursor to the upper left, then erase the display (ECMA-48: CUP, ED).
         self.raw(if self.terminal { b"\x1b[H\x1b[2J" } else { b"\n" })
@@ -196,7 +199,7 @@ impl Output {
     /// Prints a table.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
+    /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
         for (number, line) in table.lines(self.width).iter().enumerate() {
             let tone = number
@@ -217,7 +220,7 @@ impl Output {
     /// Prints problems of files, each with the line it points at.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
+    /// Standard output cannot be written.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) -> Result<(), Failure> {
         let colour = if self.colours { Colour::Ansi } else { Colour::Plain };
         diagnostics
@@ -225,18 +228,19 @@ impl Output {
             .try_for_each(|diagnostic| self.line(&diagnostic.render(colour)))
     }
 
-    /// Prints a line of ours or of a function.
+    /// Prints a line of fndctl or of a function.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
+    /// Standard output cannot be written.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         self.raw(format!("{text}\n").as_bytes())
     }
 
-    /// Prints a function's bytes: as they are, but on a terminal without effects (unless raw was asked for), and with a line end.
+    /// Prints a function's bytes unchanged. On a terminal, unless raw was asked for, control characters are escaped and
+    /// a line end is added.
     ///
     /// # Errors
-    /// Where standard output cannot be written.
+    /// Standard output cannot be written.
     pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), Failure> {
         if !self.terminal || self.format == Format::Raw {
             return self.raw(bytes);
@@ -248,8 +252,8 @@ impl Output {
         self.raw(text.as_bytes())
     }
 
-    /// Returns a line that a function printed, without effects on a terminal, unless raw was asked for. Also in a pipe:
-    /// what it is read with later often is a terminal (`fndctl logs F | tail`).
+    /// Returns a line that a function printed, with control characters escaped unless raw was asked for. In a pipe too:
+    /// its other end often prints to a terminal (`fndctl logs F | tail`).
     #[must_use]
     pub(crate) fn printed(&self, text: &str) -> String {
         if self.format == Format::Raw {
@@ -259,16 +263,16 @@ impl Output {
         }
     }
 
-    /// Returns JSON of the API, without effects on a terminal. Elsewhere it stays what it is, for programs.
+    /// Returns JSON of the API, with control characters escaped on a terminal. Elsewhere it is unchanged, for programs.
     #[must_use]
     pub(crate) fn untrusted(&self, text: &str) -> String {
         escape_for(self.terminal, text)
     }
 
-    /// Prints bytes as they are. Whoever stops reading, as `head` does, has had enough, which is fine.
+    /// Prints bytes as they are. A reader that stops reading, as `head` does, is no failure.
     ///
     /// # Errors
-    /// Where standard output cannot be written for another reason.
+    /// Standard output cannot be written for another reason.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -286,7 +290,7 @@ impl Output {
         say(&self.printed(text));
     }
 
-    /// Says what is going on, on standard error and only to a terminal.
+    /// Reports progress, on standard error and only if that is a terminal.
     pub(crate) fn progress(&self, text: &str) {
         if io::stderr().is_terminal() {
             say(&escape(text, false));
@@ -313,7 +317,7 @@ pub(crate) fn failure(failure: &Failure) {
 }
 
 fn say(text: &str) {
-    // Nobody is left to be told that standard error is closed.
+    // An error is ignored: there is no other place to report that standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -328,12 +332,12 @@ fn escape_for(terminal: bool, text: &str) -> String {
     if terminal { escape(text, true) } else { text.to_owned() }
 }
 
-/// Returns text without characters that a terminal obeys: they are shown as escapes. Line ends and tabs may stay.
+/// Returns text in which characters that control a terminal are shown as escapes. Line ends and tabs may stay.
 #[must_use]
 pub(crate) fn escape(text: &str, keep_lines: bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        // Marks of direction reorder what follows, so they are as bad as control characters.
+        // Direction marks reorder the text after them, so they are as bad as control characters.
         let direction = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if (c.is_control() && !(keep_lines && matches!(c, '\n' | '\t'))) || direction {
             shown.extend(c.escape_default());

@@ -1,6 +1,8 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`](crate::perform). Nothing is decided here.
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`](crate::perform). It decides
+//! nothing.
 //!
-//! The control server calls [`Daemon::step`] inline, on the same thread: between a request and its worker is no channel.
+//! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
+//! worker.
 
 use crate::buffers::Buffers;
 use crate::catalog::{Catalog, CatalogEvent, Versions};
@@ -41,22 +43,23 @@ use tokio::sync::{Notify, mpsc, oneshot};
 /// Frames taken from the spawner before other sources get a turn.
 const FRAMES_PER_TURN: u32 = 256;
 
-/// How long the last answers of a spawner that ends with fnd are waited for: it has to remove directories.
+/// How long fnd waits for the last answers of a spawner that ends with it: the spawner has to remove directories.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What other threads tell the driver. Unbounded: each message answers something the driver asked for, so there are never
-/// more than running attempts and unacknowledged invocations; the catalog's are bounded by what lies in its directories.
+/// What other threads send to the driver. The channel is unbounded: each message answers something the driver asked
+/// for, so there are never more of them than running attempts and unacknowledged invocations. The messages of the
+/// catalog are bounded by the number of files in its directories.
 #[derive(Debug)]
 pub enum Message {
-    /// The functions directories.
+    /// Something changed in the functions directories.
     Catalog(CatalogEvent),
-    /// What became of what the ledger was given.
+    /// The ledger has stored what it was given, or failed to.
     Stored(ledger::Acknowledged),
     /// A worker ended and its output is complete.
     Captured(Box<(ExitFrame, Captured)>),
     /// The problems of a part that has a thread of its own may have changed.
     ProblemsChanged,
-    /// All output of a call that has ended is read.
+    /// All output of a call that has ended was read.
     Spoken((InvocationId, Attempt), Box<Captured>),
 }
 
@@ -65,20 +68,20 @@ pub enum Message {
 pub(crate) struct Attached {
     pub(crate) kill: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,
-    /// Where it serves a handler.
+    /// Present where the worker serves a handler.
     pub(crate) member: Option<Member>,
-    /// Looks whether it is ready.
+    /// Checks whether the worker is ready.
     pub(crate) readiness_probe: Option<ReadinessProbe>,
-    /// What is released when a handler's worker has ended.
+    /// The temporary files to remove when a handler's worker has ended.
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
 }
 
-/// What an outstanding request to the spawner was.
+/// The purpose of an outstanding request to the spawner.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Reload,
     Spawn(Box<Starting>),
-    /// The function, and which versions stay.
+    /// The function, and the versions to keep.
     Prune(Box<(FunctionName, Vec<Version>)>),
 }
 
@@ -86,11 +89,11 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub(crate) struct Starting {
     pub(crate) worker: WorkerId,
-    /// Whose output it is; of a handler's worker so far nobody's.
+    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
     pub(crate) meta: Meta,
     pub(crate) rules: Arc<Rules>,
     pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-    /// How it shall be reached, where it serves HTTP.
+    /// The address and key of a worker that serves HTTP.
     pub(crate) endpoint: Endpoint,
 }
 
@@ -103,21 +106,21 @@ pub(crate) struct State {
     pub(crate) interpreters: Interpreters,
     pub(crate) installer: Installer,
     pub(crate) versions: Versions,
-    /// Functions whose scripts may run by being there, once the directories are quiet.
+    /// Functions whose scripts may run because their file is there, once the directories are quiet.
     pub(crate) loading: HashSet<FunctionName>,
-    /// Whether the directories were quiet since something changed in them.
+    /// Whether the directories have been quiet since the last change in them.
     pub(crate) quiet: bool,
     pub(crate) catalog: Catalog,
-    /// Problems of names and places by the catalog, and files that are no functions.
+    /// Problems that the catalog saw in names and places, and files that are no functions.
     pub(crate) found: (Vec<Diagnostic>, Vec<String>),
-    /// What the catalog could not look at.
+    /// Directories and files that the catalog could not read.
     pub(crate) unread: crate::directories::Unread,
-    /// What the spawner said of files that may have changed since it read them, by request.
+    /// Answers of the spawner about files that may have changed since it read them, by request.
     pub(crate) judged: HashMap<u32, crate::confirming::Judged>,
     pub(crate) settings: Current,
     pub(crate) connection: Option<Connection>,
     pub(crate) welcome: Welcome,
-    /// Functions that were no more when the spawner looked, and left files; in file form.
+    /// Functions that no longer existed when the spawner checked, and left files; in file form.
     pub(crate) left_behind: Vec<String>,
     pub(crate) asked: HashMap<u32, Asked>,
     pub(crate) attached: HashMap<WorkerId, Attached>,
@@ -128,61 +131,63 @@ pub(crate) struct State {
     pub(crate) messages: mpsc::UnboundedSender<Message>,
     pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
     pub(crate) last_reply: u64,
-    /// What is held for callers.
+    /// Bodies and answers that are held for callers.
     pub(crate) buffers: Arc<Buffers>,
-    /// Who is connected to the control socket.
+    /// The connections of the control socket.
     pub(crate) connections: Rc<Connections>,
-    /// Who waits for the end of an invocation.
+    /// The callers that wait for the end of an invocation.
     pub(crate) ends: Ends,
-    /// Bodies on their way to programs that serve HTTP, and what waits for their answers; nothing once the caller has gone.
+    /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
+    /// gone.
     pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
-    /// Where the spawner makes directories for sockets of programs that serve HTTP; absent: it is older than that.
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
+    /// spawner is older than that.
     pub(crate) sockets: Option<PathBuf>,
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
-    /// Who waits for a scan and everything it found.
+    /// The callers that wait until a scan is over and everything it saw is installed or refused.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) observer: Observer,
     pub(crate) exposed: Exposed,
     pub(crate) told_problems: crate::problems::Reported,
-    /// Whether the service manager waits to hear that a reload is over.
+    /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
-    /// Who waits for the end of a drain; nothing once it is over.
+    /// The callers that wait for the end of a drain; `None` once the drain is over.
     pub(crate) drained: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) started_ms: u64,
-    /// Configuration, runtimes and state as it was started with; functions directories are the spawner's to say.
+    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
     pub(crate) places: NodePlaces,
-    /// The spawner's process, where it is fnd's child.
+    /// The process id of the spawner, where it is fnd's child.
     pub(crate) spawner_pid: Option<i32>,
-    /// What performing an action led to at once; handled before anything else.
+    /// Events that follow at once from performing an action; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
-    /// What is still to be done of the last event: nobody waits for it.
+    /// The actions of the last event that are not performed yet: no caller waits for them.
     pub(crate) rest: VecDeque<Action>,
     /// Space for the actions of one event, used again for each.
     pub(crate) actions: Vec<Action>,
-    /// When the main loop looks again by itself.
+    /// When the main loop wakes by itself.
     pub(crate) wakes_at: Option<Duration>,
     /// Calls that have ended and whose output is not counted yet.
     pub(crate) awaited_output: AwaitedOutput,
     /// Whether the spawner answers.
     pub(crate) silence: Silence,
-    /// For the conversations, which call back.
+    /// For the tasks of the conversations, which call the daemon.
     pub(crate) daemon: Weak<Daemon>,
 }
 
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<State>,
-    /// Something is due sooner, or frames wait for the socket: the main loop looks again.
+    /// Something is due sooner, or frames wait for the socket: the main loop takes another turn.
     pub(crate) changed: Notify,
     /// [`State::rest`] has something.
     pub(crate) put_off: Notify,
-    /// The spawner was asked something, and nobody looks yet whether it answers.
+    /// The spawner was asked something, and no task checks yet whether it answers.
     pub(crate) asked: Notify,
 }
 
 impl State {
-    /// Counts by how much the main loop came later than it wanted to.
+    /// Counts by how much the main loop woke too late.
     pub(crate) fn late(&self, wanted: Option<Instant>) {
         let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
         if let Some(late) = late {
@@ -207,13 +212,13 @@ impl Daemon {
         self.wake_if_due();
     }
 
-    /// Handles one event and does what somebody waits for; the rest once those had their turn.
+    /// Handles one event and does what a caller waits for. The rest is done once the callers had their turn.
     pub(crate) fn answer_first(&self, event: Event) {
         self.state.borrow_mut().answer_first(event);
         self.put_off.notify_one();
     }
 
-    /// Does what was put off whenever there is some.
+    /// Does the actions that were put off, whenever there are some.
     pub(crate) async fn catch_up(self: Rc<Self>) {
         loop {
             self.put_off.notified().await;
@@ -222,7 +227,7 @@ impl Daemon {
         }
     }
 
-    /// Wakes the main loop where it would come too late: a turn of it costs as much as a call does otherwise.
+    /// Wakes the main loop if it would wake too late. It is not woken otherwise: a turn of it costs as much as a call.
     pub(crate) fn wake_if_due(&self) {
         let state = self.state.borrow();
         let next = state.next_deadline();
@@ -236,8 +241,8 @@ impl Daemon {
         }
     }
 
-    /// Runs until the spawner is gone: everything it had started is dead then, is recorded as interrupted, and fnd ends. The
-    /// service manager (or a person) starts both again.
+    /// Runs until the spawner is gone. Everything the spawner had started is dead then and is recorded as interrupted,
+    /// and fnd ends. The service manager (or a person) starts both again.
     ///
     /// # Errors
     /// Always: how the connection broke.
@@ -268,7 +273,7 @@ impl Daemon {
                 }
             };
             tokio::select! {
-                // Cancel-safe, as it says.
+                // Cancel-safe, as its comment says.
                 exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
                 Some(message) = messages.recv() => self.message(message),
@@ -279,16 +284,16 @@ impl Daemon {
                     self.state.borrow_mut().write_due();
                     self.state.borrow_mut().install_due();
                 }
-                // Cancel-safe: a notification is kept until somebody waits.
+                // Cancel-safe: a notification is kept until a task waits for it.
                 () = self.changed.notified() => {}
             }
         }
     }
 
-    /// Waits until the spawner, which ends when the connection does, has answered everything: otherwise what it was asked to
-    /// remove last would stay.
+    /// Waits until the spawner has answered everything. The spawner ends with the connection, so a directory that it
+    /// was asked to remove last would stay otherwise.
     pub(crate) async fn last_answers(&self) {
-        // A connection that breaks now breaks a moment before it is closed.
+        // An error is ignored: the connection is closed a moment later anyway.
         if tokio::time::timeout(LAST_ANSWERS, self.answers()).await.is_err() {
             tracing::warn!("fnd-spawner has not answered within {LAST_ANSWERS:?}: directories of workers may stay");
         }
@@ -308,8 +313,9 @@ impl Daemon {
         }
     }
 
-    /// Waits for frames, and for room where some wait to be sent; takes or sends them. Cancel-safe: readiness is only forgotten
-    /// after reading found nothing, and room that was seen and not used is seen again, since frames still wait.
+    /// Waits for frames, and for room where frames wait to be sent; receives or sends them. Cancel-safe: readiness is
+    /// cleared only after a read that returned nothing. Room that was seen and not used is seen again, since frames
+    /// still wait.
     async fn exchange(
         &self,
         socket: &AsyncFd<OwnedFd>,
@@ -331,7 +337,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes frames; says whether there are no more to take now.
+    /// Receives frames; returns whether there are no more for now.
     fn frames(&self) -> Result<bool, ConnectionError> {
         for _ in 0..FRAMES_PER_TURN {
             let mut state = self.state.borrow_mut();
@@ -348,7 +354,7 @@ impl Daemon {
 
     fn message(&self, message: Message) {
         let mut state = self.state.borrow_mut();
-        // What a message is about may have been put off.
+        // Actions on the subject of the message may have been put off.
         state.catch_up();
         match message {
             Message::Catalog(event) => state.catalog_event(event),
@@ -374,7 +380,8 @@ impl Daemon {
                 });
             }
             Message::Stored(Acknowledged::HealthChanged) => state.problems_changed(),
-            // Only now the spawner may forget them: until here the next fnd would have to ask it.
+            // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
+            // about them.
             Message::Stored(Acknowledged::Recorded(workers)) => {
                 for worker in workers {
                     state.forget(worker);
@@ -384,7 +391,7 @@ impl Daemon {
             Message::Spoken(key, captured) => state.output_counted(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
-                // Who asked for a script reads its status file next: that is written before the answer.
+                // A caller that started a script reads its status file next, so the file is written before the answer.
                 state.step(Event::Exited(Box::new(exited(&frame, captured))));
             }
         }
@@ -392,7 +399,7 @@ impl Daemon {
     }
 }
 
-/// Joins what the spawner and the output thread know of a worker's end.
+/// Joins what the spawner and the output thread report of a worker's end.
 fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
     Exited {
         worker: frame.worker,
@@ -415,7 +422,7 @@ fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
         pids_refused: frame.pids_refused,
         result: captured.result,
         result_too_large: captured.result_too_large,
-        // Whatever shows it later, it orders no terminal around.
+        // Escape sequences are removed, so that printing the line later cannot control a terminal.
         last_error_line: captured
             .last_error_line
             .map(|line| telemetry::escape(&line).into_owned()),

@@ -1,4 +1,4 @@
-//! The daemon: edges around the supervisor. This file is its wiring, in order; nothing is decided here.
+//! The daemon: the edges around the supervisor. This file connects the parts in their order, and decides nothing.
 
 mod allocator;
 pub mod backend;
@@ -69,17 +69,17 @@ use tokio::runtime::LocalOptions;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Runs fnd until it is told to stop.
+/// Runs fnd until it is stopped.
 ///
 /// # Errors
-/// Whatever keeps it from serving; [`exit_code`] gives each its exit code.
+/// Any error that keeps fnd from serving; [`exit_code`] gives each its exit code.
 pub fn run(cli: &Cli) -> anyhow::Result<()> {
     allocator::set_bounds();
-    // Tasks run on the runtime itself: in a `LocalSet` each that is woken goes through two schedulers.
+    // Tasks run on the runtime itself: in a `LocalSet` each wake-up of a task passes two schedulers.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build_local(LocalOptions::default())?;
     let result = runtime.block_on(serve(cli));
-    // Readers of kept output may be waiting for a caller who is gone.
+    // Readers of kept output may still wait for a caller that is gone.
     runtime.shutdown_background();
     result
 }
@@ -146,7 +146,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let buffers = buffers::Buffers::new(current.settings.node.buffers, own.clone());
     let logs = places.state.join("logs");
     let judge = opened.writer.clone();
-    // While the clock is not believed, output becomes no older than the history does.
+    // While the clock is not believed, output is kept as long as the history.
     let time = move || {
         let ahead_of = judge.health().forgetting.clock_ahead_of;
         ahead_of.unwrap_or_else(clock::unix_ms)
@@ -261,14 +261,14 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let ended = supervise(cli, &places, &daemon, messages, control).await;
     if ended.is_ok() {
         daemon.leave_members().await;
-        // A spawner that stays reads what it was sent, and is told the rest by the next fnd.
+        // A spawner that stays reads what it was sent, and the next fnd sends it the rest.
         if child.is_some() {
             daemon.last_answers().await;
         }
     }
     daemon.state.borrow_mut().close();
     opened.writer.stop();
-    // Its socket is closed: it kills what it started and ends.
+    // The spawner's socket is closed: it kills what it started and ends.
     let spawner = child.and_then(|mut child| child.wait().ok());
     ended.map_err(|error| match error.downcast() {
         Ok(broken) => spawner_process::Lost::new(broken, spawner).into(),
@@ -276,7 +276,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     })
 }
 
-/// Installs what is there, then serves until a signal's drain is over.
+/// Installs the functions that are there, then serves until a signal's drain is over.
 async fn supervise(
     cli: &Cli,
     places: &Places,
@@ -293,7 +293,7 @@ async fn supervise(
     let scanned = daemon.scan();
     let begun = Cell::new(false);
     let serving = async {
-        // Calls made meanwhile wait in the socket: every function is known before the first is answered.
+        // Calls that come meanwhile wait in the socket: every function is known before the first call is answered.
         let _ = scanned.await;
         let whole = daemon.state.borrow().unread.is_nothing();
         daemon.step(Event::Scanned { whole });
@@ -307,7 +307,7 @@ async fn supervise(
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {
-        // Each ends fnd, so none but serving is resumed after another.
+        // Each branch ends fnd, so only `serving` is resumed afterwards.
         broken = daemon.run(&mut messages) => (Err(broken.into()), false),
         () = &mut serving => (Ok(()), true),
         () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
@@ -315,7 +315,7 @@ async fn supervise(
     systemd::stopping();
     stop.now();
     if begun.get() && !served {
-        // Answers that are on their way arrive.
+        // Answers that are on their way may still arrive.
         let time = control::limits::STOP_TIME;
         if tokio::time::timeout(time, serving).await.is_err() {
             tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
@@ -324,8 +324,8 @@ async fn supervise(
     result
 }
 
-/// Returns where fnd keeps its own state. The directory above is root's where the spawner is: root writes only below
-/// directories that nobody else can change.
+/// Returns the directory of fnd's own state. Where fnd-spawner runs as root, the directory above is root's: root writes
+/// only below directories that no other user can change.
 fn own_state(places: &Places) -> PathBuf {
     places.state.join("state")
 }
@@ -349,7 +349,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
         made.with_context(|| format!("failed to make the directory `{}`", path.display()))
     };
-    // Functions reach their code and home through it by name; what is below has modes of its own.
+    // Functions reach their code and home through this directory by name; everything below has modes of its own.
     make(&places.state, 0o711)?;
     make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
@@ -366,7 +366,7 @@ fn last_attempt(run: ledger::LastRun) -> LastAttempt {
     }
 }
 
-/// Passes lines of output on to the journal, if they shall go there.
+/// Passes lines of output on to the journal, if that is configured.
 fn line_sink(journal: bool) -> workers::output::LineSink {
     Box::new(move |meta, line| {
         if journal {
@@ -375,7 +375,7 @@ fn line_sink(journal: bool) -> workers::output::LineSink {
     })
 }
 
-/// Returns an error with all its causes, each once: `what failed: why: why`.
+/// Returns an error with all its causes: `what failed: why: why`.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -400,7 +400,7 @@ fn forward(mut from: mpsc::UnboundedReceiver<catalog::CatalogEvent>, to: mpsc::U
 }
 
 impl Daemon {
-    /// Looks at everything; resolves when all of it is installed or refused.
+    /// Starts a scan; resolves when everything it sees is installed or refused.
     fn scan(&self) -> oneshot::Receiver<()> {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
@@ -410,8 +410,8 @@ impl Daemon {
         settled
     }
 
-    /// Reads configuration and functions again; resolves when every difference is applied or refused. The service manager
-    /// hears of both. With `accept_empty` a functions directory that is empty is meant to be.
+    /// Reads configuration and functions again; resolves when every difference is applied or refused. The service
+    /// manager is notified of both. With `accept_empty` an empty functions directory is accepted as meant.
     pub(crate) fn reload(&self, accept_empty: bool) -> oneshot::Receiver<()> {
         systemd::reloading();
         let (sender, settled) = oneshot::channel();
@@ -421,8 +421,8 @@ impl Daemon {
             state.asked.insert(number, Asked::Reload);
         }
         let scan = state.installer.new_scan();
-        // Everything is judged again: defaults and sizes may have changed. The scan comes after the settings, because the
-        // spawner answers in order.
+        // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
+        // because the spawner answers in order.
         let how = Rescan {
             forget: true,
             accept_empty,
@@ -434,12 +434,13 @@ impl Daemon {
         settled
     }
 
-    /// Accepts nothing new; resolves when nothing runs any more.
+    /// Refuses new work; resolves when nothing runs any more.
     pub fn drain(&self) -> oneshot::Receiver<()> {
         self.wind_down(Event::Drain)
     }
 
-    /// Accepts nothing new and starts nothing more; resolves when everybody is answered. What runs goes on under the next fnd.
+    /// Refuses new work and starts nothing more; resolves when every caller is answered. Running work goes on under the
+    /// next fnd.
     pub fn hand_over(&self) -> oneshot::Receiver<()> {
         self.wind_down(Event::HandOver)
     }
@@ -450,7 +451,7 @@ impl Daemon {
             let mut state = self.state.borrow_mut();
             match &mut state.drained {
                 Some(waiting) => waiting.push(sender),
-                // It is over already; the receiver sees that the sender is gone.
+                // The drain is over already: the receiver sees that the sender is gone.
                 None => drop(sender),
             }
         }
@@ -468,7 +469,7 @@ impl State {
         }
     }
 
-    /// Ends what was started: status files and kept output are written, the spawner's socket is closed.
+    /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     fn close(&mut self) {
         self.catch_up();
         self.speak_up(None);

@@ -1,8 +1,9 @@
-//! Workers that serve HTTP themselves: found ready, sent their calls as requests, read out at their end.
+//! Workers that serve HTTP themselves: checks whether they are ready, sends them their calls as requests, and reads
+//! their last answers at their end.
 //!
-//! A caller who waits gets the answer as it comes, and its body goes to the worker as it comes: nothing is kept of either but
-//! in the buffers of sockets, so a slow reader slows the worker down. What nobody waits for on a connection (queued work) and
-//! what may be tried again has a body and an answer that are kept whole.
+//! A caller that waits gets the answer as it comes, and its body goes to the worker as it comes. Only the buffers of
+//! sockets hold parts of either, so a slow reader slows the worker down. Body and answer are kept whole where no
+//! connection waits for them (queued work) and where the call may be retried.
 
 use crate::control::backend::Headed;
 use crate::driver::{Daemon, State};
@@ -32,19 +33,21 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// How long a broken connection waits for news that its worker has ended, which says better why: a process closes its
-/// sockets a moment before its end is told.
+/// How long a broken connection waits for the news that its worker has ended, which gives the better reason: a process
+/// closes its sockets a moment before its end is reported.
 const EXIT_WAIT: Duration = Duration::from_secs(1);
-/// How long what a worker left in its sockets is read after its end. More takes a caller that does not read.
+/// How long the answers that a worker left in its sockets are read after its end. Only a caller that does not read
+/// takes longer.
 const READ_OUT_MAX: Duration = Duration::from_millis(500);
-/// Time between two looks whether a worker is ready, at first and at most: nothing tells when a port is listened on.
+/// Pause between two readiness probes, at first and at most: the kernel sends no event when a process listens on a
+/// port.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// A caller's request on its way.
+/// The body of a caller's request on its way to a worker.
 pub(crate) struct Upload {
-    /// What the caller sends.
+    /// The body that the caller sends.
     pub(crate) body: Incoming,
-    /// Most bytes of it.
+    /// Most bytes of the body.
     pub(crate) limit: u64,
     /// Where the answer goes.
     pub(crate) answer: oneshot::Sender<Headed>,
@@ -54,15 +57,15 @@ pub(crate) struct Upload {
 pub(crate) struct Server {
     /// The user it runs as, where that is known.
     user: Option<u32>,
-    /// How it is reached; without an address until it has said so.
+    /// The address and key; without an address until the worker has named it.
     endpoint: RefCell<Endpoint>,
-    /// Requests that are being answered.
+    /// How many requests are being answered.
     open: Cell<usize>,
-    /// Whether it has ended, and how many requests that were is changed there, too.
+    /// Whether the worker has ended. Also signals each change of `open`.
     ended: watch::Sender<bool>,
 }
 
-/// A task that looks whether a worker is ready.
+/// A task that checks whether a worker is ready.
 #[derive(Debug)]
 pub(crate) struct ReadinessProbe(JoinHandle<()>);
 
@@ -82,17 +85,17 @@ impl Server {
         })
     }
 
-    /// Returns how it is reached.
+    /// Returns the address and key.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint.borrow().clone()
     }
 
-    /// Says whether no request is being answered.
+    /// Returns whether no request is being answered.
     pub(crate) fn is_quiet(&self) -> bool {
         self.open.get() == 0
     }
 
-    /// Says whether it ends within a time.
+    /// Returns whether the worker ends within a time.
     async fn ends_within(&self, time: Duration) -> bool {
         let mut ended = self.ended.subscribe();
         let waited = tokio::time::timeout(time, ended.wait_for(|ended| *ended));
@@ -113,15 +116,15 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.open.set(self.0.open.get() - 1);
-        // Who reads the worker out looks again.
+        // A task that reads the worker's last answers checks `open` again.
         self.0.ended.send_modify(|_| {});
     }
 }
 
-/// Returns how a worker of a user shall be reached; without an address where it need not be, or says so itself.
+/// Returns the endpoint for a worker of a user; without an address where the worker needs none, or names it itself.
 ///
 /// # Errors
-/// Where there is no place, or no key.
+/// There is no free address, or no key can be made.
 pub(crate) fn endpoint(
     rules: &Rules,
     sockets: Option<&Path>,
@@ -137,7 +140,7 @@ fn address(
     sockets: Option<&Path>,
     (worker, user): (WorkerId, Option<u32>),
 ) -> io::Result<Option<Address>> {
-    // A service that is asked whether it is ready has to be told where.
+    // A service with a readiness probe has to know where the probe connects.
     if rules.service.as_ref().is_some_and(|service| service.ready.is_some()) {
         return Address::free_port().map(Some);
     }
@@ -154,7 +157,7 @@ fn address(
     })
 }
 
-/// Returns the variables that tell a worker how it is reached.
+/// Returns the environment variables that give a worker its address and key.
 pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fnd_wire::form::Bytes)> {
     let address = endpoint.address.as_ref().map(|address| match address {
         Address::Port(port) => ("PORT", port.to_string()),
@@ -171,7 +174,7 @@ impl State {
         self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
     }
 
-    /// Looks whether a worker is ready, until it is or is gone. One that says so itself is listened to.
+    /// Probes whether a worker is ready, until it is or is gone. A worker that reports readiness itself is not probed.
     pub(crate) fn probe_readiness(
         &self,
         worker: WorkerId,
@@ -180,15 +183,15 @@ impl State {
     ) -> Option<ReadinessProbe> {
         let http = rules.http.as_ref().map(|http| http.ready.clone());
         let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
-        endpoint.address.as_ref()?; // one that says itself where it serves says so when it is ready
+        endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
         let look = look(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
         Some(ReadinessProbe(tokio::task::spawn_local(look)))
     }
 
-    /// Takes down where a worker says that it serves.
+    /// Stores the address at which a worker says that it serves.
     ///
     /// # Errors
-    /// Where that cannot be.
+    /// The worker named no port, or the port is not its own.
     pub(crate) fn serves_at(&self, worker: WorkerId, port: Option<u16>) -> Result<(), String> {
         let Some(server) = self.server(worker) else {
             return Ok(());
@@ -203,7 +206,7 @@ impl State {
         Ok(())
     }
 
-    /// Reads what a worker that has ended left in its sockets; says whether its end waits for that.
+    /// Reads the answers that a worker that has ended left in its sockets; returns whether its end waits for that.
     pub(crate) fn read_out(&self, frame: &Exited) -> bool {
         let Some(server) = self.server(frame.worker).map(Rc::clone) else {
             return false;
@@ -216,7 +219,7 @@ impl State {
         drop(tokio::task::spawn_local(async move {
             let mut ended = server.ended.subscribe();
             let quiet = ended.wait_for(|_| server.is_quiet());
-            let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the rest ends as the worker did
+            let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end as interrupted
             if let Some(daemon) = daemon.upgrade() {
                 daemon.state.borrow_mut().ended_with_all(frame);
                 daemon.changed.notify_one();
@@ -225,7 +228,7 @@ impl State {
         true
     }
 
-    /// Tells of the requests whose connections ended with an earlier fnd.
+    /// Reports the calls whose connections ended with an earlier fnd.
     pub(crate) fn tell_lost(&mut self) {
         for (worker, call) in std::mem::take(&mut self.lost) {
             let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
@@ -248,7 +251,7 @@ impl State {
     }
 }
 
-/// Returns the request that a call is, with the body that is there.
+/// Returns the request for a call, with the body that is there.
 fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
     let payload = &attempt.payload;
     let made = environment::request(attempt);
@@ -286,7 +289,8 @@ fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
             .deadline_ms
             .map(|deadline| ("fnd-deadline", deadline.to_string())),
     );
-    // The event is what the caller says, else what its CloudEvent does; each invocation is one.
+    // The event's fields come from the caller's headers, else from its CloudEvent headers. Without either, each
+    // invocation is an event of its own.
     let id = || attempt.invocation.to_string();
     let time = || instant::text(now_ms);
     own.push((
@@ -326,15 +330,15 @@ struct Task {
 /// How a call ended, and what is kept of its answer.
 type Outcome = ((Reason, String), Option<RunResult>);
 
-/// What a caller is told once the end of the call is in the table of what is in flight.
+/// What a caller gets once the end of the call is in the table of calls in flight.
 enum Afterwards {
     Nothing,
-    /// That the body is over: with this the rest of it goes.
+    /// The body is over: dropping this sends the rest of the body.
     End {
         #[expect(dead_code, reason = "it is dropped")]
         kept: oneshot::Sender<()>,
     },
-    /// All of an answer without a body.
+    /// The whole answer, which has no body.
     Answer(oneshot::Sender<Headed>, Headed),
 }
 
@@ -342,7 +346,7 @@ impl Afterwards {
     fn tell(self) {
         match self {
             Self::Answer(answer, headed) => {
-                let _ = answer.send(headed); // the caller has gone
+                let _ = answer.send(headed); // an error: the caller has gone
             }
             Self::Nothing | Self::End { .. } => {}
         }
@@ -350,7 +354,7 @@ impl Afterwards {
 }
 
 impl Task {
-    /// Makes the call and tells how it ended.
+    /// Makes the call and reports how it ended.
     async fn run(self, open: Open, request: Result<Request<Bytes>, String>, upload: Option<Option<Upload>>) {
         let mut afterwards = Afterwards::Nothing;
         let sent = match (request, upload) {
@@ -364,7 +368,7 @@ impl Task {
         };
         let (how, result) = match sent {
             Ok(outcome) => outcome,
-            // Its end says better why.
+            // The worker's end gives the better reason.
             Err(ExchangeError::Worker(_)) if open.0.ends_within(EXIT_WAIT).await => return,
             Err(ExchangeError::Worker(why)) => ((Reason::BadAnswer, why), None),
             Err(ExchangeError::TooLarge) => {
@@ -401,7 +405,8 @@ impl Task {
         Ok((judged(parts.status), Some(result)))
     }
 
-    /// Sends a request whose body comes from a caller, who gets the answer as it comes, but for what says that it is over.
+    /// Sends a request whose body comes from a caller. The caller gets the answer as it comes, except for the piece
+    /// that completes it.
     async fn pass(
         &self,
         server: &Server,
@@ -417,7 +422,7 @@ impl Task {
         });
         let sent = exchange::send(&reached(server)?, request).await;
         if sent.as_ref().is_err_and(|error| *error == ExchangeError::TooLarge) {
-            let _ = answer.send(Headed::TooLarge(self.invocation)); // the caller has gone
+            let _ = answer.send(Headed::TooLarge(self.invocation)); // an error: the caller has gone
             return Err(ExchangeError::TooLarge);
         }
         let (parts, body) = sent?.into_parts();
@@ -447,13 +452,13 @@ fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
     request
 }
 
-/// Returns where a worker is reached; one that is ready has said so.
+/// Returns the address of a worker; a worker that is ready has one.
 fn reached(server: &Server) -> Result<Address, ExchangeError> {
     let unknown = || ExchangeError::Worker("it never said where it serves".to_owned());
     server.endpoint().address.ok_or_else(unknown)
 }
 
-/// Returns what an answer's status says of the call: a server that could not do it says so.
+/// Returns how the call ended, by the status of the answer: a 5xx status means that the server failed.
 fn judged(status: StatusCode) -> (Reason, String) {
     if status.is_server_error() {
         (Reason::Error, format!("it answered {status}"))
@@ -462,12 +467,12 @@ fn judged(status: StatusCode) -> (Reason, String) {
     }
 }
 
-/// Says that a port is not the worker's.
+/// Returns the message that a port is not the worker's.
 fn strange(port: u16, user: u32) -> String {
     format!("port {port} is not its own: a process of another user ({user}) listens there")
 }
 
-/// Looks whether a worker serves until it does.
+/// Probes whether a worker serves, until it does.
 async fn look(
     daemon: Weak<Daemon>,
     (worker, user): (WorkerId, Option<u32>),
@@ -486,7 +491,7 @@ async fn look(
     loop {
         let found = exchange::probe(&address, key.as_ref(), ready.as_deref()).await;
         let Some(daemon) = daemon.upgrade() else { return };
-        // It reads all of the machine's sockets: not for one that does not serve yet.
+        // `stranger` reads the table of all sockets of the machine: not for a worker that does not serve yet.
         let found = match (
             &address,
             user.filter(|_| found.is_ok()).and_then(|user| address.stranger(user)),
@@ -496,7 +501,7 @@ async fn look(
         };
         match found {
             Ok(()) => {
-                // Its own bound is `pool.concurrency`: how many it can take is not to be asked.
+                // Only `pool.concurrency` bounds the worker: it cannot be asked how many calls it takes.
                 let concurrency = u32::MAX;
                 return daemon.step(Event::WorkerReady { worker, concurrency });
             }
@@ -507,7 +512,7 @@ async fn look(
             Err(_) => {}
         }
         drop(daemon);
-        tokio::time::sleep(pause).await; // as LOOK_AGAIN says
+        tokio::time::sleep(pause).await; // no event tells: see LOOK_AGAIN
         pause = (pause * 2).min(LOOK_AGAIN.1);
     }
 }

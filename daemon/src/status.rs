@@ -1,9 +1,11 @@
-//! Status files: `RUN/status/FUNCTION.json`, replaced whole, so that a reader sees the old or the new one and no mixture.
+//! Status files: `RUN/status/FUNCTION.json`. A file is replaced whole, so that a reader sees the old or the new one and
+//! no mixture.
 //!
-//! Written on the driver's thread: on tmpfs that is 18 us, less than handing it to another thread and back. Under load a
-//! function's file is written at most every 50 ms: its first change at once, those within the next 50 ms together, so that
-//! the last state is always there soon. Who must know when it is there waits for that ([`StatusFiles::written`]). On a real file
-//! system (a development run directory) a replacement costs 1 ms.
+//! They are written on the driver's thread: on tmpfs that takes 18 us, less than handing the file to another thread and
+//! back. Under load a function's file is written at most every 50 ms: its first change at once, the changes within the
+//! next 50 ms together, so that the last state is always there soon. A caller that must know when a change is in the
+//! file waits for that ([`StatusFiles::written`]). On a real file system (a development run directory) a replacement
+//! takes 1 ms.
 
 use fnd_core::api::FunctionStatus;
 use fnd_wire::ids::FunctionName;
@@ -16,10 +18,11 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Least time between two writes of one function's file: nobody who polls notices, and 20 writes a second cost nothing.
+/// Least time between two writes of one function's file. No reader that polls notices it, and 20 writes a second cost
+/// little.
 const AT_MOST_EVERY: Duration = Duration::from_millis(50);
 
-/// When one that could not be written is tried again. Nothing tells that a disk has room, and the file says what is not so.
+/// Pause before a failed write is retried. No event tells that a disk has room again, and until then the file is wrong.
 const TRIED_AGAIN: Duration = Duration::from_secs(1);
 
 /// The directory of status files.
@@ -28,11 +31,11 @@ pub struct StatusFiles {
     directory: OwnedFd,
     mode: Mode,
     sync: bool,
-    /// When each function was written last, for those of the last 50 ms or with changes waiting.
+    /// When each function's file was last written, for those written in the last 50 ms or with changes waiting.
     recent: HashMap<FunctionName, Recent>,
-    /// Those whose file could not be written last: said once.
+    /// Functions whose last write failed, so that each failure is reported once.
     failing: HashSet<FunctionName>,
-    /// Who waits until a function's changes are written.
+    /// Callers that wait until a function's changes are written.
     waiting: HashMap<FunctionName, Vec<oneshot::Sender<()>>>,
 }
 
@@ -53,11 +56,11 @@ pub struct StatusError {
 }
 
 impl StatusFiles {
-    /// Opens the directory, made if it is not there. `mode` is of the files (`[status] mode`); with `sync` a written file
-    /// survives a power cut, which is of no use on tmpfs.
+    /// Opens the directory, made if it is not there. `mode` is the mode of the files (`[status] mode`). With `sync` a
+    /// written file survives a power cut; on tmpfs that is of no use.
     ///
     /// # Errors
-    /// Where it cannot be made or opened.
+    /// The directory cannot be made or opened.
     pub fn open(directory: &Path, mode: u32, sync: bool) -> Result<Self, StatusError> {
         let failed = |source| StatusError {
             operation: "open the directory of",
@@ -83,7 +86,8 @@ impl StatusFiles {
         self.mode = Mode::from_raw_mode(mode & 0o777);
     }
 
-    /// Notes that a function's status has changed. Returns whether it is to be written now; else [`Self::due`] will name it.
+    /// Records that a function's status has changed. Returns whether to write it now; if not, [`Self::due`] will name
+    /// it.
     pub fn changed(&mut self, function: &FunctionName, mono: Duration) -> bool {
         let fresh = Recent {
             written: mono,
@@ -105,14 +109,14 @@ impl StatusFiles {
         }
     }
 
-    /// Returns when [`Self::due`] has something next.
+    /// Returns when [`Self::due`] next has something.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let waiting = self.recent.values().filter(|recent| recent.changed);
         waiting.map(|recent| recent.written + AT_MOST_EVERY).min()
     }
 
-    /// Returns the functions that are to be written now.
+    /// Returns the functions whose files are to be written now.
     pub fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
         let mut due = Vec::new();
         self.recent.retain(|function, recent| {
@@ -126,19 +130,19 @@ impl StatusFiles {
                     changed: false,
                 };
             }
-            // Kept once more only if it was just written.
+            // A function stays listed only if it was just written.
             recent.written == mono
         });
         due
     }
 
-    /// Notes whether a function's file could be written; if not, [`Self::due`] will name it again. Returns whether the
-    /// failure is news.
+    /// Records whether a function's file was written; if not, [`Self::due`] will name it again. Returns whether this
+    /// failure is the first one since the last success.
     pub fn tried(&mut self, function: &FunctionName, mono: Duration, written: bool) -> bool {
         if written {
             self.failing.remove(function);
             for waiting in self.waiting.remove(function).into_iter().flatten() {
-                let _ = waiting.send(()); // who waited has gone
+                let _ = waiting.send(()); // an error: the caller that waited has gone
             }
             return false;
         }
@@ -150,19 +154,19 @@ impl StatusFiles {
         self.failing.insert(function.clone())
     }
 
-    /// Returns what resolves when a function's changes up to now are in its file; nothing where they are. It is dropped where
-    /// there is no such function any more.
+    /// Returns a receiver that resolves when a function's changes up to now are in its file; nothing where they are
+    /// already. The sender is dropped when the function is removed.
     pub fn written(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<()>> {
         self.recent.get(function).filter(|recent| recent.changed)?;
         let (sender, receiver) = oneshot::channel();
         let waiting = self.waiting.entry(function.clone()).or_default();
-        // While a file cannot be written, callers come and give up.
+        // While a file cannot be written, callers come and give up: their places are removed.
         waiting.retain(|waiting| !waiting.is_closed());
         waiting.push(sender);
         Some(receiver)
     }
 
-    /// Returns every function with changes that wait, for the end.
+    /// Returns every function with changes that wait, for fnd's end.
     pub fn all_due(&mut self) -> Vec<FunctionName> {
         let waiting = self.recent.drain().filter(|(_, recent)| recent.changed);
         waiting.map(|(function, _)| function).collect()
@@ -171,7 +175,7 @@ impl StatusFiles {
     /// Replaces a function's status file.
     ///
     /// # Errors
-    /// Where it cannot be written; the old one is still there then.
+    /// The file cannot be written; the old one is still there then.
     pub fn write(&self, status: &FunctionStatus) -> Result<(), StatusError> {
         let file = format!("{}.json", status.function.file_form());
         let failed = |source| StatusError {
@@ -185,7 +189,7 @@ impl StatusFiles {
     }
 
     fn replace(&self, file: &str, text: &[u8]) -> rustix::io::Result<()> {
-        // No function's name begins with a dot; one writer, so one name is enough.
+        // No function's name begins with a dot. There is one writer, so one temporary name is enough.
         let temporary = ".new.json";
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = rustix::fs::openat(&self.directory, temporary, flags, Mode::RUSR | Mode::WUSR)?;
@@ -194,7 +198,7 @@ impl StatusFiles {
             let written = rustix::io::write(&opened, rest)?;
             rest = &rest[written..];
         }
-        // Whatever the umask is; and a reader can open only what is whole.
+        // The mode must not depend on the umask. It is set at the end, so that a reader can open only a complete file.
         rustix::fs::fchmod(&opened, self.mode)?;
         if self.sync {
             rustix::fs::fsync(&opened)?;
@@ -209,17 +213,17 @@ impl StatusFiles {
     /// Removes the file of a function that is gone.
     ///
     /// # Errors
-    /// Where it is there and cannot be removed.
+    /// The file is there and cannot be removed.
     pub fn remove(&mut self, function: &FunctionName) -> Result<(), StatusError> {
         self.recent.remove(function);
         self.waiting.remove(function);
         self.remove_file(format!("{}.json", function.file_form()))
     }
 
-    /// Removes the files of functions that are gone: at start, after the first scan.
+    /// Removes the files of functions that are gone. Called at start, after the first scan.
     ///
     /// # Errors
-    /// Where the directory cannot be read or a file cannot be removed.
+    /// The directory cannot be read or a file cannot be removed.
     pub fn keep_only(&mut self, functions: &HashSet<FunctionName>) -> Result<(), StatusError> {
         let failed = |errno: Errno| StatusError {
             operation: "list",

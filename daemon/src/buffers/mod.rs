@@ -1,11 +1,12 @@
-//! One budget for what fnd holds for its callers: bodies of requests until they have run, and answers until they are read.
+//! One budget for the bytes that fnd holds for its callers: bodies of requests until they have run, and answers until
+//! they are read.
 //!
-//! Within `[node] buffers` they are in memory. What is beyond it is in one unlinked file of the state directory
-//! ([`overflow`]), so that it costs no memory and nothing of it stays when fnd ends. Where the disk does not take it either,
-//! the request is refused: later may be better.
+//! Bytes within `[node] buffers` are in memory. Bytes beyond it are in one unlinked file of the state directory
+//! ([`overflow`]), so that they cost no memory and are gone when fnd ends. If the disk does not take them either, the
+//! request is refused, and may succeed later.
 //!
-//! What passes through fnd without being held (bodies of programs that serve HTTP, streams) is not counted: that is bounded
-//! by the buffers of sockets.
+//! Bytes that pass through fnd without being held (bodies of programs that serve HTTP, streams) are not counted: the
+//! buffers of sockets bound them.
 
 mod gather;
 mod overflow;
@@ -26,19 +27,19 @@ use std::sync::{Arc, OnceLock};
 /// Answers up to this size are not counted: there are at most as many as connections.
 pub const UNCOUNTED: usize = 16 << 10;
 
-/// The budget, and what is held of it.
+/// The budget, and how much of it is used.
 #[derive(Debug)]
 pub struct Buffers {
     max: AtomicU64,
     held: AtomicU64,
     refused: AtomicU64,
     overflow: Overflow,
-    /// Whether people are told that memory does not suffice.
+    /// Whether the problem "memory does not suffice" is reported.
     full: AtomicBool,
     changed: OnceLock<Changed>,
 }
 
-/// Hears that memory does not suffice now, or does again.
+/// Called when memory begins not to suffice, and when it suffices again.
 struct Changed(Box<dyn Fn() + Send + Sync>);
 
 impl std::fmt::Debug for Changed {
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Changed {
     }
 }
 
-/// Bytes of the budget; given back when this is dropped.
+/// Bytes of the budget; returned to it when this is dropped.
 #[derive(Debug)]
 pub struct Permit {
     of: Arc<Buffers>,
@@ -63,7 +64,7 @@ impl Drop for Permit {
     }
 }
 
-/// Bytes in memory that count.
+/// Bytes in memory that count against the budget.
 #[derive(Debug)]
 struct Counted {
     bytes: Vec<u8>,
@@ -80,7 +81,7 @@ impl Held for Counted {
     }
 }
 
-/// An answer in memory that counts until it is written.
+/// An answer in memory that counts until it is written to its caller.
 struct CountedAnswer {
     bytes: Bytes,
     _permit: Permit,
@@ -92,7 +93,7 @@ impl AsRef<[u8]> for CountedAnswer {
     }
 }
 
-/// Where an answer is until it is read.
+/// The place of an answer until it is read.
 #[derive(Debug)]
 pub enum Answer {
     /// In memory.
@@ -132,12 +133,13 @@ impl Buffers {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Has something called, on any thread, whenever [`Self::problem`] begins or is over.
+    /// Sets the callback that is called, on any thread, whenever [`Self::problem`] begins or is over. Only the first
+    /// one is kept.
     pub fn on_change(&self, changed: impl Fn() + Send + Sync + 'static) {
-        let _ = self.changed.set(Changed(Box::new(changed))); // the first one stays
+        let _ = self.changed.set(Changed(Box::new(changed))); // an error: the first one stays
     }
 
-    /// Returns what people are told from when the disk is needed until there is enough memory again.
+    /// Returns the problem to report, from when the disk is needed until there is enough memory again.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.full.load(Ordering::Relaxed).then(|| {
@@ -152,7 +154,8 @@ impl Buffers {
         })
     }
 
-    /// Looks whether memory suffices. It does later than it did not: otherwise each body at the limit would be told of.
+    /// Checks whether memory suffices, and reports a change. It counts as sufficient again only below a quarter of the
+    /// budget: otherwise each body at the limit would be reported.
     fn look(&self) {
         let (memory, disk) = self.held();
         let was = self.full.load(Ordering::Relaxed);
@@ -164,8 +167,8 @@ impl Buffers {
         }
     }
 
-    /// Returns a permit for bytes of a body; nothing where the budget has no room. Bodies that wait leave half of it to
-    /// answers: otherwise a few of them would send every larger answer over the disk.
+    /// Returns a permit for bytes of a body; nothing where the budget has no room. Bodies leave half of the budget to
+    /// answers: otherwise a few waiting bodies would send every larger answer to the disk.
     fn take_for_body(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         self.take(bytes, self.max.load(Ordering::Relaxed) / 2)
     }
@@ -179,8 +182,8 @@ impl Buffers {
         })
     }
 
-    /// Returns a permit for bytes that are in memory whether the budget has room or not, such as the piece of an answer on the
-    /// disk that its caller is about to read. Whoever takes it has a limit of its own.
+    /// Returns a permit for bytes that are in memory whether the budget has room or not, such as the piece of an answer
+    /// on the disk that its caller is about to read. The caller of this has a limit of its own.
     #[must_use]
     pub fn take_anyway(self: &Arc<Self>, bytes: u64) -> Permit {
         self.held.fetch_add(bytes, Ordering::Relaxed);
@@ -190,8 +193,8 @@ impl Buffers {
         }
     }
 
-    /// Returns a permit for an answer; nothing where the budget has no room. Where a quarter is in use, there are several of them:
-    /// they leave a quarter to what callers have in hand of those that will lie on the disk.
+    /// Returns a permit for an answer; nothing where the budget has no room. If a quarter of the budget is in use,
+    /// there are several answers: they leave a quarter to the pieces that callers are reading of answers on the disk.
     fn take_for_answer(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         let max = self.max.load(Ordering::Relaxed);
         let is_alone = self.held.load(Ordering::Relaxed) < max / 4;
@@ -215,7 +218,7 @@ impl Buffers {
         kept.map_err(io::Error::other)?.map(Answer::Kept)
     }
 
-    /// Holds bytes that are there already, as those of a queued invocation are at a start: they cannot be refused.
+    /// Holds bytes that were accepted before, such as those of a queued invocation at a start: they cannot be refused.
     #[must_use]
     pub fn hold(self: &Arc<Self>, data: &Data) -> Data {
         let Ok(bytes) = data.bytes() else { return data.clone() };

@@ -1,4 +1,4 @@
-//! The thread that messages go out on, and the bounded way to it.
+//! The thread that writes messages, and the bounded channel to it.
 
 use super::entry::Entry;
 use super::text;
@@ -12,47 +12,49 @@ use tracing::Level;
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-/// Messages waiting. A scan of 10,000 new functions fits while the thread keeps up at all.
+/// Most messages waiting. A scan of 10,000 new functions fits as long as the thread keeps up.
 const ENTRIES_MAX: usize = 8192;
-/// Bytes of messages waiting; lines of functions can be long. Beyond either, messages are dropped and counted.
+/// Most bytes of messages waiting; lines of functions can be long. Messages beyond either bound are dropped and
+/// counted.
 const BYTES_MAX: usize = 16 << 20;
 /// How long the end waits for a journal that does not answer.
 const FLUSH: Duration = Duration::from_secs(1);
-/// How long messages gather behind one that came alone: a sender that wakes this thread pays as much as for the message.
+/// How long the thread waits for more messages after one that came alone: waking this thread costs the sender as much
+/// as the message.
 const GATHER: Duration = Duration::from_millis(10);
-/// Text written at once, and a line.
+/// Bytes of text written at once, at most one line more.
 const TEXT_MAX: usize = 64 << 10;
 
-/// Where messages go.
+/// The destination of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// journald, with fields.
     Journal,
     /// Standard error, as text.
     Stderr {
-        /// With the time in front.
+        /// Whether the time is in front.
         time: bool,
-        /// With colours.
+        /// Whether colours are used.
         color: bool,
     },
 }
 
-/// Takes messages; may wait.
+/// Receives messages; may block.
 trait Sink: Send {
-    /// Takes one.
+    /// Receives one message.
     fn take(&mut self, entry: &Entry);
 
-    /// No more messages wait: what was taken has to go out.
+    /// Writes everything received so far: no more messages wait.
     fn flush(&mut self) {}
 }
 
 enum Message {
     Entry(Box<Entry>),
-    /// Look at [`Shared::closing`].
+    /// Check [`Shared::closing`].
     Wake,
 }
 
-/// Passes events to the thread.
+/// Sends events to the thread.
 pub(super) struct Forward {
     messages: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -62,18 +64,18 @@ pub(super) struct Forward {
 struct Shared {
     waiting_bytes: AtomicUsize,
     dropped: AtomicU64,
-    /// Told when everything is out.
+    /// Receives a value when everything is written.
     closing: Mutex<Option<SyncSender<()>>>,
 }
 
-/// Gets the last messages out when it is dropped, for a second at the longest.
+/// Waits when it is dropped until the last messages are written, for a second at most.
 pub struct Guard {
     messages: SyncSender<Message>,
     shared: Arc<Shared>,
 }
 
 impl Guard {
-    /// Returns how many messages were dropped and not yet said to be.
+    /// Returns how many messages were dropped and not reported yet.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
@@ -84,9 +86,9 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let (done, flushed) = sync_channel(1);
         *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-        // Where the channel is full the thread is awake, and looks when it is empty.
+        // If the channel is full, the thread is awake and checks `closing` when it is empty.
         let _ = self.messages.try_send(Message::Wake);
-        // A sink that stands still keeps its messages.
+        // After a timeout the sink is blocked and keeps its messages.
         let _ = flushed.recv_timeout(FLUSH);
     }
 }
@@ -132,13 +134,13 @@ fn run(waiting: &Receiver<Message>, shared: &Shared, mut sink: impl Sink) {
                 entry.message = format!("{dropped} messages were dropped: they came faster than they could be written");
                 sink.take(&entry);
             }
-            // Looked at before the channel is found empty: what was said before somebody asked is out then.
+            // Read before the channel is seen to be empty: then all messages sent before the request are written.
             closing = closing.or_else(|| shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take());
             next = waiting.try_recv().ok();
         }
         sink.flush();
         if let Some(done) = closing {
-            // Who asked may have given up.
+            // An error: the guard has given up waiting.
             let _ = done.try_send(());
         }
         std::thread::sleep(GATHER);
@@ -165,7 +167,7 @@ impl<S: tracing::Subscriber> Layer<S> for Forward {
     }
 }
 
-/// Text, in as few writes as there are pauses: under load each line would be one.
+/// Writes text, once for each pause in the messages: under load each line would be a write otherwise.
 struct Text<W> {
     out: W,
     time: bool,
@@ -193,17 +195,17 @@ impl<W: Write + Send> Sink for Text<W> {
     }
 
     fn flush(&mut self) {
-        // A closed standard error is no reason to stop, and there is nobody to tell.
+        // A closed standard error is no reason to stop, and there is no place to report it.
         let _ = self.out.write_all(self.waiting.as_bytes());
         self.waiting.clear();
     }
 }
 
-/// Returns the way to journald: tracing-journald, whose socket blocks, used on this thread only.
+/// Returns a sink for journald: tracing-journald, whose socket blocks, used on this thread only.
 ///
-/// Entries become events again, with the fields every entry may have; absent ones are not sent.
+/// Entries become events again, with all fields that an entry may have; absent ones are not sent.
 fn journal() -> io::Result<Journal> {
-    // Informational for what people read every day; notice stands out in journalctl and is for what changes.
+    // Routine messages are Informational; Notice stands out in journalctl and is for changes.
     let priorities = PriorityMappings {
         info: Priority::Informational,
         debug: Priority::Debug,
@@ -218,7 +220,7 @@ fn journal() -> io::Result<Journal> {
     )))
 }
 
-/// journald, one datagram a message.
+/// Writes to journald, one datagram for each message.
 struct Journal(tracing::Dispatch);
 
 impl Sink for Journal {

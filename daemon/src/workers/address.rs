@@ -1,10 +1,11 @@
-//! Where a worker that serves HTTP is reached: a port of the loopback, or a Unix socket in a directory of its own.
+//! The address of a worker that serves HTTP: a port of the loopback, or a Unix socket in a directory of its own.
 //!
-//! A port is anybody's to take, so before a worker is believed ready fnd looks whose process listens there. A socket lies in a
-//! directory that the spawner makes for the worker, removes with it, and lets only fnd and the worker's user enter.
+//! Any process can take a port, so fnd checks whose process listens there before it believes that a worker is ready. A
+//! socket lies in a directory that the spawner makes for the worker and removes with it. Only fnd and the worker's user
+//! can enter that directory.
 //!
-//! What lies at the path is the function's to choose, so fnd follows no link there: it connects only to a socket that the
-//! worker's user owns and listens on. Else a function could have fnd talk to the control socket, as fnd.
+//! The function chooses what lies at the path, so fnd follows no link there: it connects only to a socket that the
+//! worker's user owns and listens on. Otherwise a function could make fnd connect to the control socket, as fnd.
 
 use fnd_wire::ids::WorkerId;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -16,17 +17,17 @@ use std::path::{Path, PathBuf};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Ports that are given out: below those the kernel gives to outgoing connections (32768 on), which could take one between
-/// fnd's choice and the program's start.
+/// The ports that are given out. They are below those that the kernel gives to outgoing connections (32768 on): such a
+/// connection could take a port between fnd's choice and the program's start.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// Ports tried before giving up: far more than functions can have workers.
+/// Ports tried before giving up: far more than the workers that functions can have.
 const TRIES: u32 = 1000;
 /// Longest path of a Unix socket (unix(7), with the zero at its end).
 const PATH_MAX: usize = 107;
 /// The socket's name in its directory.
 const SOCKET: &str = "http.sock";
 
-/// Where it is.
+/// The address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Address {
@@ -34,7 +35,7 @@ pub enum Address {
     Port(u16),
     /// A Unix socket.
     Socket {
-        /// Where the worker makes it.
+        /// The path at which the worker makes it.
         path: PathBuf,
         /// The user the worker runs as.
         user: u32,
@@ -46,10 +47,10 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
 impl Address {
-    /// Returns a port that nobody listens on.
+    /// Returns a port that no process listens on.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is none.
     pub fn free_port() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = fastrand::u16(PORTS);
@@ -61,10 +62,11 @@ impl Address {
         Err(io::Error::other(format!("no port from {first} to {last} is free")))
     }
 
-    /// Returns the place of a worker's socket below the spawner's directory of them, which makes the worker's own there.
+    /// Returns the address of a worker's socket. `root` is the directory in which the spawner makes a directory for
+    /// each worker.
     ///
     /// # Errors
-    /// Where its path is too long for a socket.
+    /// The path is too long for a socket.
     pub fn socket(root: &Path, worker: WorkerId, user: u32) -> io::Result<Self> {
         let path = root.join(worker.0.to_string()).join(SOCKET);
         if path.as_os_str().len() > PATH_MAX {
@@ -74,10 +76,10 @@ impl Address {
         Ok(Self::Socket { path, user })
     }
 
-    /// Connects to it.
+    /// Connects to the worker.
     ///
     /// # Errors
-    /// From `connect`, and where a socket is not the worker's.
+    /// `connect` fails, or the socket is not the worker's.
     pub async fn connect(&self) -> io::Result<Box<dyn Stream>> {
         Ok(match self {
             Self::Port(port) => {
@@ -89,11 +91,11 @@ impl Address {
         })
     }
 
-    /// Returns who else than a user listens on it; nothing where that is nobody, or cannot be told.
+    /// Returns a user other than `uid` that listens on the port; absent if there is none, or it cannot be determined.
     #[must_use]
     pub fn stranger(&self, uid: u32) -> Option<u32> {
         let Self::Port(port) = self else { return None };
-        // One on another address of the machine is not in the way of the worker's.
+        // A listener on another address of the machine does not take the worker's place.
         let is_here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
         let listens = |entry: &procfs::net::TcpNetEntry| {
             let local = entry.local_address;
@@ -111,7 +113,7 @@ impl Address {
     }
 }
 
-/// Connects to a socket that a user made, and only to that: no link is followed, and who listens is asked of the kernel.
+/// Connects to a socket that a user made, and only to that: no link is followed, and the kernel reports who listens.
 async fn connect(path: &Path, user: u32) -> io::Result<UnixStream> {
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let stat = fstat(&file)?;
@@ -119,7 +121,7 @@ async fn connect(path: &Path, user: u32) -> io::Result<UnixStream> {
         let what = format!("`{}` is not a socket of its user ({user})", path.display());
         return Err(io::Error::other(what));
     }
-    // By descriptor: at the path there may be something else by now.
+    // By descriptor: the path may lead to something else by now.
     let stream = UnixStream::connect(format!("/proc/self/fd/{}", file.as_raw_fd())).await?;
     let listener = stream.peer_cred()?.uid();
     if listener != user {

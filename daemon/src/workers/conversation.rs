@@ -1,11 +1,13 @@
-//! The socket between fnd and one worker (`runtimes/PROTOCOL.md`): messages out, messages in, never waiting for the worker.
+//! The socket between fnd and one worker (`runtimes/PROTOCOL.md`): sends and receives messages, and never waits for the
+//! worker.
 //!
-//! [`Conversation::send`] writes at once; what the socket does not take is sent by [`Conversation::run`], which also reads
-//! and hands each message to a closure. It knows nothing of calls: what a message means is decided by who gets it.
+//! [`Conversation::send`] writes at once. [`Conversation::run`] sends what the socket did not take, reads, and hands
+//! each message to a closure. It knows nothing of calls: the closure decides what a message means.
 //!
-//! A worker can cost this much memory: what was not sent yet, which is at most what fnd has to say to it (concurrency x
-//! `limits.body`); and the parts of messages, at most one per call in flight and each within `limits.result`
-//! ([`Decoder`]). A flood of messages is read a piece a turn, between which everything else has its turn.
+//! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
+//! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
+//! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
+//! turn in between.
 
 use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
 use rustix::io::Errno;
@@ -18,21 +20,21 @@ use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::Notify;
 
-/// Read at once, and in one turn: a piece of small messages takes about a millisecond to act on.
+/// Bytes read at once, and in one turn: a piece full of small messages takes about a millisecond to handle.
 const PIECE: usize = 64 << 10;
 
-/// Most that is read of a worker that has ended.
+/// Most bytes read of a worker that has ended.
 const LEFT_MAX: usize = 16 << 20;
 
 thread_local! {
-    /// Where bytes are read to. One for all conversations: nothing is in it between two reads, and with a thousand idle
+    /// The buffer for reads. One serves all conversations: it is empty between two reads, and with a thousand idle
     /// workers it is a thousand times smaller.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
 }
 
 /// A conversation with one worker, for one thread.
 pub struct Conversation {
-    /// Watched for bytes only: watched for room too, each message a worker takes would wake fnd.
+    /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
     socket: AsyncFd<OwnedFd>,
     decoder: RefCell<Decoder>,
     unsent: RefCell<VecDeque<Unsent>>,
@@ -50,7 +52,7 @@ struct Unsent {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Course {
     Going,
-    /// Until nothing is half said.
+    /// Goes on until no message is half read or half sent.
     Stopping,
     HungUp,
 }
@@ -58,15 +60,16 @@ enum Course {
 /// Why a conversation ended.
 #[derive(Debug)]
 pub enum End {
-    /// The worker closed it or is gone.
+    /// The worker closed the socket or is gone.
     Closed,
-    /// It said what cannot be understood; what it had said before was handed on.
+    /// The worker sent bytes that are no message; the messages before them were handed on.
     Protocol(ProtocolError),
     /// The system does not read from the socket any more.
     Failed(io::Error),
-    /// [`Conversation::stop`]: everything read is handed on as whole messages, and everything sent was taken.
+    /// [`Conversation::stop`] was called: everything read was handed on as whole messages, and the socket took
+    /// everything sent.
     Stopped,
-    /// [`Conversation::hang_up`].
+    /// [`Conversation::hang_up`] was called.
     HungUp,
 }
 
@@ -75,7 +78,7 @@ impl Conversation {
     /// calls in flight and whose results have at most `result_max` bytes. Needs a tokio runtime.
     ///
     /// # Errors
-    /// Where the socket cannot be watched.
+    /// The socket cannot be watched.
     pub fn new(socket: OwnedFd, result_max: u64, calls_max: usize) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         Ok(Self {
@@ -87,48 +90,48 @@ impl Conversation {
         })
     }
 
-    /// Sends a message, behind those before it: now, as far as the socket takes it. What a worker that is gone does not get
-    /// is dropped; [`run`](Self::run) says that it is gone.
+    /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
+    /// is dropped; [`run`](Self::run) reports that the worker is gone.
     pub fn send(&self, bytes: Vec<u8>) {
         if self.course.get() == Course::HungUp {
             return;
         }
         let mut unsent = self.unsent.borrow_mut();
         unsent.push_back(Unsent { bytes, sent: 0 });
-        // Behind others it waits for the room they wait for.
+        // After other messages it waits for the room that they wait for.
         if unsent.len() > 1 || !self.write(&mut unsent) {
             self.changed.notify_one();
         }
     }
 
-    /// Says whether the socket has taken everything.
+    /// Returns whether the socket has taken everything.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
         self.unsent.borrow().is_empty()
     }
 
-    /// Says whether no message is half read or half sent, so that another fnd can go on with the socket.
+    /// Returns whether no message is half read or half sent, so that another fnd can continue with the socket.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.is_flushed() && self.decoder.borrow().is_between()
     }
 
-    /// Lets [`run`](Self::run) end between two messages, without taking more from the socket than the rest of what has
-    /// begun. It may never come to that with a worker that does not read or finish: the caller has a limit.
+    /// Lets [`run`](Self::run) end between two messages; only the rest of a message that has begun is still read. With
+    /// a worker that does not read or does not finish its message this may never happen, so the caller sets a limit.
     pub fn stop(&self) {
         self.turn_to(Course::Stopping);
     }
 
-    /// Ends it at once: nothing more is sent, and nothing more handed on, be it read already.
+    /// Ends the conversation at once: nothing more is sent or handed on, not even messages that were read already.
     pub fn hang_up(&self) {
         self.turn_to(Course::HungUp);
         self.unsent.borrow_mut().clear();
     }
 
-    /// Reads what a worker that has ended left in the socket, and hands each whole message to `on`. Where [`run`](Self::run)
-    /// has come to an end there is nothing more.
+    /// Reads the bytes that a worker that has ended left in the socket, and hands each whole message to `on`. Where
+    /// [`run`](Self::run) has ended there are no more.
     pub fn drain_messages(&self, mut on: impl FnMut(WorkerMessage)) {
-        // No more than a socket holds: somebody else may have its other end, and go on.
+        // No more than a socket holds: another process may have its other end, and go on sending.
         for _ in 0..LEFT_MAX / PIECE {
             if !matches!(self.read(&mut on), Ok(Read::Some)) {
                 break;
@@ -143,10 +146,10 @@ impl Conversation {
         self.changed.notify_one();
     }
 
-    /// Reads, hands each message to `on`, and sends what could not be sent at once, until it ends. `on` may send, stop and
-    /// hang up.
+    /// Reads, hands each message to `on`, and sends what could not be sent at once, until the conversation ends. `on`
+    /// may call send, stop and hang_up.
     ///
-    /// May be dropped at any time and called again: nothing is lost by that. Not to be called twice at once.
+    /// May be dropped at any time and called again: nothing is lost by that. Two calls must not run at once.
     pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {
         let mut room = None;
         loop {
@@ -200,7 +203,7 @@ impl Conversation {
         super::watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)
     }
 
-    /// Writes what the socket takes. Says whether that is everything.
+    /// Writes as much as the socket takes. Returns whether that is everything.
     fn write(&self, unsent: &mut VecDeque<Unsent>) -> bool {
         while let Some(next) = unsent.front_mut() {
             let rest = next.bytes.get(next.sent..).unwrap_or_default();
@@ -217,7 +220,8 @@ impl Conversation {
                     if !matches!(error, Errno::PIPE | Errno::CONNRESET) {
                         tracing::warn!("failed to send to a worker ({error}), the conversation with it ends");
                     }
-                    // What it said before is still read, and then its end; where that cannot be done it is gone already.
+                    // Messages that came before are still read, and then the end. If the shutdown fails, the worker is
+                    // gone already.
                     let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
                 }
             }
@@ -245,13 +249,13 @@ impl Conversation {
             Err(error) => return Err(End::Failed(error.into())),
         };
         while self.course.get() != Course::HungUp {
-            // Not borrowed while it is handed on: who gets it may ask for the state.
+            // The decoder is not borrowed while `on` runs, because `on` may ask for its state.
             let next = self.decoder.borrow_mut().next();
             match next {
                 Ok(Some(said)) => on(said),
                 Ok(None) => break,
                 Err(error) => {
-                    // Nothing behind it can be trusted.
+                    // Nothing after the error can be trusted.
                     self.course.set(Course::HungUp);
                     return Err(End::Protocol(error));
                 }
@@ -261,13 +265,13 @@ impl Conversation {
     }
 }
 
-/// How much of what there is was read.
+/// Whether a read has emptied the socket.
 enum Read {
     All,
     Some,
 }
 
-/// Waits for room where that is waited for.
+/// Waits for room, where `room` is there; for ever otherwise.
 async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
     match room {
         Some(room) => room.writable().await,

@@ -1,7 +1,8 @@
-//! One request to a worker that serves HTTP, and its answer: heads made and checked, bodies passed on as they come.
+//! Sends one request to a worker that serves HTTP and receives the answer. Heads are made and checked here, bodies are
+//! passed on as they come.
 //!
-//! A connection has one request: a server that closes an idle one while the next request is on its way would fail that, and
-//! connecting on the same machine takes less than a tenth of a millisecond.
+//! Each connection serves one request. A server that closes an idle connection while the next request is on its way
+//! would fail that request, and connecting on the same machine takes less than a tenth of a millisecond.
 
 use super::address::Address;
 use super::key::WorkerKey;
@@ -25,36 +26,36 @@ use tokio::sync::oneshot;
 const HEAD_MAX: usize = 64 << 10;
 /// Most headers of an answer.
 const HEADERS_MAX: usize = 200;
-/// How long an answer to the question whether it is ready may take.
+/// How long the answer to a readiness probe may take.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// What went wrong with an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExchangeError {
-    /// The worker did not do its part; in words.
+    /// The worker did not answer correctly; in words.
     Worker(String),
     /// The body is larger than its limit.
     TooLarge,
-    /// Whoever sent the body, or waited for the answer, is gone.
+    /// The caller that sent the body, or waited for the answer, is gone.
     Caller,
 }
 
 /// The body of a request.
 pub enum Sent {
-    /// All of it.
+    /// The whole body.
     Whole(Option<Bytes>),
-    /// As it comes from a caller.
+    /// The body as it comes from a caller.
     Passed {
-        /// The caller's.
+        /// The caller's body.
         from: Incoming,
-        /// Bytes it may still have.
+        /// Bytes that may still come.
         left: u64,
-        /// Why it broke off, for who asks afterwards.
+        /// Why the body broke off, to be read afterwards.
         error: Rc<Cell<Option<ExchangeError>>>,
     },
 }
 
-/// A body that broke off; hyper gives up the request.
+/// The error of a body that broke off; hyper gives up the request.
 #[derive(Debug, thiserror::Error)]
 #[error("the body of the request broke off")]
 pub struct BrokeOff;
@@ -74,7 +75,7 @@ impl Body for Sent {
                     error.set(Some(ExchangeError::Caller));
                     return Poll::Ready(Some(Err(BrokeOff)));
                 };
-                // Trailers are of the caller's connection.
+                // Trailers belong to the caller's connection.
                 let Ok(data) = frame.into_data() else { continue };
                 match left.checked_sub(data.len() as u64) {
                     Some(rest) => *left = rest,
@@ -106,7 +107,8 @@ impl Body for Sent {
 /// Sends a request and returns the head of its answer, with the body to come.
 ///
 /// # Errors
-/// [`ExchangeError::Worker`] where it gives no answer that is one.
+/// [`ExchangeError::Worker`] where the worker gives no valid answer; the error of the request's body where that broke
+/// off.
 pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
     let stream = address
         .connect()
@@ -131,7 +133,7 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| bad(&error))?;
-    // Its end is that of the bodies; whoever reads those sees how it came.
+    // The connection ends with the bodies; their readers see its error.
     drop(tokio::task::spawn_local(connection));
     let answered = sender.send_request(request).await;
     match (answered, error.and_then(|error| error.take())) {
@@ -144,16 +146,16 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
     }
 }
 
-/// Returns what is wrong with an answer, for people.
+/// Describes what is wrong with an answer, for people.
 fn words(error: &dyn std::error::Error) -> String {
     let cause = crate::chain(error);
     format!("its answer is not one of HTTP, or broke off: {cause}")
 }
 
-/// Returns whether a worker is ready: the path, where there is one, answers 2xx or 3xx.
+/// Checks whether a worker is ready: it answers 2xx or 3xx at `path`, or, without a path, takes a connection.
 ///
 /// # Errors
-/// Why it is not, for people.
+/// The reason why it is not ready, for people.
 pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str>) -> Result<(), String> {
     let Some(path) = path else {
         let connected = address.connect().await;
@@ -175,10 +177,10 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
     }
 }
 
-/// Reads a whole body of at most `max` bytes; absent: it is larger.
+/// Reads a whole body of at most `max` bytes; absent if it is larger.
 ///
 /// # Errors
-/// Where it breaks off.
+/// The body breaks off.
 pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, ExchangeError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -196,18 +198,20 @@ pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, Ex
 /// How the body of an answer ended.
 pub type End = Result<(), String>;
 
-/// The body of an answer on its way to a caller. How it ends is told once; a dropped sender means that the caller went away.
+/// The body of an answer on its way to a caller. Its end is reported once; a dropped sender means that the caller went
+/// away.
 ///
-/// The caller knows that the answer is over by the last piece of a body of known length, and by the end of another. That is
-/// held back until the end is in the table of what is in flight: fnd can be killed between the two, and what a caller has
-/// whole must not be called interrupted. A body without bytes has nothing to hold back; its head waits ([`Passing::is_empty`]).
+/// The caller knows that the answer is over by the last piece of a body of known length, and by the end of any other
+/// body. The last piece or the end is held back until the end is in the table of calls in flight: fnd can be killed
+/// between the two, and an answer that a caller has whole must not be called interrupted. A body without bytes has
+/// nothing to hold back; its head waits ([`Passing::is_empty`]).
 #[derive(Debug)]
 pub struct Passing {
     from: Incoming,
     end: Option<oneshot::Sender<End>>,
-    /// The last piece.
+    /// The last piece, held back.
     last: Option<Frame<Bytes>>,
-    /// Answers, or is gone, once the end may be known.
+    /// Receives, or is closed, once the caller may see the end.
     kept: oneshot::Receiver<()>,
 }
 

@@ -4,11 +4,13 @@
 //! pipes -> capture (head | tail, counts, result, last error line) -> kept output (every second, and at the end)
 //!                                                                \-> followers, journal (never waited for)
 //! ```
-//! A worker's pipes are read until it is [finished](Output::finish): its leaf is empty then, so what is in the pipes is all
-//! there will be, and a process elsewhere that still holds one is not waited for.
+//! The output thread reads a worker's pipes until the worker is [finished](Output::finish). Its leaf is empty then, so
+//! nothing more comes than what is in the pipes. The thread does not wait for a process elsewhere that still holds a
+//! pipe.
 //!
-//! What was read is [spooled](spool) until the attempt is [released](Output::release), and what a worker printed first and
-//! last stays in its pipes: so another fnd that [adopts](Output::adopt) the worker, given the same pipes, has all of it.
+//! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). What a worker printed
+//! first and last stays in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes, has
+//! all of its output.
 
 mod call_output;
 mod capture;
@@ -38,17 +40,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 
-/// Lines a follower may be behind; more are dropped for it and counted.
+/// Most lines a follower may be behind; more are dropped for it and counted.
 const FOLLOW_MAX: usize = 1024;
 
 wire_structs! {
-    /// Whose output it is, and its bounds.
+    /// The invocation whose output it is, and the bounds of that output.
     pub struct Meta {
         /// The function.
         pub function: FunctionName,
         /// The invocation.
         pub invocation: InvocationId,
-        /// Which try.
+        /// The number of the try.
         pub attempt: Attempt,
         /// `limits.output`: bytes kept, half from the beginning, half from the end.
         pub output_max: u64,
@@ -63,16 +65,16 @@ impl Meta {
     }
 }
 
-/// What an attempt printed and answered.
+/// The output and the result of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Bytes on standard output.
     pub stdout_bytes: u64,
     /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// Bytes of both not kept.
+    /// Bytes of both streams that were not kept.
     pub dropped_bytes: u64,
-    /// `$FND_RESULT` if it was written, else standard output if it is not larger than a result may be.
+    /// The content of `$FND_RESULT` if it was written, else standard output if that is not larger than a result may be.
     pub result: Option<RunResult>,
     /// Size of `$FND_RESULT`, if that exceeds `limits.result`.
     pub result_too_large: Option<u64>,
@@ -80,26 +82,27 @@ pub struct Captured {
     pub last_error_line: Option<String>,
 }
 
-/// Whose lines a follower gets; absent means all.
+/// The lines that a follower gets; absent means all.
 #[derive(Debug, Clone, Default)]
 pub struct Follow {
-    /// Of one function.
+    /// Those of one function.
     pub function: Option<FunctionName>,
-    /// Of one invocation.
+    /// Those of one invocation.
     pub invocation: Option<InvocationId>,
 }
 
-/// Live lines.
+/// The lines that a follower gets as they arrive.
 #[derive(Debug)]
 pub struct Followed {
-    /// Every line that arrives from now on; notes (`fnd`) say how many a slow reader missed. Ends when fnd stops.
+    /// Every line that arrives from now on; lines of fnd itself (`fnd`) say how many a slow reader missed. Ends when
+    /// fnd stops.
     pub lines: mpsc::Receiver<LogLine>,
-    /// Where the function's kept output ended before the first of them ([`Query::end`](crate::logs::Query)); absent
-    /// where it is not one function's, or nothing was kept of it since start.
+    /// Where the function's kept output ended before the first of these lines ([`Query::end`](crate::logs::Query));
+    /// absent where the lines are not of one function, or nothing was kept of it since start.
     pub kept: Option<Position>,
 }
 
-/// Gets each kept line as it arrives, on the output thread; must not wait. For the journal.
+/// Gets each kept line as it arrives, on the output thread, so it must not wait. Used for the journal.
 pub type LineSink = Box<dyn Fn(&Meta, &Line<'_>) + Send>;
 
 /// A worker and the reading ends of its pipes, which are made non-blocking.
@@ -111,7 +114,7 @@ pub struct Piped {
     pub stdout: OwnedFd,
     /// Its standard error.
     pub stderr: OwnedFd,
-    /// Whose output it is.
+    /// The invocation whose output it is.
     pub meta: Meta,
 }
 
@@ -138,7 +141,8 @@ enum Command {
 
 /// The output thread's handle; clones share it.
 ///
-/// Commands never wait. There are at most a few for each running worker and open request, which bounds their queue.
+/// Sending a command never waits. There are at most a few for each running worker and open request, which bounds the
+/// queue.
 #[derive(Clone)]
 pub struct Output {
     shared: Arc<Shared>,
@@ -147,16 +151,16 @@ pub struct Output {
 struct Shared {
     commands: Mutex<Vec<Command>>,
     wake: OwnedFd,
-    /// Until it is stopped.
+    /// Present until the thread is stopped.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Output {
-    /// Starts the thread; kept output goes below `logs`, that of running attempts into the directory `spool`, which is made.
-    /// `bell` is rung when there is noticeably more of it.
+    /// Starts the thread. Kept output goes below `logs`; the output of running attempts goes into the directory
+    /// `spool`, which is made. `bell` is rung when there is noticeably more kept output.
     ///
     /// # Errors
-    /// Where the kernel gives no thread, eventfd or epoll.
+    /// The kernel gives no thread, eventfd or epoll.
     pub fn start(logs: PathBuf, spool: PathBuf, bell: Bell, sink: LineSink) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(Shared {
@@ -176,9 +180,10 @@ impl Output {
         self.shared.send(Command::Start(Box::new(piped)));
     }
 
-    /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is not
-    /// `exclusive`. What it prints outside of calls is kept as of no invocation (id and attempt 0), with the bounds of
-    /// `piped.meta`. It is not spooled: a crash of fnd ends its calls. What is in the pipes already is of the calls `under_way`.
+    /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is
+    /// not `exclusive`. Output outside of calls is kept under no invocation (id and attempt 0), with the bounds of
+    /// `piped.meta`. It is not spooled: a crash of fnd ends the worker's calls. Bytes that are already in the pipes
+    /// belong to the calls `under_way`.
     #[must_use]
     pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> CallOutput {
         let Piped {
@@ -201,26 +206,27 @@ impl Output {
         }
     }
 
-    /// Goes on reading workers that an earlier fnd has attached: with what that has spooled, as if it had gone on itself.
-    /// The bounds are those they were attached with, where they have printed anything; followers and the journal get new
-    /// lines only. A worker that has ended meanwhile is adopted likewise, and then finished.
+    /// Continues to read workers that an earlier fnd has attached, from what that fnd has spooled. Where a worker has
+    /// printed anything, the bounds are those it was attached with. Followers and the journal get new lines only. A
+    /// worker that has ended meanwhile is adopted likewise, and then finished.
     pub fn adopt(&self, workers: Vec<Piped>) {
         self.shared.send(Command::Adopt(workers));
     }
 
-    /// Keeps the output, tail included, of the attempts that an earlier fnd has spooled and nobody adopts, but for the
-    /// `known`, which were adopted or will be; removes those spools. At start.
+    /// Keeps the output, tail included, of attempts that an earlier fnd has spooled and that are not adopted, and
+    /// removes their spools. The `known` attempts, which were adopted or will be, are left alone. Called at start.
     pub fn salvage(&self, known: HashSet<(InvocationId, Attempt)>) {
         self.shared.send(Command::Salvage(known));
     }
 
-    /// Takes what is left in the pipes of a worker whose leaf is empty, reads `$FND_RESULT` from its descriptor, and
-    /// gives both to `done` on the output thread. For a worker that was never attached that is nothing.
+    /// Reads the rest of the pipes of a worker whose leaf is empty, and `$FND_RESULT` from its descriptor, and gives
+    /// both to `done` on the output thread. For a worker that was never attached both are empty.
     ///
-    /// Of a warm worker, `done` gets the output of the call in flight, if there is exactly one, and no result.
+    /// For a warm worker, `done` gets the output of the call in flight, if there is exactly one, and no result.
     ///
-    /// The spool stays until [`Output::release`], and what is left in the pipes too while another descriptor of them is
-    /// open: finished, killed, adopted and finished again gives the same, and is kept once.
+    /// The spool stays until [`Output::release`]. The rest of the pipes stays too while another descriptor of them is
+    /// open. So a worker that is finished, killed, adopted and finished again gives the same output, and it is kept
+    /// once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
         self.shared.send(Command::Finish {
             worker,
@@ -229,7 +235,8 @@ impl Output {
         });
     }
 
-    /// Removes the spool of a finished worker: nobody will adopt it any more. Done with the next command of another kind.
+    /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another
+    /// kind.
     pub fn release(&self, worker: WorkerId) {
         self.shared.push(Command::Release(worker));
     }
@@ -247,22 +254,22 @@ impl Output {
         Some(Followed { lines, kept })
     }
 
-    /// Waits until all output that has arrived is where [`read`](crate::logs::read) finds it (but for the tails of attempts
-    /// that run and have printed more than is kept).
+    /// Waits until [`read`](crate::logs::read) sees all output that has arrived, except for the tails of running
+    /// attempts that have printed more than is kept.
     pub async fn settle(&self) {
         let (done, settled) = oneshot::channel();
         self.shared.send(Command::Settle(done));
-        // An error means that the thread has ended, after writing everything.
+        // An error means that the thread has ended, and it wrote everything before.
         let _ = settled.await;
     }
 
-    /// Writes what is held and ends the thread; later commands do nothing. Workers that run may be adopted by another fnd.
-    /// A disk that does not answer keeps this waiting. Not for the output thread.
+    /// Writes the output that is held and ends the thread; later commands do nothing. Running workers may be adopted by
+    /// another fnd. Waits as long as the disk does not answer. Not to be called on the output thread.
     pub fn stop(&self) {
         self.shared.send(Command::Stop);
         let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic in it has been reported by the panic hook.
+            // The panic hook has reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -278,7 +285,7 @@ impl Shared {
 
     fn send(&self, command: Command) {
         self.push(command);
-        // It can only fail because the counter is full of wake-ups already.
+        // The write fails only if the counter is full of wake-ups already.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 

@@ -1,6 +1,6 @@
 //! The connection to fnd-spawner: frames out and in, each with its descriptors, never blocking.
 //!
-//! It knows nothing of functions or attempts; the driver matches answers to requests by their number.
+//! It knows nothing of functions or attempts; the driver matches answers to requests by their numbers.
 
 use fnd_wire::form::WireError;
 use fnd_wire::frame::{DESCRIPTORS_MAX, PACKET_MAX, Partial, Reply, Request, decode, encode, packets};
@@ -17,16 +17,16 @@ use std::rc::Rc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Why the connection is of no more use.
+/// Why the connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The spawner ended or closed it.
+    /// The spawner ended or closed the connection.
     #[error("fnd-spawner closed the connection")]
     Closed,
     /// The system refused to send or receive.
     #[error("failed to talk to fnd-spawner")]
     Io(#[source] io::Error),
-    /// It sent what is no frame.
+    /// The spawner sent bytes that are no frame.
     #[error("fnd-spawner sent an invalid frame")]
     Frame(#[source] WireError),
 }
@@ -34,11 +34,11 @@ pub enum ConnectionError {
 /// A frame that came in.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The request it answers; 0 where nobody asked.
+    /// The number of the request it answers; 0 where it answers none.
     pub request: u32,
-    /// What it says.
+    /// Its content.
     pub reply: Reply,
-    /// Descriptors beside it, in order.
+    /// The descriptors sent with it, in order.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -51,16 +51,17 @@ struct Outgoing {
 /// One connection.
 pub struct Connection {
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// The same socket, watched for room while frames wait. Watched always, each frame that is taken would wake fnd.
+    /// The same socket, watched for room while frames wait. If it were always watched, each frame that is taken would
+    /// wake fnd.
     room: Option<Rc<AsyncFd<OwnedFd>>>,
     // Unbounded by itself: what fills it is bounded at its sources (the install window, the node's workers).
     waiting: VecDeque<Outgoing>,
     last_request: u32,
     /// Requests whose answer has not come.
     unanswered: usize,
-    /// One packet's space, used again for each.
+    /// Space for one packet, used for each.
     packet: Box<[u8]>,
-    /// What came of a frame so far.
+    /// The part of a frame that has come so far.
     partial: Partial,
 }
 
@@ -82,7 +83,7 @@ impl Connection {
         })
     }
 
-    /// Returns whose process the spawner is; nothing where the kernel does not say.
+    /// Returns the user of the spawner's process; nothing where the kernel does not tell.
     #[must_use]
     pub fn peer_uid(&self) -> Option<u32> {
         let credentials = rustix::net::sockopt::socket_peercred(self.socket.get_ref()).ok()?;
@@ -95,7 +96,7 @@ impl Connection {
         Rc::clone(&self.socket)
     }
 
-    /// Returns the socket to wait for room on, where frames wait for it.
+    /// Returns the socket, to wait for room on it, if frames wait for room.
     #[must_use]
     pub fn room(&self) -> Option<Rc<AsyncFd<OwnedFd>>> {
         self.room.clone()
@@ -106,7 +107,7 @@ impl Connection {
     /// # Errors
     /// [`ConnectionError::Io`], [`ConnectionError::Closed`].
     pub fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Result<u32, ConnectionError> {
-        // 0 is nobody's number.
+        // 0 is the number of no request.
         self.last_request = self.last_request.checked_add(1).unwrap_or(1);
         let frame = encode(self.last_request, request);
         debug_assert!(descriptors.len() <= DESCRIPTORS_MAX);
@@ -117,13 +118,13 @@ impl Connection {
         if let Some(last) = self.waiting.back_mut() {
             last.descriptors = descriptors;
         }
-        // The one request without an answer.
+        // `Acknowledge` is the one request without an answer.
         self.unanswered += usize::from(!matches!(request, Request::Acknowledge(_)));
         self.flush()?;
         Ok(self.last_request)
     }
 
-    /// Sends what the socket takes now of what waits for it.
+    /// Sends as many of the waiting frames as the socket takes now.
     ///
     /// # Errors
     /// [`ConnectionError::Io`], [`ConnectionError::Closed`].
@@ -146,7 +147,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes one frame, if there is a whole one now.
+    /// Receives one frame, if a whole one is there now.
     ///
     /// # Errors
     /// Any [`ConnectionError`].
@@ -188,13 +189,14 @@ impl Connection {
         }
     }
 
-    /// Says whether every request has been answered.
+    /// Returns whether every request has been answered.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.unanswered == 0
     }
 
-    /// Waits for a frame, sending meanwhile what waits. For before the driver begins, which looks at more than this.
+    /// Waits for a frame, and sends waiting frames meanwhile. For the time before the driver begins, which also waits
+    /// for other sources.
     ///
     /// # Errors
     /// Any [`ConnectionError`].
@@ -202,7 +204,7 @@ impl Connection {
         loop {
             let (socket, room) = (self.socket(), self.room());
             tokio::select! {
-                // Cancel-safe, both: readiness is only forgotten where it is used.
+                // Both are cancel-safe: readiness is cleared only where it is used.
                 ready = socket.readable() => {
                     let mut ready = ready.map_err(ConnectionError::Io)?;
                     if let Some(incoming) = self.receive()? {
@@ -219,13 +221,13 @@ impl Connection {
     }
 }
 
-/// Waits until there is room on a socket; for ever where none is needed.
+/// Waits until a socket has room; for ever where there is none.
 ///
 /// # Errors
 /// [`ConnectionError::Io`].
 pub async fn has_room(socket: Option<&AsyncFd<OwnedFd>>) -> Result<(), ConnectionError> {
     match socket {
-        // Forgotten before anything is written: room that comes later is told of again.
+        // Readiness is cleared before anything is written: room that comes later is reported again.
         Some(socket) => socket
             .writable()
             .await

@@ -1,13 +1,13 @@
-//! What connects a warm worker's output to the invocation in which it was printed.
+//! Assigns a warm worker's output to the invocation in which it was printed.
 //!
-//! A worker prints for one invocation after the other into the same pipes, and flushes before it answers. So at the begin and
-//! at the end of a call the main thread counts what has been printed so far, read or not, and leaves a [`Mark`] there;
-//! the output thread counts what it reads under the same lock, and does at each mark what it says. A call that printed
-//! nothing is known to be silent at once, without waking the output thread.
+//! A worker prints for one invocation after the other into the same pipes, and flushes before it answers. So at the
+//! begin and at the end of a call the main thread counts the bytes printed so far, read or not, and leaves a [`Mark`]
+//! at that position. The output thread counts what it reads under the same lock, and carries out each mark when it
+//! reaches it. A call that printed nothing is known to be silent at once, without waking the output thread.
 //!
-//! What is printed between calls, and by a worker that serves several at once, belongs to no invocation.
+//! Output between calls, and output of a worker that serves several calls at once, belongs to no invocation.
 //!
-//! Marks are bounded by what a pipe holds: a call leaves some only if it has printed, or for what it logged.
+//! A pipe bounds the number of marks: a call leaves some only if it has printed or logged.
 
 use super::{Captured, Command, Meta, Shared};
 use fnd_core::protocol::{Level, LogRecord};
@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Key = (InvocationId, Attempt);
 
-/// How a call's output stands at its end.
+/// Whether a call has output, known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// There is none; nobody is told more.
+    /// The call has no output; the callback is not called.
     Silent,
-    /// It is told when all of it was read.
+    /// The callback is called when all of the output was read.
     Spoke,
 }
 
@@ -34,12 +34,12 @@ pub struct CallOutput {
     pub(super) ends: Arc<Ends>,
 }
 
-/// What both threads share of a warm worker.
+/// The state of a warm worker that both threads share.
 pub(super) struct Ends {
     pub(super) worker: WorkerId,
     /// Standard output and error.
     pub(super) pipes: [OwnedFd; 2],
-    /// Whether it serves one call at a time, so that what it prints can be told apart.
+    /// Whether it serves one call at a time, so that its output can be assigned to calls.
     pub(super) exclusive: bool,
     state: Mutex<State>,
 }
@@ -50,25 +50,25 @@ struct State {
     read: [u64; 2],
     marks: VecDeque<Mark>,
     calls: Vec<Call>,
-    /// The output thread was told that there are marks, and has not looked yet.
+    /// A command to check the marks was sent, and the output thread has not done so yet.
     told: bool,
 }
 
 /// A call in flight.
 struct Call {
     key: Key,
-    /// What had been printed when it began.
+    /// Bytes printed before it began, by pipe.
     at: [u64; 2],
     logged: bool,
 }
 
-/// What is to be done when so much was read of each pipe.
+/// Something to do when so many bytes of each pipe were read.
 struct Mark {
     at: [u64; 2],
     what: What,
 }
 
-/// What a mark says.
+/// The content of a mark.
 pub(super) enum What {
     /// A call begins.
     Begin(Box<Meta>),
@@ -78,9 +78,9 @@ pub(super) enum What {
     Log(Option<Key>, Level, String),
 }
 
-/// What comes next of a worker's output.
+/// The next part of a worker's output.
 pub(super) enum Next {
-    /// So many bytes of a pipe, which are in the buffer.
+    /// Bytes of a pipe, which are in the buffer: the pipe, and how many.
     Bytes(usize, usize),
     /// A mark.
     Mark(What),
@@ -91,14 +91,15 @@ pub(super) enum Next {
 }
 
 impl CallOutput {
-    /// Begins a call: what is printed from now on is its output.
+    /// Begins a call: everything printed from now on is its output.
     pub fn begin(&self, meta: Meta) {
         let mut state = self.ends.lock();
         let at = self.ends.printed(&state);
         state.begin(meta, at);
     }
 
-    /// Ends a call that has answered. If it spoke, `done` gets what it printed, on the output thread; a result never is.
+    /// Ends a call that has answered. If it has printed or logged, `done` gets its output, on the output thread,
+    /// without a result.
     pub fn end(&self, key: Key, done: impl FnOnce(Captured) + Send + 'static) -> Ended {
         let mut state = self.ends.lock();
         let Some(place) = state.calls.iter().position(|call| call.key == key) else {
@@ -108,7 +109,8 @@ impl CallOutput {
         let at = self.ends.printed(&state);
         if at == call.at && !call.logged {
             let begun = |mark: &Mark| matches!(&mark.what, What::Begin(meta) if meta.key() == key);
-            // Begun there already, it is ended there when there is something else to do.
+            // If the begin mark was not read yet, it is removed. Else the end mark waits until the output thread has
+            // other work.
             match state.marks.iter().rposition(begun) {
                 Some(place) => drop(state.marks.remove(place)),
                 None => state.marks.push_back(Mark {
@@ -128,7 +130,7 @@ impl CallOutput {
         Ended::Spoke
     }
 
-    /// Keeps a record with the output of a call in flight; with that of the worker where the call is none.
+    /// Adds a log record to the output of a call in flight, or to the worker's own where there is no such call.
     pub fn log(&self, key: Option<Key>, record: &LogRecord) {
         let mut text = record.message.clone();
         if !record.fields.is_empty() {
@@ -151,7 +153,7 @@ impl CallOutput {
         );
     }
 
-    /// Leaves a mark and has the output thread look at it.
+    /// Leaves a mark and has the output thread check it.
     fn leave(&self, mut state: MutexGuard<'_, State>, mark: Mark) {
         state.marks.push_back(mark);
         let told = std::mem::replace(&mut state.told, true);
@@ -172,7 +174,7 @@ impl State {
 }
 
 impl Ends {
-    /// With the calls `under_way`, whose output may be in the pipes already.
+    /// Returns the state with the calls `under_way`, whose output may be in the pipes already.
     pub(super) fn new(
         worker: WorkerId,
         pipes: [OwnedFd; 2],
@@ -194,20 +196,20 @@ impl Ends {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes printed so far; of one that serves several calls it does not matter.
+    /// Returns the bytes printed so far; for a worker that serves several calls the count is not needed, and is 0.
     fn printed(&self, state: &State) -> [u64; 2] {
         if !self.exclusive {
             return [0; 2];
         }
         let [out, err] = state.read;
-        // What cannot be asked is not there: the pipe is closed.
+        // A pipe that cannot be asked is closed: it has no unread bytes.
         let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0);
         let [stdout, stderr] = &self.pipes;
         [out + unread(stdout), err + unread(stderr)]
     }
 
-    /// Takes what comes next: a mark that was reached, else bytes up to the next mark, from an `open` pipe, `first` of
-    /// both.
+    /// Returns the next part: a mark that was reached, else bytes up to the next mark from an `open` pipe. The pipe
+    /// `first` is tried first.
     pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> Next {
         let mut state = self.lock();
         state.told = false;
@@ -225,7 +227,7 @@ impl Ends {
                     state.read[pipe] += count as u64;
                     return Next::Bytes(pipe, count);
                 }
-                // In front of a mark, somebody else has taken it.
+                // Before a mark this means that another process has read the bytes.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(_) => return Next::Over(pipe),
             }

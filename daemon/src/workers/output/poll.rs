@@ -23,16 +23,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Most bytes read from one pipe in one turn, so that a flood keeps nobody else waiting.
+/// Most bytes read from one pipe in one turn, so that a flood does not keep other pipes waiting.
 const TURN: usize = 256 << 10;
-/// Most bytes taken at the end. A pipe holds 1 MiB at most; more than that can only come from outside the leaf.
+/// Most bytes read at the end. A pipe holds 1 MiB at most; more can only come from a process outside the leaf.
 const LAST: usize = 2 << 20;
-/// How old output of a running attempt may get before it is written.
+/// How long output of a running attempt may wait before it is written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Read at once: the size of a pipe.
+/// Bytes read at once: the size of a pipe.
 const PIECE: usize = 64 << 10;
 
-/// The wake-up's mark among epoll events; workers count from 1 and each has two.
+/// The wake-up's number among epoll events; workers count from 1 and each has two.
 const WAKE: u64 = u64::MAX;
 
 pub(super) struct Thread {
@@ -42,20 +42,20 @@ pub(super) struct Thread {
     running: HashMap<WorkerId, Running>,
     /// Warm workers.
     pub(super) pools: HashMap<WorkerId, Pool>,
-    /// Calls that have ended in this turn, and who is told of them.
+    /// Calls that have ended in this turn, and their callbacks.
     pub(super) concluded: Vec<(Capture, Option<Done>)>,
-    /// Finished, and not released yet: those with a spool.
+    /// Workers with a spool that are finished and not released yet.
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
     delayed: Delayed,
-    /// What an earlier fnd has left.
+    /// The spools that an earlier fnd has left.
     pub(super) left: SpooledAttempts,
     /// When heads are written next, if one has lines.
     write_at: Option<Instant>,
-    /// The last write to disk failed; said once.
+    /// The last write to disk failed, so that a failure is reported once.
     failing: bool,
 }
 
-/// What reading a pipe needs beside it.
+/// The parts that reading a pipe needs.
 pub(super) struct Io {
     epoll: OwnedFd,
     buffer: Vec<u8>,
@@ -67,7 +67,7 @@ pub(super) struct Io {
 struct Running {
     capture: Capture,
     spool: Spool,
-    /// Lines of it that an earlier fnd has kept.
+    /// How many of its lines an earlier fnd has kept.
     stored: u64,
     stdout: Option<Pipe>,
     stderr: Option<Pipe>,
@@ -75,11 +75,11 @@ struct Running {
 
 struct Pipe {
     end: OwnedFd,
-    /// It is watched for its first bytes only, which are delayed.
+    /// Watched for its first bytes only; they are read with a delay.
     first: bool,
 }
 
-/// Who gets lines as they arrive.
+/// The receivers of lines as they arrive.
 pub(super) struct Sinks {
     line: LineSink,
     followers: Vec<Follower>,
@@ -133,7 +133,7 @@ impl Thread {
             let woken = match self.collect(timeout) {
                 Ok(woken) => woken,
                 Err(error) => {
-                    // Nothing but a defect of ours can make it fail; without it no output is seen.
+                    // Only a defect of fnd can make it fail; without it no output is seen.
                     tracing::error!("failed to wait for output ({error}), functions' output is lost from now on");
                     return;
                 }
@@ -144,7 +144,7 @@ impl Thread {
             if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
                 self.write_heads();
             }
-            // Commands last: pipes that are ready are read before their worker is finished.
+            // Commands come last: pipes that are ready are read before their worker is finished.
             if woken {
                 for command in self.shared.take() {
                     if matches!(command, Command::Stop) {
@@ -159,7 +159,7 @@ impl Thread {
         }
     }
 
-    /// Waits until pipes are ready and reads from them. Says whether there are commands.
+    /// Waits until pipes are ready and reads from them. Returns whether there are commands.
     pub(super) fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
         let mut events = [const { MaybeUninit::uninit() }; 256];
         let ready = match epoll::wait(&self.io.epoll, &mut events, timeout.as_ref()) {
@@ -235,14 +235,14 @@ impl Thread {
             }
             Command::Settle(done) => {
                 self.settle();
-                // Who asked may have gone away.
+                // An error: the caller has gone away.
                 let _ = done.send(());
             }
             Command::Stop => {}
         }
     }
 
-    /// Makes a pipe non-blocking and waits for its bytes; where that fails its output is lost, and said to be.
+    /// Makes a pipe non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
     fn watch(&self, end: OwnedFd, worker: WorkerId, stream: u64) -> Option<Pipe> {
         let data = epoll::EventData::new_u64(worker.0 * 2 + stream);
         let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
@@ -256,12 +256,12 @@ impl Thread {
         }
     }
 
-    /// Holds a pipe that is ready for the first time, else reads from it.
+    /// Delays a pipe that is ready for the first time, reads from any other.
     fn ready(&mut self, mark: u64) {
         match self.pipe(mark) {
             Some(pipe) if pipe.first => self.delayed.delay(mark, clock::monotonic()),
             Some(_) => self.turn(mark),
-            // A warm worker's, or closed in this turn.
+            // It is a warm worker's pipe, or was closed in this turn.
             None => self.look(WorkerId(mark / 2)),
         }
     }
@@ -271,7 +271,7 @@ impl Thread {
         running.pipe(stream(mark)).as_mut()
     }
 
-    /// Reads from a pipe that was delayed, and from now on when it is ready.
+    /// Reads from a pipe that was delayed; from now on it is read whenever it is ready.
     fn let_go(&mut self, mark: u64) {
         let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
             return;
@@ -297,7 +297,7 @@ impl Thread {
         }
     }
 
-    /// Has heads written in time.
+    /// Schedules the next write of heads.
     pub(super) fn write_soon(&mut self) {
         self.write_at.get_or_insert_with(|| clock::monotonic() + WRITE_EVERY);
     }
@@ -334,7 +334,7 @@ impl Thread {
             }
             Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
         }
-        // Before the end is told: once it is recorded nobody adopts the worker, and its pipes are gone.
+        // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.
         let kept = self.keep(&mut running.capture, running.stored);
         done(captured);
         // Without room on the disk the spool stays for the next start.
@@ -343,7 +343,7 @@ impl Thread {
         }
     }
 
-    /// Writes lines of an attempt of which `stored` are there already. Says whether they are there now.
+    /// Writes the lines of an attempt, of which `stored` are on disk already. Returns whether all are on disk now.
     pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
         let Meta {
             function,
@@ -361,7 +361,8 @@ impl Thread {
 
     /// Reads and writes what running attempts have printed.
     fn settle(&mut self) {
-        // What came after this turn began, or before its worker did; commands are taken when they are due.
+        // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
+        // turn.
         if let Err(error) = self.collect(Some(Timespec::default())) {
             tracing::error!("failed to look for output ({error})");
         }
@@ -412,14 +413,14 @@ impl Io {
         &mut self.buffer
     }
 
-    /// Returns what was read into the buffer, and who gets its lines.
+    /// Returns the bytes read into the buffer, and the receivers of their lines.
     pub(super) fn read_so_far(&mut self, count: usize) -> (&[u8], &mut Sinks) {
         (self.buffer.get(..count).unwrap_or_default(), &mut self.sinks)
     }
 }
 
 impl Running {
-    /// Reads until the pipe is empty, `most` bytes were read, or it has ended, which closes it.
+    /// Reads until the pipe is empty, `most` bytes were read, or the pipe has ended. A pipe that has ended is closed.
     fn read(&mut self, stream: Stream, most: usize, io: &mut Io) {
         let meta = self.capture.meta.clone();
         let mut read = 0;
@@ -453,7 +454,7 @@ impl Running {
         }
     }
 
-    /// Takes what is left in a pipe, leaving it there.
+    /// Reads the rest of a pipe and leaves the bytes in it.
     fn last(&mut self, stream: Stream, io: &mut Io) {
         let meta = self.capture.meta.clone();
         let Some(pipe) = self.pipe(stream) else { return };
@@ -473,7 +474,7 @@ impl Running {
                     self.capture.feed(stream, time_ms, &io.buffer[..count], &mut seen);
                 }
             }
-            // It holds more than can be copied: taken out and spooled as before.
+            // The pipe holds more than can be copied: its bytes are taken out and spooled as before.
             Err(_) => self.read(stream, LAST, io),
         }
     }
@@ -486,7 +487,8 @@ impl Running {
         }
     }
 
-    /// Closes a pipe. epoll must be told: the spawner holds a duplicate, so that closing alone would not end the watch.
+    /// Closes a pipe. It is removed from epoll explicitly: the spawner holds a duplicate, so closing alone would not
+    /// end the watch.
     fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
         if let Some(pipe) = self.pipe(stream).take()
             && let Err(error) = epoll::delete(epoll, &pipe.end)
@@ -501,7 +503,8 @@ fn stream(mark: u64) -> Stream {
 }
 
 impl Sinks {
-    /// Passes a line on. The journal gets what the head keeps: a flood must not push everything else out of it.
+    /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
+    /// of it.
     pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
         if in_head {
             (self.line)(meta, line);
@@ -525,7 +528,7 @@ impl Follower {
                 .is_none_or(|invocation| invocation == meta.invocation)
     }
 
-    /// Gives a line, or counts it as missed. Returns whether the follower is still there.
+    /// Sends a line, or counts it as missed. Returns whether the follower is still there.
     fn give(&mut self, meta: &Meta, line: &Line<'_>) -> bool {
         let show = |line: &Line<'_>| view(&meta.function, meta.invocation, meta.attempt.0, line);
         if self.missed > 0 {
@@ -544,7 +547,7 @@ impl Follower {
                 Err(TrySendError::Closed(_)) => return false,
             }
         }
-        // Not even built where there is no room: a follower that does not read costs nothing.
+        // The line is not even built where there is no room: a follower that does not read costs nothing.
         if self.lines.capacity() == 0 {
             self.missed += 1;
             return !self.lines.is_closed();

@@ -1,13 +1,13 @@
-//! What was read from the pipes of running attempts, on disk: a restart, a crash and a reboot lose none of it.
+//! The bytes read from the pipes of running attempts, on disk: a restart, a crash and a reboot lose none of them.
 //!
 //! ```text
 //! spool/INVOCATION.ATTEMPT = Begin (Chunk bytes | Snapshot)*     pieces behind their length (u32), in wire form
 //! ```
-//! The file is made before the first read. The kernel [moves](take) a chunk's bytes from the pipe to the file, before
-//! anything of it is kept or told, so the spool has all that the kept output has, and every byte is in one of both whenever
-//! fnd is killed. A spool grown large is replaced by one snapshot of the [`Capture`].
-//! One that cannot be written is cut to [`LOST`], which says that output is missing, and is tried again by
-//! [`Spools::heal`]. Nothing is synced.
+//! The file is made before the first read. The kernel [moves](take) a chunk's bytes from the pipe to the file before
+//! any of them is kept or reported. So the spool has everything that the kept output has, and whenever fnd is killed
+//! each byte is in the pipe or in the spool. A spool grown large is replaced by one snapshot of the [`Capture`].
+//! A spool that cannot be written is cut to [`LOST`], which means that output is missing; [`Spools::heal`] retries it.
+//! Nothing is synced.
 
 use super::Meta;
 use super::capture::{Capture, Snapshot};
@@ -25,17 +25,17 @@ pub(super) use replay::Replayed;
 
 /// Length of a spool that could not be written.
 const LOST: u64 = 1;
-/// How much a spool may grow beyond twice what a snapshot can have.
+/// How much a spool may grow beyond twice the largest snapshot.
 const SLACK: u64 = 1 << 20;
 
 wire_structs! {
-    /// Bytes out of a pipe, which follow.
+    /// The head of a piece of bytes from a pipe; the bytes follow it.
     pub struct Chunk {
-        /// Standard error, else standard output.
+        /// Whether they are of standard error; else of standard output.
         pub stderr: bool,
-        /// When, Unix milliseconds.
+        /// When they were read, Unix milliseconds.
         pub time_ms: u64,
-        /// How many bytes; at the end of a spool there may be fewer.
+        /// How many bytes; a spool may end before the last of them.
         pub length: u32,
     }
 }
@@ -43,11 +43,11 @@ wire_structs! {
 wire_enum! {
     /// One piece of a spool.
     pub enum Piece {
-        /// Whose output it is; the first.
+        /// The invocation and the bounds; always the first piece.
         0 = Begin(Meta),
-        /// What was read next.
+        /// The bytes that were read next.
         1 = Chunk(Chunk),
-        /// All that came before.
+        /// Everything that came before.
         2 = Snapshot(Box<Snapshot>),
     }
 }
@@ -57,17 +57,17 @@ pub(super) struct Spools {
     directory: PathBuf,
     /// The piece being written.
     piece: Vec<u8>,
-    /// The last write failed; said once.
+    /// The last write failed, so that a failure is reported once.
     failing: bool,
 }
 
 /// One attempt's spool.
 #[derive(Default)]
 pub(super) enum Spool {
-    /// Nothing was read so far: there is no file.
+    /// Nothing was read so far, and there is no file.
     #[default]
     None,
-    /// It has everything that was read.
+    /// The spool has everything that was read.
     Whole {
         file: File,
         /// Its length, bytes.
@@ -75,12 +75,12 @@ pub(super) enum Spool {
         /// Bytes since the last snapshot.
         grown: u64,
     },
-    /// It could not be written.
+    /// The spool could not be written.
     Failed,
 }
 
 impl Spools {
-    /// Takes a directory, which is made if it is not there.
+    /// Opens a directory, which is made if it is not there.
     pub(super) fn new(directory: PathBuf) -> Self {
         let made = std::fs::DirBuilder::new()
             .recursive(true)
@@ -97,7 +97,8 @@ impl Spools {
         spools
     }
 
-    /// Makes a spool, if there is none yet: between a read and the write that follows it is no time for that.
+    /// Makes a spool, if there is none yet. It is made here because there is no time for it between a read and the
+    /// write that follows.
     pub(super) fn begin(&mut self, spool: &mut Spool, meta: &Meta) {
         if !matches!(spool, Spool::None) {
             return;
@@ -130,7 +131,7 @@ impl Spools {
         }
     }
 
-    /// Makes a spool that could not be written whole again, if that can be done now.
+    /// Rewrites a spool that could not be written, if that is possible now.
     pub(super) fn heal(&mut self, spool: &mut Spool, capture: &mut Capture) {
         if matches!(spool, Spool::Failed) {
             self.rewrite(spool, capture);
@@ -155,10 +156,10 @@ impl Spools {
             Ok(())
         });
         if written.is_err() {
-            // It may never have been made; what is left of it is removed at the next start.
+            // It may never have been made; if it stays, the next start removes it.
             let _ = std::fs::remove_file(&new);
         }
-        // A snapshot may be far larger than the pieces to come.
+        // A snapshot may be far larger than later pieces, so its memory is freed.
         self.piece = Vec::new();
         self.written(spool, written, 0);
     }
@@ -191,7 +192,7 @@ impl Spools {
             }
             Err(error) => {
                 if let Spool::Whole { file, .. } = std::mem::replace(spool, Spool::Failed) {
-                    // Should this fail too, a restart finds what was written until now.
+                    // If this fails too, a restart uses what was written until now.
                     let _ = file.set_len(LOST);
                 }
                 self.failed(&error);
