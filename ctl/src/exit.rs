@@ -1,4 +1,4 @@
-//! How `fndctl` ends: the exit codes of contract section 6, and the failure that carries one.
+//! The exit codes of `fndctl` (contract section 6), and the failure that carries one.
 
 use fnd_core::api::Problem;
 use fnd_core::outcome::Class;
@@ -11,20 +11,19 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Fine = 0,
-    /// The function failed, was cancelled or skipped; also where fnd itself failed at what it was asked, and
-    /// where `doctor` found an error.
+    /// The function failed, was cancelled or skipped; fnd itself failed at a request; or `doctor` found an error.
     FunctionFailed = 1,
-    /// The command line, a file named on it, or a value in it is wrong. What clap says ends with this, too.
+    /// The command line, a file named on it, or a value in it is wrong. clap's own errors end with this, too.
     Usage = 2,
-    /// No such function or invocation, or this fnd does not have that yet.
+    /// No such function or invocation, or this fnd does not support it yet.
     NoSuchThing = 3,
     /// No daemon answers on the socket.
     NotReachable = 4,
-    /// The socket or the role does not allow it.
+    /// The socket's mode or the user's role does not allow it.
     NotAllowed = 5,
-    /// The function's timeout, or that of a wait; the message says which.
+    /// The function's timeout, or that of a wait, is over; the message says which.
     Timeout = 6,
-    /// Queue full, rate, overlap, or fnd cannot run anything now; later may be better.
+    /// Queue full, rate, overlap, or fnd cannot run anything now; a later try may succeed.
     Busy = 7,
     /// A manifest is invalid.
     InvalidManifest = 8,
@@ -37,7 +36,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Returns the exit code for an error code of the API. An ended invocation that has one failed, whatever the reason.
+    /// Returns the exit code for an error code of the API. An ended invocation with an error code has failed, whatever
+    /// the reason.
     #[must_use]
     pub(crate) fn of(code: Code) -> Self {
         match code {
@@ -61,12 +61,12 @@ impl Exit {
     }
 }
 
-/// Why a command ended otherwise than fine, for people.
+/// Why a command did not succeed, for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Exit code.
     pub(crate) exit: Exit,
-    /// What happened: lower case, no final period. Empty: everything was said already.
+    /// What happened: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
     /// What to do.
     pub(crate) help: Option<String>,

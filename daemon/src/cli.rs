@@ -1,4 +1,4 @@
-//! What `fnd` is told on its command line and by its environment, and the places that follow from it.
+//! The command line of `fnd` and its environment, and the places that follow from them.
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -86,14 +86,14 @@ pub struct Places {
     pub functions_named: bool,
     /// Runtimes directories, least important first.
     pub runtimes: Vec<PathBuf>,
-    /// State.
+    /// The state directory.
     pub state: PathBuf,
-    /// Control socket, status files.
+    /// The directory of the control socket and the status files.
     pub run_dir: PathBuf,
 }
 
 impl Places {
-    /// Returns configuration file and directories of runtimes as the judge takes them.
+    /// Returns the configuration file and the directories of runtimes, as the judge takes them.
     #[must_use]
     pub fn judged(&self) -> (String, Vec<String>) {
         let text = |path: &PathBuf| path.display().to_string();
@@ -101,7 +101,7 @@ impl Places {
     }
 }
 
-/// Why the places are not known.
+/// Why the places cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacesError {
     /// `--user` without a home.

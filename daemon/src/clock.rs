@@ -1,13 +1,14 @@
-//! The only caller of now(): both clocks, and the ids that come from them.
+//! Both clocks, and the ids that come from them. Nothing else calls now().
 //!
-//! Deadlines and delays are on `CLOCK_MONOTONIC`, not `CLOCK_BOOTTIME`: tokio's timers are on it too, so that what wakes the
-//! driver and what it compares with are one clock, and a function on a suspended machine has not used up its timeout.
+//! Deadlines and delays are on `CLOCK_MONOTONIC`, not `CLOCK_BOOTTIME`. tokio's timers are on it too, so the driver is
+//! woken by the same clock that it compares with. And a function does not use up its timeout while the machine is
+//! suspended.
 
 use fnd_core::supervisor::Now;
 use fnd_wire::ids::InvocationId;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Both clocks, the monotonic one counted from boot: what the fnd before this one began has its place on it, too.
+/// Both clocks. The monotonic one counts from boot, so that events of an earlier fnd have their place on it, too.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
@@ -37,7 +38,7 @@ impl Clock {
     /// Returns the instant at which the monotonic part is `mono`, for timers (`tokio::time::Instant::from_std`).
     #[must_use]
     pub fn instant(&self, mono: Duration) -> Instant {
-        // Beyond what the clock can show means never; a century is as good.
+        // A time beyond the clock's range means never; a century is as good.
         let century = Duration::from_secs(100 * 366 * 86_400);
         self.origin.checked_add(mono).unwrap_or(self.origin + century)
     }
@@ -50,7 +51,7 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// Returns the wall clock in Unix milliseconds; 0 where it stands before 1970.
+/// Returns the wall clock in Unix milliseconds; 0 where it shows a time before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]
 pub fn unix_ms() -> u64 {
@@ -58,8 +59,8 @@ pub fn unix_ms() -> u64 {
     stepped(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the time on a clock that a test has stepped: the file that `FND_TEST_CLOCK` names holds by how many milliseconds, with
-/// a sign. A release build does not have this, so nobody can move the clock of an installed fnd.
+/// Returns the time on a clock that a test has stepped: the file named by `FND_TEST_CLOCK` holds the step in
+/// milliseconds, with a sign. A release build does not have this, so the clock of an installed fnd cannot be moved.
 #[cfg(debug_assertions)]
 fn stepped(unix_ms: u64) -> u64 {
     use std::sync::OnceLock;
@@ -69,7 +70,7 @@ fn stepped(unix_ms: u64) -> u64 {
     let Some(file) = FILE.get_or_init(|| std::env::var_os("FND_TEST_CLOCK").map(Into::into)) else {
         return unix_ms;
     };
-    // Where it cannot be read (a test can also take descriptors away) the clock stays as it is.
+    // If the file cannot be read (a test can also take descriptors away), the clock keeps its last step.
     let text = std::fs::read_to_string(file).unwrap_or_default();
     if let Ok(step) = text.trim().parse() {
         LAST.store(step, Ordering::Relaxed);
@@ -84,8 +85,8 @@ fn stepped(unix_ms: u64) -> u64 {
 
 /// Makes invocation ids: `UUIDv7` (RFC 9562, section 5.7), each greater than every one before it.
 ///
-/// Also greater than the last one stored, so that a clock that went back between two runs of fnd does not mix up the
-/// order of the history; until the clock has caught up, ids then count on from the last one.
+/// Each id is also greater than the last one stored: if the clock went back between two runs of fnd, the order of the
+/// history stays. Until the clock has caught up, ids then count on from the last one.
 #[derive(Debug)]
 pub struct Ids {
     last: u128,
@@ -106,9 +107,10 @@ impl Ids {
 
     /// Returns the next id, made at `unix_ms`.
     pub fn next(&mut self, unix_ms: u64) -> InvocationId {
-        // Random below the clock; the top bit stays clear so that counting on does not soon run into the next millisecond.
+        // Random bits below the clock; the top one stays clear so that counting on does not soon reach the next
+        // millisecond.
         let fresh = (u128::from(unix_ms) << TAIL_BITS) | (self.random.u128(..) & ((1 << (TAIL_BITS - 1)) - 1));
-        // A step of random size, so that one id does not tell the next one.
+        // The step has a random size, so that the next id cannot be guessed from one id.
         let counted = self.last + 1 + u128::from(self.random.u32(..));
         self.last = if fresh > self.last { fresh } else { counted };
         let time = u64::try_from(self.last >> TAIL_BITS).unwrap_or(u64::MAX) & 0xffff_ffff_ffff;

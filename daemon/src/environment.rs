@@ -1,4 +1,5 @@
-//! What an attempt gets beside what the spawner sets: variables, standard input, the previous result (contract, section 3).
+//! The inputs of an attempt beside those that the spawner sets: variables, standard input, the previous result
+//! (contract, section 3).
 
 use fnd_core::json;
 use fnd_core::protocol::HttpRequest;
@@ -16,7 +17,7 @@ use std::os::fd::OwnedFd;
 /// Largest payload that is put into `DATA` too; a single variable may have 128 KiB (execve(2)).
 const DATA_MAX: usize = 64 * 1024;
 
-/// Returns the variables of an attempt; of a handler's worker those that do not differ from call to call.
+/// Returns the variables of an attempt; for a handler's worker those that are the same for all its calls.
 #[must_use]
 pub fn variables(order: &SpawnOrder) -> Vec<(String, Bytes)> {
     let runtime = &order.rules.runtime;
@@ -61,8 +62,8 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
     }
 }
 
-/// `DATA`: JSON compact with sorted keys and numbers as they are written, other text as it is; absent without payload, where it is too large, and where it
-/// cannot be a variable.
+/// Returns `DATA`: JSON is compacted, with sorted keys and numbers as they are written; other text is unchanged. Absent
+/// without payload, where it is too large, and where it cannot be a variable.
 fn data(payload: &Payload) -> Option<String> {
     let data = payload.data.as_ref().filter(|data| data.size() <= DATA_MAX as u64)?;
     let bytes = data.bytes().ok()?;
@@ -73,13 +74,14 @@ fn data(payload: &Payload) -> Option<String> {
     (text.len() <= DATA_MAX && !text.contains('\0')).then_some(text)
 }
 
-/// Returns the attempt's span, in the caller's trace or in one of the invocation's own: what the function does belongs below it.
+/// Returns the attempt's span, in the caller's trace or in one of the invocation's own. Spans of the function belong
+/// below it.
 #[must_use]
 pub fn span(attempt: &AttemptOrder) -> Span {
     Span::of(attempt.payload.trace.as_ref(), attempt.invocation, attempt.attempt)
 }
 
-/// Returns the request as a handler is given it: where its headers name the caller's span they name the attempt's instead.
+/// Returns the request for a handler: headers that name the caller's span name the attempt's instead.
 #[must_use]
 pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
     let request = attempt.payload.request.as_deref()?;
@@ -106,13 +108,13 @@ pub struct Passed {
     pub environment: Vec<(String, Bytes)>,
     /// Whether standard input is among the descriptors.
     pub input: bool,
-    /// Whether the previous result is.
+    /// Whether the previous result is among the descriptors.
     pub previous: bool,
     /// The descriptors.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Puts what an attempt gets into variables and memory files.
+/// Puts the inputs of an attempt into variables and memory files.
 ///
 /// # Errors
 /// The system is out of memory or descriptors.
@@ -135,11 +137,11 @@ pub fn pass(order: &SpawnOrder) -> Result<Passed, std::io::Error> {
     })
 }
 
-/// Returns a memory file that nobody can change any more, positioned at its start: a function can read it as standard input
-/// and open it again as `/dev/stdin`, and fnd need not feed a pipe.
+/// Returns a sealed memory file, positioned at its start. A function can read it as standard input and open it again as
+/// `/dev/stdin`, and fnd need not feed a pipe.
 fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Not executable where the kernel knows the flag (6.3).
+    // Without the right to execute, where the kernel knows the flag (6.3).
     let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,

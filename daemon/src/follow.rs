@@ -1,4 +1,4 @@
-//! Kept output, then live lines, without a gap: what `logs` and `logs -f` read.
+//! Kept output, then live lines, without a gap: the lines of `logs` and `logs -f`.
 
 use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
 use crate::logs;
@@ -8,15 +8,15 @@ use fnd_wire::ids::FunctionName;
 use std::path::PathBuf;
 use tokio::sync::{mpsc, oneshot};
 
-/// Where lines come from.
+/// The sources of lines.
 pub struct Source {
     /// Live lines.
     pub output: Output,
     /// Kept output.
     pub root: PathBuf,
-    /// Whose kept output to read.
+    /// The functions whose kept output to read.
     pub functions: Vec<FunctionName>,
-    /// The end of the invocation that is followed, if it has not ended.
+    /// Resolves at the end of the invocation that is followed, if it has not ended.
     pub end: Option<Pending<()>>,
 }
 
@@ -31,7 +31,7 @@ pub async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<Log
         functions,
         end,
     } = source;
-    // Live lines first, kept ones up to where those begin.
+    // Live lines are subscribed first; kept ones are read up to where those begin.
     let live = if query.follow {
         let follow = Follow {
             function: query.function.clone(),
@@ -56,22 +56,22 @@ pub async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<Log
     let (sender, receiver) = mpsc::channel(buffer);
     let (rest, continued) = oneshot::channel();
     let into = sender.clone();
-    // The disk is read on a thread of the blocking pool: it may be slow, and the caller too.
+    // The disk is read on a thread of the blocking pool: both the disk and the caller may be slow.
     tokio::task::spawn_blocking(move || {
-        let _ = rest.send(read(&root, &functions, &kept, &into)); // the caller has gone
+        let _ = rest.send(read(&root, &functions, &kept, &into)); // an error: the caller has gone
     });
     if let Some(live) = live {
-        // Owned by the caller's receiver: it ends when that is dropped.
+        // The task ends when the caller drops the receiver.
         drop(tokio::task::spawn_local(go_on(live, continued, sender, end)));
     }
     Ok(receiver)
 }
 
-/// Sends kept lines in order of arrival; says whether the caller is still there.
+/// Sends kept lines in order of arrival; returns whether the caller is still there.
 fn read(root: &std::path::Path, functions: &[FunctionName], query: &logs::Query, into: &mpsc::Sender<LogLine>) -> bool {
     let mut all = Vec::new();
     for function in functions {
-        // A function without output has no directory; one whose output cannot be read must not hide the others'.
+        // A function without output has no directory. If the output of one cannot be read, the others are still shown.
         if let Ok(lines) = logs::read(root, function, query) {
             all.extend(lines.map_while(Result::ok));
         }

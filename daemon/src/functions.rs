@@ -1,4 +1,4 @@
-//! What fnd knows of each function beside its runs: its newest content as judged, and the version that serves.
+//! What fnd knows of each function apart from its runs: its newest content as judged, and the version that serves.
 
 use crate::catalog::Candidate;
 use fnd_core::diagnostic::{Diagnostic, Severity};
@@ -12,34 +12,34 @@ use std::rc::Rc;
 /// An installed version.
 #[derive(Debug, Clone)]
 pub struct Serving {
-    /// Its number at the spawner.
+    /// The spawner's number for it.
     pub id: FunctionId,
     /// The version.
     pub version: Version,
-    /// What "once per content" goes by.
+    /// The key that decides "once per content".
     pub load_key: Version,
     /// Its manifest.
     pub manifest: Rc<Manifest>,
-    /// Why it is run the way it is.
+    /// Why it runs in its mode.
     pub mode_reason: String,
-    /// Runtime for people: `python 3.11`.
+    /// The runtime for people: `python 3.11`.
     pub runtime: String,
-    /// Interpreter, real path; empty where the entry is executed itself.
+    /// The real path of the interpreter; empty where the entry is executed itself.
     pub interpreter: String,
-    /// Uid it runs as.
+    /// The uid it runs as.
     pub uid: u32,
 }
 
 /// A function.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// Where it lies.
+    /// Its place in the functions directories.
     pub candidate: Candidate,
-    /// The newest version that was installed, if one was. It serves, unless it is tried first.
+    /// The newest version that was installed, if any. It serves, unless it is on trial first.
     pub newest: Option<Serving>,
-    /// What served when that came: it still does while the newest is tried.
+    /// The version that served before the newest one; it still serves while the newest one is on trial.
     pub before: Option<Serving>,
-    /// The interpreters that the newest content can be run by, in order of choice.
+    /// The interpreters that can run the newest content, in order of choice.
     pub interpreters: Vec<String>,
     /// Problems and warnings of the newest content.
     pub diagnostics: Vec<Diagnostic>,
@@ -48,7 +48,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns the version that serves, as the supervisor names it.
+    /// Returns the serving version, given its name by the supervisor.
     #[must_use]
     pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
         let before = self.before.as_ref();
@@ -62,7 +62,7 @@ impl Function {
 #[derive(Debug, Default)]
 pub struct Functions {
     all: BTreeMap<FunctionName, Function>,
-    /// Whether there is something to tell since [`Functions::take_changed`].
+    /// Whether something has changed since [`Functions::take_changed`].
     changed: bool,
 }
 
@@ -73,30 +73,30 @@ impl Functions {
         self.all.get(name)
     }
 
-    /// Returns all, by name.
+    /// Returns all functions, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
         self.all.iter()
     }
 
-    /// Returns the interpreters that any function can be run by.
+    /// Returns the interpreters that can run any of the functions.
     #[must_use]
     pub fn interpreters(&self) -> BTreeSet<&str> {
         let all = self.all.values().flat_map(|function| &function.interpreters);
         all.map(String::as_str).collect()
     }
 
-    /// Says whether something changed since this was asked last.
+    /// Returns whether something has changed since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Forgets a function.
+    /// Removes a function.
     pub fn remove(&mut self, name: &FunctionName) {
         self.changed = true;
         self.all.remove(name);
     }
 
-    /// Takes over an installed version; `serves` is the one that served until now.
+    /// Stores an installed version; `serves` is the version that served until now.
     pub fn installed(
         &mut self,
         candidate: Candidate,
@@ -149,7 +149,7 @@ impl Functions {
         self.all.get(&name).and_then(|function| function.newest.as_ref())
     }
 
-    /// Takes over a refusal; what served goes on. Returns the error in one line.
+    /// Stores a refusal; the serving version goes on. Returns the error in one line.
     pub fn refused(&mut self, candidate: Candidate, refused: Refused, verdict: Option<Verdict>) -> String {
         let (judged, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
@@ -161,7 +161,7 @@ impl Functions {
         self.unusable(candidate, interpreters, found.chain(judged).collect())
     }
 
-    /// Takes over why a function's newest content cannot serve; what served goes on. Returns the error in one line.
+    /// Stores why a function's newest content cannot serve; the serving version goes on. Returns the error in one line.
     pub fn unusable(
         &mut self,
         candidate: Candidate,
@@ -190,7 +190,7 @@ impl Functions {
     }
 }
 
-/// Returns a problem of the spawner as the judge would say it.
+/// Converts a problem of the spawner to a diagnostic like the judge's.
 pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
     Diagnostic {
         severity,
@@ -203,7 +203,7 @@ pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
     }
 }
 
-/// Returns the version an interpreter's file name tells: `3.11` of `/usr/bin/python3.11`.
+/// Returns the version in an interpreter's file name: `3.11` of `/usr/bin/python3.11`.
 fn version_in(interpreter: &str) -> Option<String> {
     let name = interpreter.rsplit('/').next()?;
     let version = name.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What the spawner and the catalog say, turned into events and new wishes.
+//! Turns frames of the spawner and events of the catalog into events of the supervisor and requests to install.
 
 use crate::catalog::CatalogEvent;
 use crate::confirming::Judged;
@@ -55,13 +55,13 @@ impl State {
             }
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
-                // The end of other requests says nothing more.
+                // For other requests `Done` has no further meaning.
                 if let Some(Asked::Prune(asked)) = self.asked.remove(&request) {
                     self.pruned(*asked, true);
                 }
             }
             Reply::Swept(swept) => self.left_behind = swept.names,
-            // Only an answer to Hello, which was sent once, before the driver began.
+            // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
                 tracing::error!("fnd-spawner greeted twice");
             }
@@ -93,7 +93,8 @@ impl State {
             return;
         };
         let mut event = installed_event(&name, serving, &self.settings.host);
-        // What runs by being there waits until the directories are quiet; all else is known already.
+        // A function that runs because its file is there waits until the directories are quiet. The supervisor gets
+        // everything else at once.
         if event.rules.run_on_load {
             self.loading.insert(name.clone());
             event.rules.run_on_load = false;
@@ -103,7 +104,7 @@ impl State {
         self.switched(&name, version);
     }
 
-    /// Hands a version to the supervisor, with an id for the run that may come of it.
+    /// Hands a version to the supervisor, with an id for the run that it may start.
     fn deliver(&mut self, mut event: supervisor::Installed) {
         event.load_id = self.ids.next(self.clock.now().unix_ms);
         self.step(Event::Installed(Box::new(event)));
@@ -116,7 +117,8 @@ impl State {
         let name = candidate.function.clone();
         let document = refused.document.take();
         let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
-        // What the judge says follows from the files. What the spawner says may be over tomorrow, without a change of them.
+        // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
+        // files.
         let known = if refused.problems.is_empty() {
             self.installer.is_final(&name);
             false
@@ -167,7 +169,7 @@ impl State {
             result,
             kill,
         } = Ends::take(spawned, &mut descriptors);
-        // Behind the others, where it speaks the worker protocol.
+        // It follows the others, where the worker speaks the worker protocol.
         let channel = descriptors.next();
         let Some(Asked::Spawn(starting)) = self.asked.remove(&request) else {
             return;
@@ -206,7 +208,8 @@ impl State {
         };
         self.attached.insert(worker, attached);
         if deaf {
-            // The kernel drops descriptors that do not fit. The worker has nothing to do yet, and its function is not to blame.
+            // The kernel drops descriptors for which there is no room. The worker has no work yet, and its function is
+            // not to blame.
             self.kill(worker);
             let message = "there is no connection to a new worker: too many files are open in fnd".to_owned();
             return self.step(Event::NodeCannotStart { worker, message });
@@ -214,7 +217,7 @@ impl State {
         self.step(Event::Spawned(worker));
     }
 
-    /// A worker's leaf is empty. Its end is complete once its output is.
+    /// Handles a worker whose leaf is empty. Its end is complete once its output is.
     pub(crate) fn exited(&mut self, frame: Exited) {
         self.drain_messages(frame.worker);
         if !self.read_out(&frame) {
@@ -222,7 +225,7 @@ impl State {
         }
     }
 
-    /// A worker has ended, and what it said before is known.
+    /// Ends a worker whose last messages and answers were read.
     pub(crate) fn ended_with_all(&mut self, frame: Exited) {
         let attached = self.attached.remove(&frame.worker);
         self.release_tmp(attached.as_ref().and_then(|attached| attached.tmp));
@@ -232,7 +235,7 @@ impl State {
         let result = attached.and_then(|attached| attached.result);
         let messages = self.messages.clone();
         self.output.finish(frame.worker, result, move |captured| {
-            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // fnd is stopping
+            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // an error: fnd is stopping
         });
     }
 
@@ -250,7 +253,7 @@ impl State {
         }
     }
 
-    /// Lets everything that goes by the configuration know.
+    /// Passes the configuration on to every part that depends on it.
     pub(crate) fn settings_changed(&mut self) {
         self.supervisor.set_budget(self.settings.budget());
         self.buffers.resize(self.settings.settings.node.buffers);
@@ -260,13 +263,14 @@ impl State {
         self.prune_all();
         self.expose_metrics();
         let problems = self.settings.resolve_access();
-        // Where fnd was started by hand nobody has made the group of the default, and nobody but that person asks.
+        // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
+        // socket.
         if self.spawner_pid.is_none() {
             problems.iter().for_each(|problem| tracing::warn!("{problem}"));
         }
     }
 
-    /// Handles what the catalog found.
+    /// Handles an event of the catalog.
     pub(crate) fn catalog_event(&mut self, event: CatalogEvent) {
         match event {
             CatalogEvent::Changed(candidates) => {
@@ -315,7 +319,7 @@ impl State {
         self.sweep();
     }
 
-    /// The directories are quiet and all of it is installed: what runs by being there may run.
+    /// Lets functions run that run because their file is there: the directories are quiet and everything is installed.
     fn load(&mut self) {
         for name in std::mem::take(&mut self.loading) {
             let newest = self.functions.get(&name).and_then(|function| function.newest.as_ref());
@@ -326,7 +330,7 @@ impl State {
         }
     }
 
-    /// Tries again what was refused for a reason that may be over.
+    /// Retries refused installations whose reason may be over.
     pub(crate) fn install_due(&mut self) {
         let mono = self.clock.now().mono;
         if self.installer.next_due().is_some_and(|due| due <= mono) {
@@ -335,7 +339,7 @@ impl State {
         }
     }
 
-    /// Asks for installations while there is room, and tells who waits when all is over.
+    /// Asks for installations while there is room, and wakes the callers that wait when all are over.
     pub(crate) fn settle(&mut self) {
         while let Some(candidate) = self
             .installer
@@ -365,19 +369,19 @@ impl State {
         if self.settling.is_empty() {
             return;
         }
-        // Without a function to install, a scan is over before the configuration is read.
+        // Without a function to install, a scan may be over before the configuration is read.
         let reading = self.asked.values().any(|asked| matches!(asked, Asked::Reload));
         let installer = &self.installer;
         let settled = |scan: u64| !reading && installer.is_settled(scan);
         for (_, waiting) in self.settling.extract_if(.., |(scan, _)| settled(*scan)) {
-            let _ = waiting.send(()); // the caller has gone
+            let _ = waiting.send(()); // an error: the caller has gone
         }
         if self.settling.is_empty() && std::mem::take(&mut self.reloading) {
             systemd::ready();
         }
     }
 
-    /// Tells the service manager what there is. Not what runs: that changes with every invocation.
+    /// Reports the functions to the service manager, but not the runs: those change with every invocation.
     fn announce(&mut self) {
         let functions = self.functions.iter().count();
         let refused = self
@@ -407,7 +411,7 @@ fn installed_event(name: &FunctionName, serving: &Serving, host: &str) -> superv
     }
 }
 
-/// Returns what the judge said of the configuration, with what the spawner found wrong with the files themselves.
+/// Returns the judge's document of the configuration, with the spawner's problems of the files themselves.
 pub(crate) fn settings_document(read: SettingsRead) -> Result<SettingsDocument, serde_json::Error> {
     let mut document = if read.document.0.is_empty() {
         SettingsDocument::default()

@@ -1,4 +1,5 @@
-//! Which functions are to be installed, a bounded number at a time, and who waits for all of it to be over.
+//! The queue of functions to install: a bounded number at a time. Scans are settled when all their functions are
+//! installed or refused.
 
 use crate::catalog::Candidate;
 use crate::reinstall::Reinstall;
@@ -6,25 +7,25 @@ use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// Most installations asked of the spawner at once: enough to keep it and the judge busy, few enough that a spawn between
-/// them does not wait.
+/// Most installations that the spawner is asked for at once: enough to keep it and the judge busy, few enough that a
+/// spawn between them does not wait.
 const WINDOW: usize = 32;
 
 /// Installations.
 #[derive(Debug, Default)]
 pub struct Installer {
     waiting: VecDeque<Candidate>,
-    /// By request number.
+    /// Those asked for, by request number.
     asked: HashMap<u32, Candidate>,
-    /// What is tried again later; nobody waits for it.
+    /// Installations to retry later; no scan waits for them.
     again: Reinstall,
-    /// The scan that was asked for last, and the last one that is over.
+    /// The scan that was asked for last, and below it the last one that is over.
     asked_scan: u64,
     done_scan: u64,
 }
 
 impl Installer {
-    /// Takes in what a scan found, replacing older wishes for the same functions.
+    /// Queues what a scan saw, in place of older entries for the same functions.
     pub fn want(&mut self, candidates: Vec<Candidate>) {
         for candidate in &candidates {
             self.again.forget(&candidate.function);
@@ -40,22 +41,22 @@ impl Installer {
         self.waiting.extend(candidates);
     }
 
-    /// Drops what is wished for a function that is gone.
+    /// Drops the queued entries and the retries of a function that is gone.
     pub fn forget(&mut self, function: &FunctionName) {
         self.waiting.retain(|candidate| candidate.function != *function);
         self.again.forget(function);
     }
 
-    /// A candidate is installed, or was refused for what is in its files.
+    /// Ends the retries of a candidate that is installed, or was refused for the content of its files.
     pub fn is_final(&mut self, function: &FunctionName) {
         self.again.forget(function);
     }
 
-    /// A candidate was refused for a reason that is not in its files: it is tried again later. Says whether it was tried again
-    /// already.
+    /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
+    /// retry already.
     pub fn refused(&mut self, candidate: Candidate, mono: Duration) -> bool {
         let again = self.again.is_under_way(&candidate.function);
-        // What waits is newer.
+        // A waiting entry is newer.
         if !self
             .waiting
             .iter()
@@ -72,13 +73,13 @@ impl Installer {
         self.again.next()
     }
 
-    /// Wishes for what is due to be tried again.
+    /// Queues the retries that are due.
     pub fn try_again(&mut self, mono: Duration) {
         let due = self.again.due(mono);
         self.enqueue(due);
     }
 
-    /// Returns the next to ask for that is not `held` back, while the window has room. [`Installer::asked`] must follow.
+    /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.
     pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
         if self.asked.len() >= WINDOW {
             return None;
@@ -87,13 +88,13 @@ impl Installer {
         self.waiting.remove(next)
     }
 
-    /// Says whether an installation of a function is under way.
+    /// Returns whether an installation of a function is under way.
     #[must_use]
     pub fn is_asked(&self, function: &FunctionName) -> bool {
         self.asked.values().any(|candidate| candidate.function == *function)
     }
 
-    /// Remembers which request asked for a candidate.
+    /// Stores which request asked for a candidate.
     pub fn asked(&mut self, request: u32, candidate: Candidate) {
         self.asked.insert(request, candidate);
     }
@@ -104,35 +105,35 @@ impl Installer {
         self.asked.get(&request)
     }
 
-    /// Returns the candidate a request asked for; it is over.
+    /// Removes and returns the candidate of a request that is over.
     pub fn answered(&mut self, request: u32) -> Option<Candidate> {
         self.asked.remove(&request)
     }
 
-    /// Returns the number for a new scan; everything is over when it is and nothing waits.
+    /// Returns the number for a new scan. Everything is settled when that scan is over and nothing waits.
     pub fn new_scan(&mut self) -> u64 {
         self.asked_scan += 1;
         self.asked_scan
     }
 
-    /// Remembers that a scan is over.
+    /// Stores that a scan is over.
     pub fn scanned(&mut self, number: u64) {
         self.done_scan = self.done_scan.max(number);
     }
 
-    /// Says whether the scan of that number is over and everything it found is installed or refused.
+    /// Returns whether the scan of that number is over and everything it saw is installed or refused.
     #[must_use]
     pub fn is_settled(&self, scan: u64) -> bool {
         self.done_scan >= scan && self.is_idle()
     }
 
-    /// Says whether nothing is to be installed.
+    /// Returns whether nothing is to be installed.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.asked.is_empty()
     }
 
-    /// The spawner is gone: what was asked of it is wished again.
+    /// Queues again what was asked of a spawner that is gone.
     pub fn lost(&mut self) {
         let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
         self.enqueue(again);

@@ -1,9 +1,9 @@
-//! Whether the interpreters of functions are still the files they were: a package upgrade replaces them, a link is set to
-//! another version, somebody removes one and puts it back.
+//! Detects whether the interpreters of functions are still the same files: a package upgrade replaces them, a link is
+//! set to another version, an interpreter is removed and put back.
 //!
-//! The kernel tells of changes in every directory that the path of an interpreter leads through, links included, so that
-//! `/opt/python/current/bin/python3` is seen to change wherever it does. This has an inotify instance of its own: notify asks
-//! for every opening of a file too, which in `/usr/bin` is every start of a program.
+//! The kernel reports changes in every directory that the path of an interpreter leads through, links included, so that
+//! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, because
+//! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
 
 use crate::driver::{Daemon, State};
 use crate::telemetry::events;
@@ -22,14 +22,14 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A package manager replaces many files; one look serves all that comes within this long.
+/// A package manager replaces many files; one check serves all changes within this time.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long changes that the kernel does not tell of (network file systems) stay unseen.
+/// How long changes may stay unseen that the kernel does not report (network file systems).
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Links followed on the way to an interpreter (the kernel's own limit, `path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// What tells one program from another.
+/// The properties that distinguish one program from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     real: PathBuf,
@@ -40,7 +40,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Looks at a path; nothing where no file is there.
+    /// Returns the stamp of a path; nothing where no file is there.
     fn of(path: &Path) -> Option<Self> {
         let real = std::fs::canonicalize(path).ok()?;
         let meta = std::fs::metadata(&real).ok()?;
@@ -56,24 +56,24 @@ impl Stamp {
 
 /// The interpreters that functions can be run by.
 pub(crate) struct Interpreters {
-    /// Absent where the kernel gives no inotify instance: then they are only looked at from time to time.
+    /// Absent where the kernel gives no inotify instance: then the interpreters are only checked from time to time.
     watch: Option<Rc<AsyncFd<OwnedFd>>>,
     seen: BTreeMap<String, Option<Stamp>>,
-    /// What counts of each directory that is watched.
+    /// The names that matter in each watched directory, by watch number.
     names: HashMap<i32, HashSet<OsString>>,
 }
 
-/// An interpreter that is not what it was.
+/// An interpreter that has changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// Its path as functions name it.
+    /// The path by which functions name it.
     pub(crate) path: String,
-    /// Where it leads to now, if anywhere.
+    /// The file it leads to now, if any.
     pub(crate) real: Option<PathBuf>,
 }
 
 impl Interpreters {
-    /// Returns what follows none yet.
+    /// Returns a watcher that follows no interpreter yet.
     pub(crate) fn new() -> Self {
         let made = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(io::Error::from);
         let watch = made.and_then(|inotify| workers::watch(inotify, Interest::READABLE)).inspect_err(|error| {
@@ -86,7 +86,7 @@ impl Interpreters {
         }
     }
 
-    /// Follows these and no others.
+    /// Follows these interpreters and no others.
     pub(crate) fn follow(&mut self, paths: &BTreeSet<&str>) {
         if self.seen.keys().map(String::as_str).eq(paths.iter().copied()) {
             return;
@@ -100,9 +100,9 @@ impl Interpreters {
         self.watch_ways();
     }
 
-    /// Looks at all of them and returns what changed since the last look.
+    /// Checks all interpreters and returns those that changed since the last check.
     pub(crate) fn look(&mut self) -> Vec<Changed> {
-        // Before: what changes after the look is then told.
+        // Watch first: then changes after the check are reported.
         self.watch_ways();
         let mut changed = Vec::new();
         for (path, seen) in &mut self.seen {
@@ -118,7 +118,7 @@ impl Interpreters {
         changed
     }
 
-    /// Watches every directory on the way to them, as it leads now.
+    /// Watches every directory that the paths of the interpreters lead through now.
     fn watch_ways(&mut self) {
         let Some(watch) = &self.watch else { return };
         let events = WatchFlags::CREATE
@@ -130,18 +130,19 @@ impl Interpreters {
             | WatchFlags::ONLYDIR;
         let mut names: HashMap<i32, HashSet<OsString>> = HashMap::new();
         for (directory, name) in self.seen.keys().flat_map(|path| way(Path::new(path))) {
-            // One that is not there, or closed to fnd: the nearest one above tells when it comes.
+            // A directory that is missing or closed to fnd is not watched: the nearest directory above reports when it
+            // appears.
             if let Ok(number) = inotify::add_watch(watch, &directory, events) {
                 names.entry(number).or_default().insert(name);
             }
         }
         for old in self.names.keys().filter(|old| !names.contains_key(old)) {
-            let _ = inotify::remove_watch(watch, *old); // gone with its directory
+            let _ = inotify::remove_watch(watch, *old); // an error: the directory is gone, and its watch too
         }
         self.names = names;
     }
 
-    /// Takes what the kernel told; says whether it is about one of them.
+    /// Reads the kernel's events; returns whether one is about an interpreter.
     fn concerns_an_interpreter(&self, watch: &AsyncFd<OwnedFd>) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(watch, &mut buffer);
@@ -161,8 +162,8 @@ impl Interpreters {
     }
 }
 
-/// Returns each directory that a path leads through and the name it goes by there, links followed; of what is not there the
-/// part that is, and the name that is missing.
+/// Returns each directory that a path leads through and the name that follows in it, links resolved. Where a part is
+/// missing, the list ends with the missing name.
 fn way(path: &Path) -> Vec<(PathBuf, OsString)> {
     let mut way = Vec::new();
     let mut at = PathBuf::from("/");
@@ -200,7 +201,7 @@ fn parts(path: &Path) -> Vec<OsString> {
 }
 
 impl Daemon {
-    /// Prepares functions again whose interpreter changed, for as long as fnd runs.
+    /// Prepares functions again whose interpreter has changed, for as long as fnd runs.
     pub(crate) async fn follow_interpreters(self: Rc<Self>) {
         let watch = self.state.borrow().interpreters.watch.clone();
         loop {
@@ -211,7 +212,7 @@ impl Daemon {
                 }
             };
             if tokio::time::timeout(LOOK_AGAIN, told).await.is_ok() {
-                // A package manager does not say when it has replaced its last file.
+                // A package manager does not report when it has replaced its last file.
                 tokio::time::sleep(SETTLE).await;
             }
             self.state.borrow_mut().check_interpreters();
@@ -242,7 +243,7 @@ impl Daemon {
 }
 
 impl State {
-    /// Has functions prepared again whose interpreter is another one now.
+    /// Has functions prepared again whose interpreter has changed.
     fn check_interpreters(&mut self) {
         let changed = self.interpreters.look();
         if changed.is_empty() {

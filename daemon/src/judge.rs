@@ -1,8 +1,9 @@
 //! `fnd --judge`: manifest bytes in, plan or diagnostics out.
 //!
 //! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
-//! descriptor 0: messages of core's wire form, in [`packets`], answered in order. It lives until the other side closes, keeps
-//! nothing but the settings it was given, and is worth nothing to whoever breaks into it.
+//! descriptor 0. Requests and answers are messages of core's wire form, in [`packets`], answered in order. The judge
+//! lives until the other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into
+//! it.
 
 use fnd_core::judge::Judge;
 use fnd_wire::form::Wire as _;
@@ -18,7 +19,7 @@ pub mod packets;
 /// Why the judge stopped before the other side closed.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    /// It has more than it needs.
+    /// It could not give up its privileges.
     #[error(transparent)]
     Confine(#[from] crate::confine::ConfineError),
     /// Descriptor 0 cannot be used.
@@ -30,7 +31,7 @@ pub enum JudgeError {
     /// An answer is longer than [`ANSWER_MAX`].
     #[error("an answer of {0} bytes is too large")]
     TooLarge(usize),
-    /// A message is none.
+    /// A message is not valid.
     #[error("a message is not one of ours")]
     Message(#[source] fnd_wire::form::WireError),
 }
@@ -38,7 +39,7 @@ pub enum JudgeError {
 /// Answers on descriptor 0 until it is closed.
 ///
 /// # Errors
-/// Any [`JudgeError`]; whoever started the judge starts another.
+/// Any [`JudgeError`]; the spawner then starts another judge.
 pub fn run() -> Result<(), JudgeError> {
     crate::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
@@ -47,7 +48,7 @@ pub fn run() -> Result<(), JudgeError> {
     serve(&mut &input, &mut output)
 }
 
-/// Answers messages from `input` on `output` until its end. Each read takes a packet, each write sends one.
+/// Answers messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
 ///
 /// # Errors
 /// Any [`JudgeError`].
@@ -57,7 +58,7 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), Judge
     let mut packet = vec![0; PACKET_MAX];
     loop {
         let bytes = match input.read(&mut packet) {
-            // The end is how the judge is told to go.
+            // The other side closes the socket to end the judge.
             Ok(0) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             other => other.map_err(JudgeError::Stream)?,

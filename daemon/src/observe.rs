@@ -1,6 +1,6 @@
-//! Turns what the supervisor hears and decides into what people are told: the stream, the metrics, the span of each attempt.
+//! Turns the supervisor's events and decisions into the stream, the metrics, and the span of each attempt.
 //!
-//! It looks at every event before and at every action when it is performed, and changes neither.
+//! It sees every event before the supervisor and every action when it is performed, and changes neither.
 
 use crate::driver::State;
 use crate::metrics::{self, Metrics};
@@ -14,22 +14,22 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What is remembered for it.
+/// The state of the observer.
 pub(crate) struct Observer {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
-    /// The version of each function and the error that people were told of last.
+    /// The version and the error of each function as reported last.
     told: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
-    /// Whose process each is, and whether it is one of a pool.
+    /// The function of each process, and whether the process belongs to a pool.
     workers: HashMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
     pools: HashMap<FunctionName, u32>,
-    /// Attempts that run: the caller's trace and the method of the request.
+    /// Running attempts: the caller's trace and the method of the request.
     flights: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
 }
 
 impl Observer {
-    /// Returns one that has seen nothing; `epoch` is when this fnd was started.
+    /// Returns an observer that has seen nothing; `epoch` is when this fnd was started.
     pub(crate) fn new(epoch: u64) -> Self {
         Self {
             ring: Rc::new(Ring::new(epoch)),
@@ -41,7 +41,7 @@ impl Observer {
         }
     }
 
-    /// Counts a pool's processes; returns how many there were and are.
+    /// Counts a pool's processes; returns the numbers before and after.
     fn scale(&mut self, function: &FunctionName, change: i32) -> (u32, u32) {
         let before = self.pools.get(function).copied().unwrap_or(0);
         let now = before.saturating_add_signed(change);
@@ -63,7 +63,7 @@ impl Observer {
         self.flights.insert((attempt.invocation, attempt.attempt), flight);
     }
 
-    /// What an earlier fnd started is known by what it left.
+    /// Restores the attempts and workers of an earlier fnd from their records.
     fn restored(&mut self, restored: &Restored) {
         for last in &restored.last {
             self.metrics.borrow_mut().succeeded_before(&last.attempt);
@@ -105,7 +105,7 @@ impl State {
         });
     }
 
-    /// Looks at an event before the supervisor hears of it.
+    /// Observes an event before the supervisor handles it.
     pub(crate) fn observe_event(&mut self, event: &Event) {
         match event {
             Event::Restored(restored) => self.observer.restored(restored),
@@ -120,7 +120,7 @@ impl State {
                 let workers: Vec<WorkerId> = self.observer.workers.keys().copied().collect();
                 workers.into_iter().for_each(|worker| self.worker_gone(worker));
             }
-            // What follows from them is seen in actions.
+            // The effects of these events are seen in actions.
             Event::Installed(_)
             | Event::Refused { .. }
             | Event::Removed(_)
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Looks at an action that is about to be performed.
+    /// Observes an action that is about to be performed.
     pub(crate) fn observe(&mut self, action: &Action) {
         match action {
             Action::Store(accepted) => {
@@ -184,7 +184,7 @@ impl State {
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => self.noticed(notice),
             Action::Status(function) => self.tell_version(function),
-            // The end of an attempt is told when its output is counted, the rest is nobody's news.
+            // The end of an attempt is reported when its output is counted; the others are not reported.
             Action::Record(..)
             | Action::Update(_)
             | Action::Claim(_)
@@ -227,12 +227,12 @@ impl State {
                 self.observer.metrics.borrow_mut().dropped(function, reason);
                 self.happened(function, What::Dropped(None, Some(reason), *trigger));
             }
-            // In the journal.
+            // These are in the journal only.
             Notice::Unkillable { .. } | Notice::StartsChanged | Notice::Defect(_) => {}
         }
     }
 
-    /// Tells which version serves and what is wrong with newer content, where that is news.
+    /// Reports which version serves and what is wrong with newer content, if that has changed.
     fn tell_version(&mut self, function: &FunctionName) {
         let Some((version, error)) = self.supervisor.version_and_error(function) else {
             if self.observer.told.remove(function).is_some() {
@@ -266,7 +266,7 @@ impl State {
         }
     }
 
-    /// An attempt ended, and what it used and printed is known. Returns its span.
+    /// Reports an attempt that has ended, with its usage and output. Returns its span.
     pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, record: &InvocationRecord) -> Span {
         let flight = self.observer.flights.remove(&(attempt.invocation, attempt.attempt));
         let (trace, method) = flight.unwrap_or((None, metrics::method(None)));
@@ -297,7 +297,7 @@ impl State {
         span
     }
 
-    /// An invocation ended without an attempt doing it: skipped, cancelled while it waited, or its time was over.
+    /// Reports an invocation that ended without an attempt: skipped, cancelled while it waited, or out of time.
     fn invocation_ended(&self, record: &InvocationRecord) {
         let what = if record.state == Stands::Skipped {
             if let Some(reason) = record.reason {

@@ -1,4 +1,4 @@
-//! One match over [`Action`]: carries out what the supervisor wishes. What comes of it returns later as an [`Event`].
+//! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
 use crate::driver::{Asked, Starting, State};
 use crate::environment;
@@ -23,8 +23,8 @@ impl State {
         self.catch_up();
     }
 
-    /// Handles an event and does at once what somebody waits for: a call, an answer. All else is kept for [`Self::catch_up`], so
-    /// that a worker and a caller are not kept waiting for their own records.
+    /// Handles an event and does at once what somebody waits for: a call, an answer. Everything else is kept for
+    /// [`Self::catch_up`], so that a worker and a caller need not wait for their own records.
     pub(crate) fn answer_first(&mut self, event: Event) {
         self.catch_up();
         let mut actions = std::mem::take(&mut self.actions);
@@ -40,7 +40,7 @@ impl State {
         self.actions = actions;
     }
 
-    /// Does what was kept, in its order, and what follows from it.
+    /// Performs the actions that were kept, in their order, and everything that follows from them.
     pub(crate) fn catch_up(&mut self) {
         loop {
             while let Some(action) = self.rest.pop_front() {
@@ -57,8 +57,8 @@ impl State {
         }
     }
 
-    /// Keeps the end of an attempt where a kill of fnd does not take it, before anybody hears of it. A script's lies with the
-    /// spawner as well, which can die together with fnd.
+    /// Keeps the end of an attempt where a kill of fnd does not lose it, before anyone is told of it. The spawner also
+    /// keeps a script's end, but can die together with fnd.
     fn keep_end(&self, action: &Action) {
         if let Action::Record(attempt, record) = action {
             let printed = self.awaited_output.contains_key(&(attempt.invocation, attempt.attempt));
@@ -71,7 +71,7 @@ impl State {
         match action {
             Action::Claim(record) => {
                 let id = record.id;
-                // Its last attempt comes first.
+                // The record of its last attempt comes first.
                 self.speak_up(Some(id));
                 if self.ledger.submit(Command::Claim(record)).is_err() {
                     self.follow_up.push_back(Event::ClaimFailed(vec![id]));
@@ -86,8 +86,8 @@ impl State {
             Action::Kill(worker) => self.kill(worker),
             Action::Store(accepted) => {
                 let (id, durable) = (accepted.id, accepted.durable);
-                // Refused: the disk is so far behind that new work must wait. Not durable work goes on unrecorded until
-                // its end, which has more room.
+                // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
+                // unrecorded until its end; the record of its end has more room.
                 if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
                     self.follow_up.push_back(Event::StoreFailed(id));
                 }
@@ -116,7 +116,7 @@ impl State {
             }
             Action::Reply(to, answer) => {
                 if let Some(reply) = self.replies.remove(&to) {
-                    let _ = reply.send(*answer); // the caller has gone; the invocation goes on
+                    let _ = reply.send(*answer); // an error: the caller has gone; the invocation goes on
                 }
             }
             Action::Status(function) => {
@@ -128,7 +128,7 @@ impl State {
             Action::Notice(notice) => events::notice(&notice),
             Action::Drained => {
                 for waiting in self.drained.take().into_iter().flatten() {
-                    let _ = waiting.send(()); // the caller has gone
+                    let _ = waiting.send(()); // an error: the caller has gone
                 }
             }
         }
@@ -141,11 +141,11 @@ impl State {
     }
 
     pub(crate) fn store(&self, command: Command) {
-        // A command without room is counted by the ledger and told in `status`.
+        // The ledger counts a command without room and reports it in `status`.
         let _ = self.ledger.submit(command);
     }
 
-    /// Wakes who waits for an invocation's end. The ledger's reader sees what was handed to its writer.
+    /// Wakes the callers that wait for an invocation's end. The ledger's reader sees what was handed to its writer.
     fn ended(&mut self, record: &InvocationRecord) {
         if record.state.is_final() {
             self.uploads.remove(&record.id);
@@ -158,7 +158,7 @@ impl State {
         let span = self.attempt_ended(&attempt, &record);
         events::attempt_ended(&attempt, span);
         self.ended(&record);
-        // It may have been the last that ran on an old version.
+        // The attempt may have been the last one on an old version.
         self.prune(&record.function);
         self.store(Command::Record(attempt, record));
     }
@@ -183,7 +183,7 @@ impl State {
             Err(error) => return failed("find a place for it to listen", error),
         };
         passed.environment.extend(requests::variables(&endpoint));
-        // A handler's worker has temporary files of its own, from its start to its end.
+        // A handler's worker has its own temporary files, from its start to its end.
         let (invocation, attempt) = match &order.attempt {
             Some(run) => (run.invocation, run.attempt),
             None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
@@ -224,7 +224,7 @@ impl State {
         }
     }
 
-    /// Remembers that an attempt begins, before the function sees it.
+    /// Records that an attempt begins, before the function sees it.
     pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder) {
         self.ledger.begins(&Begun {
             invocation: attempt.invocation,
@@ -235,13 +235,13 @@ impl State {
         });
     }
 
-    /// Lets go of what would have told the next fnd of a worker's end.
+    /// Releases what is kept for the next fnd about a worker that has ended.
     pub(crate) fn forget(&mut self, worker: WorkerId) {
         self.request(&Request::Acknowledge(worker), Vec::new());
         self.output.release(worker);
     }
 
-    /// Kills a worker's tree: by its own descriptor where there is one, which needs no help of the spawner.
+    /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
     pub(crate) fn kill(&mut self, worker: WorkerId) {
         let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
@@ -249,12 +249,12 @@ impl State {
         }
     }
 
-    /// Sends a request whose answer says nothing that matters.
+    /// Sends a request whose answer does not matter.
     pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
         self.send(request, descriptors);
     }
 
-    /// Sends a request; nothing where the connection is broken, which the main loop finds out by itself.
+    /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
     pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
         match self.connection.as_mut()?.send(request, descriptors) {
             Ok(number) => {
@@ -270,11 +270,12 @@ impl State {
         }
     }
 
-    /// Replaces a function's status file, or removes it where the function is no more.
+    /// Replaces a function's status file, or removes it where the function is gone.
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
         let written = match self.function_status(function) {
             Some(status) => self.status.write(&status),
-            // It may only not be installed yet: the end of the first scan removes what is left of those that are gone.
+            // The function may only not be installed yet. The end of the first scan removes the files of functions that
+            // are gone.
             None if !self.supervisor.is_scanned() => return,
             None => self.status.remove(function),
         };
@@ -286,7 +287,7 @@ impl State {
         }
     }
 
-    /// Writes the status files that waited for others of the same function.
+    /// Writes the status files whose changes waited for their next write.
     pub(crate) fn write_due(&mut self) {
         for function in self.status.due(self.clock.now().mono) {
             self.write_status(&function);

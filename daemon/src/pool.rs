@@ -1,8 +1,8 @@
-//! Workers that stay: what is attached to each, what fnd says to it, and what it says. Those that serve HTTP are sent their
-//! calls as requests (`requests`), and say at most where they serve.
+//! Workers that stay: what is attached to each, and the messages in both directions. Workers that serve HTTP get their
+//! calls as requests (`requests`), and report at most their address.
 //!
-//! A call that has printed something is recorded when the output thread has told how much; what follows it in the ledger
-//! waits for that, its caller does not.
+//! A call that has printed something is recorded when the output thread has counted its output. Later records of the
+//! invocation wait for that; the caller does not.
 
 use crate::driver::{Daemon, Message, State};
 use crate::environment;
@@ -25,23 +25,23 @@ use tokio::task::JoinHandle;
 
 type Key = (InvocationId, Attempt);
 
-/// How long a worker may take to finish the message it is sending, or to take the one it is sent, when fnd leaves.
+/// How long a worker may take, when fnd leaves, to finish the message it is sending or to take the one it is sent.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
-/// How often that is looked at.
+/// Pause between two checks of that.
 const LEAVE_AGAIN: Duration = Duration::from_millis(5);
 
-/// What is attached to a worker that stays.
+/// The connections and calls of a worker that stays.
 pub(crate) struct Member {
-    /// Where it says something on descriptor 3.
+    /// Present where the worker speaks the protocol on descriptor 3.
     talk: Option<Talk>,
-    /// Where it serves HTTP.
+    /// Present where it serves HTTP.
     pub(crate) server: Option<Rc<Server>>,
     call_output: CallOutput,
     /// Calls in flight.
     calls: HashMap<u64, Key>,
 }
 
-/// A conversation that is going on.
+/// A conversation that is going on, and its task.
 struct Talk {
     conversation: Rc<Conversation>,
     task: JoinHandle<()>,
@@ -66,8 +66,8 @@ impl std::fmt::Debug for Member {
 pub(crate) type AwaitedOutput = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
 
 impl State {
-    /// Takes on a worker that was started: its conversation, where it speaks, and its output. `under_way` are the calls that an
-    /// earlier fnd handed over with it. Nothing where it can be reached in no way.
+    /// Attaches a worker that was started: its conversation, where it has one, and its output. `under_way` are the
+    /// calls that an earlier fnd handed over with it. Returns nothing where fnd has no way to reach the worker.
     pub(crate) fn take_on(
         &mut self,
         worker: WorkerId,
@@ -104,7 +104,7 @@ impl State {
         Some(Talk { conversation, task })
     }
 
-    /// Hands a call to a worker. One that is gone has said so, or will.
+    /// Hands a call to a worker. If the worker is gone, its end is or will be reported.
     pub(crate) fn call(&mut self, order: &CallOrder) {
         let attempt = &order.attempt;
         self.begins(&order.function, attempt);
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// Tells a worker to finish and exit.
+    /// Asks a worker to finish and exit.
     pub(crate) fn stop_member(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);
         if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
@@ -170,7 +170,7 @@ impl State {
         }
     }
 
-    /// A worker said something.
+    /// Handles a message of a worker.
     fn said(&mut self, worker: WorkerId, said: WorkerMessage) {
         match said {
             WorkerMessage::Ready(ready) => {
@@ -203,7 +203,8 @@ impl State {
         }
     }
 
-    /// Takes what a worker said before it ended: the news of its end may come before that is read. It gets no more calls.
+    /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
+    /// no more calls.
     pub(crate) fn drain_messages(&mut self, worker: WorkerId) {
         let attached = self.attached.get(&worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
@@ -227,7 +228,7 @@ impl State {
         }
     }
 
-    /// Keeps where an error happened with what its call printed.
+    /// Adds the stack of an error to the output of its call.
     fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
         let Some(stack) = &failure.stack else { return };
         let record = LogRecord {
@@ -257,7 +258,8 @@ impl State {
         })));
     }
 
-    /// Ends the output of several calls whose worker is gone; that of a single one ends with its worker's.
+    /// Ends the output of the calls of a worker that is gone, if there are several; the output of a single call ends
+    /// with the worker's.
     pub(crate) fn cut_off(&mut self, member: &Member) {
         if member.calls.len() < 2 {
             return;
@@ -269,8 +271,7 @@ impl State {
         }
     }
 
-    /// Keeps the record of a call until its output is counted; gives it back where there is nothing to wait for. What was
-    /// kept of the same invocation goes first.
+    /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
     pub(crate) fn keep_record(
         &mut self,
         attempt: Box<AttemptRecord>,
@@ -299,7 +300,8 @@ impl State {
         }
     }
 
-    /// Stores what waits for its output: something newer of the invocation follows, or (none given) fnd ends.
+    /// Stores records that wait for their output, because a newer record of the invocation follows, or (without an
+    /// invocation) because fnd ends.
     pub(crate) fn speak_up(&mut self, invocation: Option<InvocationId>) {
         if self.awaited_output.is_empty() {
             return;
@@ -323,10 +325,10 @@ impl State {
 }
 
 impl Daemon {
-    /// Leaves the workers of handlers to the next fnd: each conversation ends between two messages. One that does not come to
-    /// that in time is not handed over, and the next fnd kills it.
+    /// Hands the workers of handlers over to the next fnd: each conversation ends between two messages. A worker whose
+    /// conversation does not end in time is not handed over, and the next fnd kills it.
     ///
-    /// Requests to workers that serve HTTP have that time to end; those that have not are told to the next fnd as lost.
+    /// Requests to workers that serve HTTP have the same time to end; the others are reported to the next fnd as lost.
     pub(crate) async fn leave_members(&self) {
         type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
         let members: Vec<Leaving> = {
@@ -355,7 +357,7 @@ impl Daemon {
                     .filter_map(|(_, _, server)| server.as_ref())
                     .all(is_quiet)
             {
-                tokio::time::sleep(LEAVE_AGAIN).await; // each conversation would have to tell; this is rare, and bounded
+                tokio::time::sleep(LEAVE_AGAIN).await; // polled: an event would need each conversation; this is rare
             }
         };
         let _ = tokio::time::timeout(LEAVE_MAX, between).await;
@@ -370,12 +372,12 @@ impl Daemon {
                 conversation.hang_up();
             }
         }
-        // The next fnd is told what the spawner has read by then.
+        // The next fnd gets only what the spawner has read by then.
         let _ = tokio::time::timeout(LEAVE_MAX, self.last_answers()).await;
     }
 }
 
-/// Ends the output of a call; says whether it is told later what that was.
+/// Ends the output of a call; returns whether its output will be reported later.
 fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) -> bool {
     let messages = messages.clone();
     let done = move |captured| {
@@ -384,7 +386,7 @@ fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) ->
     member.call_output.end(key, done) == Ended::Spoke
 }
 
-/// Talks with one worker until that is over.
+/// Runs the conversation with one worker until it is over.
 async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversation>) {
     let end = conversation
         .run(|said| {

@@ -1,8 +1,10 @@
-//! What is wrong with the node: gathered from every part, shown by `status`, counted by `/metrics`, and told once when it
-//! begins and once when it is over (stream, journal). A problem of one function is not here: it is in that function's state.
+//! The problems of the node: gathered from every part, shown by `status`, counted by `/metrics`, and reported once when
+//! one begins and once when it is over (stream, journal). A problem of one function is not here: it is in that
+//! function's state.
 //!
-//! No part is polled. A part whose problems changed says so ([`State::problems_changed`], or [`Message::ProblemsChanged`] from
-//! another thread); the main loop then compares all of them with what it told last.
+//! No part is polled. A part whose problems changed signals it ([`State::problems_changed`], or
+//! [`Message::ProblemsChanged`] from another thread). The main loop then compares all problems with those reported
+//! last.
 //!
 //! [`Message::ProblemsChanged`]: crate::driver::Message::ProblemsChanged
 
@@ -32,24 +34,24 @@ pub const CODES: &[&str] = &[
     "spawner-silent",
 ];
 
-/// Something that is wrong with the node.
+/// A problem of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of problem: one of [`CODES`], and the label of `fnd_problems`.
+    /// The kind of problem: one of [`CODES`], and the label of `fnd_problems`.
     pub code: &'static str,
-    /// Which one of its kind, for example a path; empty where there can be one only.
+    /// Which one of its kind, for example a path; empty where there can be only one.
     pub about: String,
     /// What happened, where, and what to do. It may change while the problem lasts, for example with a count.
     pub text: String,
 }
 
 impl Problem {
-    /// Returns a problem of which there is one at most.
+    /// Returns a problem of a kind that occurs at most once.
     pub fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self::about(code, "", text)
     }
 
-    /// Returns a problem of which there may be several, told apart by what they are about.
+    /// Returns a problem of a kind that may occur several times, distinguished by `about`.
     pub fn about(code: &'static str, about: impl Into<String>, text: impl Into<String>) -> Self {
         debug_assert!(CODES.contains(&code), "`{code}` is not among the codes");
         Self {
@@ -60,17 +62,17 @@ impl Problem {
     }
 }
 
-/// The problems people were told of last.
+/// The problems that were reported last.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// Text by code and what it is about.
+    /// The text, by code and `about`.
     last: BTreeMap<(&'static str, String), String>,
-    /// Whether they may have changed since.
+    /// Whether the problems may have changed since.
     due: bool,
 }
 
 impl Reported {
-    /// Compares with all problems there are now. Returns those that began and those that are over.
+    /// Compares with all problems that exist now. Returns those that began and those that are over.
     fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
         let mut last = std::mem::take(&mut self.last);
         let mut began = Vec::new();
@@ -89,7 +91,7 @@ impl Reported {
 }
 
 impl State {
-    /// Has the main loop compare the problems with what was told of them.
+    /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
         self.told_problems.due = true;
         if let Some(daemon) = self.daemon.upgrade() {
@@ -97,7 +99,7 @@ impl State {
         }
     }
 
-    /// Returns what is wrong with the configuration, the directories, the disk and fnd's other parts.
+    /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let health = self.ledger.health();
         let refused = |code: &'static str| {
@@ -137,7 +139,7 @@ impl State {
         problems
     }
 
-    /// Tells which problems began and which are over, if they may have changed.
+    /// Reports which problems began and which are over, if they may have changed.
     pub(crate) fn tell_problems(&mut self) {
         if !std::mem::take(&mut self.told_problems.due) {
             return;
@@ -167,7 +169,7 @@ impl State {
     }
 }
 
-/// Returns what people must know of what was forgotten, and of what is not.
+/// Returns the problems of records forgotten early, and of a clock that keeps records from being forgotten.
 fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Problem> {
     let forgotten = (forgetting.for_room > 0).then(|| {
         let text = format!(

@@ -1,5 +1,5 @@
-//! Whether fnd-spawner answers. It is asked for nothing else than what it is asked for anyway: only where an answer is late, and
-//! with each message to the service manager's watchdog, a ping is sent. Nothing wakes fnd while nothing is asked.
+//! Detects whether fnd-spawner answers. No requests are made for this, except a ping: one when an answer is late, and
+//! one with each message to the service manager's watchdog. While nothing is asked, nothing wakes fnd.
 
 use crate::driver::{Daemon, State};
 use crate::problems::Problem;
@@ -8,37 +8,37 @@ use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An answer that takes longer may be that of something slow: a ping is answered at once.
+/// After this time a ping is sent: a late answer may only belong to a slow request, but a ping is answered at once.
 const PING_AFTER: Duration = Duration::from_secs(1);
-/// So long after it was asked a spawner that has said nothing does not answer.
+/// A spawner that has sent nothing for this long after a request counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// What is known of the spawner's answers.
+/// The state of the spawner's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
-    /// Since when something is asked and nothing was heard.
+    /// Since when a request is open and nothing was received.
     since: Option<Duration>,
-    /// When somebody looks next; absent: nobody does.
+    /// When the next check is due; absent: none is planned.
     wakes_at: Option<Duration>,
     pinged: bool,
     silent: bool,
 }
 
-/// What follows from a look.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing is asked.
+    /// No request is open.
     Nothing,
-    /// It is looked again then.
+    /// The next check is due then.
     Again(Duration),
-    /// A ping is due; it is looked again then.
+    /// A ping is due now, and the next check then.
     Ping(Duration),
-    /// It does not answer.
+    /// The spawner does not answer.
     Silent,
 }
 
 impl Silence {
-    /// Something is asked. Says whether somebody has to look from now on.
+    /// Handles a request that was sent. Returns whether checks must begin now.
     fn asked(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
         if self.wakes_at.is_some() || self.silent {
@@ -48,7 +48,7 @@ impl Silence {
         true
     }
 
-    /// Something was heard; `waits`: there is more to come. Says whether it had been silent.
+    /// Handles a frame that was received; `waits`: there are more to come. Returns whether the spawner had been silent.
     fn heard(&mut self, now: Duration, waits: bool) -> bool {
         self.since = waits.then_some(now);
         self.pinged = false;
@@ -58,7 +58,7 @@ impl Silence {
     fn look(&mut self, now: Duration) -> Step {
         let due = self.wakes_at.take().unwrap_or(now);
         let Some(since) = self.since else { return Step::Nothing };
-        // It is fnd that did not run: what came meanwhile is not read yet.
+        // fnd itself did not run for a while: frames that came meanwhile are not read yet.
         let since = if now > due + PING_AFTER { now } else { since };
         self.since = Some(since);
         if self.pinged && now >= since + SILENT_AFTER {
@@ -74,7 +74,7 @@ impl Silence {
 }
 
 impl State {
-    /// The spawner was asked something that it answers.
+    /// Handles a request to the spawner that has an answer.
     pub(crate) fn asked_spawner(&mut self) {
         let now = self.clock.now().mono;
         if self.silence.asked(now)
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// The spawner said something.
+    /// Handles a frame of the spawner.
     pub(crate) fn heard_spawner(&mut self) {
         let waits = self
             .connection
@@ -98,14 +98,14 @@ impl State {
         }
     }
 
-    /// Asks the spawner whether it answers. One of an earlier fnd does not know the question.
+    /// Sends the spawner a ping. A spawner of an earlier version does not know it.
     pub(crate) fn ping_spawner(&mut self) {
         if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
             self.request(&Request::Ping, Vec::new());
         }
     }
 
-    /// Returns why nothing can be started at the moment.
+    /// Returns the problems that keep new processes from being started.
     pub(crate) fn start_problems(&self) -> impl Iterator<Item = Problem> + use<> {
         let silent = self.supervisor.is_spawner_silent().then(|| {
             let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
@@ -122,7 +122,7 @@ impl State {
         silent.into_iter().chain(shortage)
     }
 
-    /// Looks whether the spawner answers; returns when to look again.
+    /// Checks whether the spawner answers; returns when to check again.
     fn check_silence(&mut self) -> Option<Duration> {
         match self.silence.look(self.clock.now().mono) {
             Step::Nothing => None,
@@ -131,7 +131,7 @@ impl State {
                 self.ping_spawner();
                 Some(at)
             }
-            // Of an older one that has much to do nobody can say more.
+            // An older spawner knows no ping: it may only be busy.
             Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
                 self.silence = Silence::default();
                 None
@@ -145,7 +145,7 @@ impl State {
 }
 
 impl Daemon {
-    /// Looks whether the spawner answers, from each question to its answer.
+    /// Checks whether the spawner answers, from each request to its answer.
     pub(crate) async fn watch_spawner(self: Rc<Self>) {
         loop {
             self.asked.notified().await;

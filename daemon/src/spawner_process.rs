@@ -1,4 +1,4 @@
-//! fnd-spawner as fnd's own child (development and `--user`), or the connection to one that runs already.
+//! Starts fnd-spawner as fnd's own child (development and `--user`), or connects to one that runs already.
 
 use crate::cli::{Cli, Places};
 use crate::workers::spawner::ConnectionError;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Why there is no spawner.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnerError {
-    /// Its program is not where it should be.
+    /// Its program is not in the expected places.
     #[error("found no fnd-spawner beside fnd nor in /usr/libexec/fnd: build it with `cargo build -p fnd-spawner`")]
     NotFound,
     /// It could not be started.
@@ -22,7 +22,7 @@ pub enum SpawnerError {
     Start {
         /// The program.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// It could not be reached.
@@ -30,18 +30,18 @@ pub enum SpawnerError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// The spawner went down, and with it everything it had started.
+/// The spawner ended or was lost, and with it everything it had started.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    /// It was fnd's own.
+    /// The spawner was fnd's own child, and has ended.
     #[error("fnd-spawner ended ({0}) and with it what ran, which is recorded as interrupted; start fnd again")]
     Ended(ExitStatus),
-    /// It is, or was, there, but not to be talked to.
+    /// The connection to the spawner broke.
     #[error("lost fnd-spawner and with it what ran, which is recorded as interrupted")]
     Connection(#[source] ConnectionError),
 }
@@ -65,14 +65,15 @@ pub struct Spawner {
     pub child: Option<Child>,
 }
 
-/// How long the spawner of an fnd before this one is waited for. It ends what it started when its fnd is gone, and takes a moment
-/// for it.
+/// How long an fnd waits for the spawner of the fnd before it. That spawner kills its functions when its fnd is gone,
+/// and takes a moment for it.
 const LAST_ONE_ENDS: Duration = Duration::from_secs(5);
-/// How often that is looked at: a lock tells nobody that it is free, other than by a wait without end.
+/// Pause between two checks of that: the lock gives no event when it is free, except to a wait without end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Waits until no spawner uses a state directory, for an fnd that starts its own: after a `kill -9` of the fnd before this one
-/// its spawner still has to end. One that stays longer is not waited for: starting another says what is wrong.
+/// Waits until no spawner uses a state directory, if fnd starts its own: after a `kill -9` of the fnd before this one,
+/// its spawner still has to end. If that takes too long, the wait ends: starting another spawner then reports the
+/// problem.
 pub async fn last_one_ended(cli: &Cli, places: &Places) {
     if cli.spawner_socket.is_some() {
         return;
@@ -82,18 +83,18 @@ pub async fn last_one_ended(cli: &Cli, places: &Places) {
         let Ok(file) = std::fs::File::open(&table) else {
             return false;
         };
-        // Let go of with the descriptor.
+        // The lock is released with the descriptor.
         flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
     };
     let free = async {
         while is_used() {
-            tokio::time::sleep(LOOK_AGAIN).await; // see its constant
+            tokio::time::sleep(LOOK_AGAIN).await; // no event: see LOOK_AGAIN
         }
     };
     drop(tokio::time::timeout(LAST_ONE_ENDS, free).await);
 }
 
-/// Connects to the spawner named, or starts one.
+/// Connects to the spawner that is named, or starts one.
 ///
 /// # Errors
 /// [`SpawnerError`].
@@ -152,12 +153,12 @@ fn start(cli: &Cli, places: &Places) -> Result<Spawner, SpawnerError> {
         .arg(places.run_dir.join("spawner"))
         .arg("--fnd")
         .arg(&own);
-    // Its standard input is the socket: no descriptor number to agree on.
+    // The socket is its standard input, so that no descriptor number has to be agreed on.
     command.args(["--socket-fd", "0"]).stdin(Stdio::from(theirs));
     if let Some(name) = &cli.cgroup_root {
         command.arg("--cgroup-root").arg(name);
     }
-    // It is no service of the manager's: only fnd speaks for both.
+    // The service manager does not know the spawner as a service: only fnd reports for both.
     command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     if cli.best_effort_limits {
         command.arg("--best-effort-limits");

@@ -1,4 +1,4 @@
-//! Workers of an earlier fnd: what is left with the spawner about each, and taking them over at start.
+//! Workers of an earlier fnd: the adoption record that the spawner keeps about each, and their adoption at start.
 
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// What lies with the spawner, as JSON: an older or newer fnd reads what it knows of it.
+/// The adoption record, which the spawner keeps as JSON: an older or newer fnd reads the fields that it knows.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum AdoptionRecord<'a> {
@@ -25,21 +25,22 @@ enum AdoptionRecord<'a> {
         /// `limits.output`.
         output_max: u64,
     },
-    /// About a handler's worker: whose it is and the name of its temporary files; from a hand-over also what it has in
-    /// flight. Without that nobody knows what stands in its connection, and it is killed.
+    /// About a handler's worker: its function and the name of its temporary files; after a hand-over also its calls in
+    /// flight. Without these the state of its connection is unknown, and it is killed.
     Member {
         function: u32,
         #[serde(with = "fnd_core::text::id")]
         tmp: InvocationId,
         #[serde(default)]
         handed_over: Option<Box<MemberNote<'a>>>,
-        /// How it is reached, where it serves HTTP.
+        /// Its address and key, where it serves HTTP.
         #[serde(flatten)]
         endpoint: Endpoint,
     },
 }
 
-/// Returns what to leave about a worker; nothing where that is too much: it could then not be taken over, and would be killed.
+/// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
+/// be killed.
 pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
     let left = match tmp {
         Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
@@ -63,7 +64,7 @@ pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, Inv
 fn bytes(left: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
     let bytes = serde_json::to_vec(left).ok()?;
     if bytes.len() > note_max(protocol) {
-        // Only an fnd-spawner of an earlier version takes so little.
+        // Only an fnd-spawner of an earlier version has so low a limit.
         let (length, most) = (bytes.len(), note_max(protocol));
         tracing::error!(
             "what the next fnd has to know of a worker is {length} bytes, more than fnd-spawner takes ({most}): its work is interrupted at a restart"
@@ -82,7 +83,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Takes them from beside a frame, in the order it states.
+    /// Takes the descriptors that came with a frame, in the order it states.
     pub(crate) fn take(spawned: &Spawned, descriptors: &mut impl Iterator<Item = OwnedFd>) -> Self {
         let mut take = |present: bool| if present { descriptors.next() } else { None };
         Self {
@@ -94,17 +95,17 @@ impl Ends {
     }
 }
 
-/// A worker the spawner holds, and what was left about it if that can be read.
+/// A worker that the spawner holds, and its adoption record if that can be read.
 pub(crate) struct Worker {
     held: Held,
     ends: Ends,
-    /// A handler's socket.
+    /// The socket of a handler's worker.
     channel: Option<OwnedFd>,
     left: Option<AdoptionRecord<'static>>,
 }
 
 impl Worker {
-    /// Returns its attempts.
+    /// Returns the attempts that run in it.
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.left {
             Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
@@ -117,7 +118,7 @@ impl Worker {
     }
 }
 
-/// Reads what was left about workers.
+/// Reads the adoption records of workers.
 pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
     let read = |(held, descriptors): (Held, Vec<OwnedFd>)| {
         let mut descriptors = descriptors.into_iter();
@@ -140,7 +141,8 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
 }
 
 impl State {
-    /// Goes on reading the output of workers, and returns them for the supervisor. What cannot be taken over is killed.
+    /// Continues to read the output of workers, and returns them for the supervisor. A worker that cannot be adopted is
+    /// killed.
     pub(crate) fn attach_held(&mut self, held: Vec<Worker>) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         if !held.is_empty() {
             tracing::info!("{} workers of the fnd before this one go on", held.len());
@@ -179,7 +181,8 @@ impl State {
         };
         let worker = held.spawned.worker;
         if handed_over.is_some() {
-            // True until the first word between us. The next fnd after a crash of this one must not take it for true.
+            // The calls in the record are right only until the first message between fnd and the worker. If this fnd
+            // crashes, the next one must not rely on them.
             let left = AdoptionRecord::Member {
                 function,
                 tmp,
@@ -210,7 +213,7 @@ impl State {
                 meta: meta(tmp, 0),
             };
             if note.concurrency.is_none() {
-                // The functions are not looked at yet: as whom it runs is not known.
+                // The functions are not scanned yet, so the worker's user is not known.
                 attached.readiness_probe = self.probe_readiness(worker, (None, &note.rules), endpoint.clone());
             }
             let server = note.rules.http.as_ref().map(|_| Server::new(None, endpoint));
@@ -235,8 +238,8 @@ impl State {
         })
     }
 
-    /// Leaves with the spawner what the next fnd needs to go on with a handler's worker, whose conversation stands between two
-    /// messages.
+    /// Stores with the spawner the record by which the next fnd can adopt a handler's worker. Its conversation is
+    /// between two messages.
     pub(crate) fn leave_member(&mut self, worker: WorkerId) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
         let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_note(worker)) else {
@@ -254,7 +257,7 @@ impl State {
         self.leave(worker, left);
     }
 
-    /// Has the spawner keep this about a worker, in place of what it kept.
+    /// Has the spawner keep this record about a worker, in place of the one before.
     fn leave(&mut self, worker: WorkerId, left: Option<Vec<u8>>) {
         if let Some(note) = left {
             let note = Bytes(note);

@@ -1,25 +1,25 @@
-//! A man page as it is written: roff requests and escaped text. Knows nothing of what is in it.
+//! Writes a man page: roff requests and escaped text. It knows nothing of the content.
 
-/// A page that grows from its title on.
+/// A page that is written from its title on.
 #[derive(Debug)]
 pub(crate) struct Page {
     text: String,
-    /// Whether a heading is last: a paragraph begins there by itself.
+    /// Whether a heading was written last: a paragraph begins there without a request.
     at_heading: bool,
 }
 
 impl Page {
-    /// Returns a page with its title: `fnd`, `8`, a date, and what it is in a few words (its NAME section).
+    /// Returns a page with its title: `fnd`, `8`, a date, and a short description (its NAME section).
     pub(crate) fn new(name: &str, section: u8, date: &str, about: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let title = quoted(&name.to_uppercase());
         let mut page = Self {
-            // No hyphens and no stretched lines: half of it is names.
+            // No hyphenation and no stretched lines: half of the text is names.
             text: format!(".TH {title} {section} {date} \"fnd {version}\" \"fnd\"\n.nh\n.ad l\n"),
             at_heading: false,
         };
         page.section("NAME");
-        // What whatis(1) and apropos(1) read: no markup in it.
+        // whatis(1) and apropos(1) read this line: no markup in it.
         page.text += &format!("{} \\- {}\n", escaped(name), escaped(about));
         page.at_heading = false;
         page
@@ -31,25 +31,25 @@ impl Page {
         self.at_heading = true;
     }
 
-    /// Begins a part of a section.
+    /// Begins a subsection.
     pub(crate) fn part(&mut self, title: &str) {
         self.text += &format!(".SS {}\n", quoted(title));
         self.at_heading = true;
     }
 
-    /// Writes a paragraph; what stands between backticks is bold.
+    /// Writes a paragraph; text between backticks is bold.
     pub(crate) fn paragraph(&mut self, text: &str) {
         self.begin();
         self.text += &format!("{}\n", line(text));
     }
 
-    /// Writes a term and what it means.
+    /// Writes a term and its meaning.
     pub(crate) fn item(&mut self, term: &str, meaning: &str) {
         self.at_heading = false;
         self.text += &format!(".TP\n{}\n{}\n", line(term), line(meaning));
     }
 
-    /// Goes on below the meaning of an item, on a line of its own.
+    /// Adds a line of its own below the meaning of an item.
     pub(crate) fn more(&mut self, text: &str) {
         self.text += &format!(".br\n{}\n", line(text));
     }
@@ -60,7 +60,7 @@ impl Page {
         self.text += &format!(".IP \\(bu 2\n{}\n", line(text));
     }
 
-    /// Writes lines as they are, each on its own.
+    /// Writes lines unchanged, each on its own.
     pub(crate) fn verbatim<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
         self.begin();
         self.text += ".RS 4\n.nf\n";
@@ -78,13 +78,14 @@ impl Page {
         }
     }
 
-    /// Returns it.
+    /// Returns the page as text.
     pub(crate) fn text(self) -> String {
         self.text
     }
 }
 
-/// Returns text for roff: every character stands for itself, and a hyphen is the one people paste into a terminal.
+/// Returns text for roff: every character stands for itself, and a hyphen is the one that works when pasted into a
+/// terminal.
 fn escaped(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for character in text.chars() {
@@ -95,7 +96,7 @@ fn escaped(text: &str) -> String {
             '`' => result += "\\(ga",
             '^' => result += "\\(ha",
             '~' => result += "\\(ti",
-            // An editor's tab is a jump to roff's own stops.
+            // roff would move to its own tab stops.
             '\t' => result += "    ",
             other => result.push(other),
         }
@@ -103,7 +104,7 @@ fn escaped(text: &str) -> String {
     result
 }
 
-/// Returns a line of text of which no part is a request: one that begins with a period is.
+/// Returns a line of text that roff does not take for a request, as it would if it began with a period.
 fn started(text: &str) -> String {
     if text.starts_with('.') {
         format!("\\&{text}")
@@ -117,7 +118,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text).replace('"', "\\(dq"))
 }
 
-/// Returns a paragraph on one line, with what stands between backticks bold.
+/// Returns a paragraph on one line, with text between backticks bold.
 fn line(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut result = String::new();

@@ -1,6 +1,7 @@
-//! `fndctl bundle`: what a bug report needs, in one archive that can be read before it is sent.
+//! `fndctl bundle`: gathers the files for a bug report in one archive that can be read before it is sent.
 //!
-//! Secrets are never in it, nor what functions print, get and return: values of `[env]` and messages of runs are taken out.
+//! It never contains secrets, nor what functions print, get and return: values of `[env]` and messages of runs are
+//! removed.
 
 use super::Context;
 use super::backup::failed;
@@ -13,9 +14,10 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-/// Lines of fnd's own log.
+/// Most lines of fnd's own log.
 const LINES: &str = "2000";
-/// Members of a document that hold what functions get, print or return, or what only they and root should know.
+/// Members of a document with payloads, output or results of functions, or with values that only they and root should
+/// know.
 const HIDDEN: [&str; 6] = ["env", "data", "context", "message", "result", "args"];
 
 /// Options.
@@ -31,21 +33,21 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
 }
 
-/// What was made.
+/// An archive that was made.
 #[derive(Debug, Serialize, Deserialize)]
 struct Made {
-    /// Where it is.
+    /// The archive.
     file: String,
-    /// What is in it.
+    /// The files in it.
     files: Vec<String>,
-    /// What could not be had, and why.
+    /// The parts that could not be read, with reasons.
     left_out: Vec<String>,
 }
 
-/// Makes it.
+/// Makes the archive.
 ///
 /// # Errors
-/// Where the file is there already, or cannot be written. What cannot be had is left out, and said.
+/// The file is there already, or cannot be written. A part that cannot be read is left out and reported.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = args.file.unwrap_or_else(|| {
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
@@ -80,7 +82,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// Returns the parts by name, and what could not be had.
+/// Returns the parts by name, and those that could not be read.
 async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let mut parts = vec![(
         "fndctl-version.txt".to_owned(),
@@ -132,7 +134,7 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     (parts, left_out)
 }
 
-/// Returns an answer, line by line, without what is hidden.
+/// Returns an answer, line by line, with the secret members hidden.
 async fn all(lines: &mut crate::client::Pieces) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(line) = lines.line().await.map_err(|failure| failure.message)? {
@@ -153,7 +155,7 @@ fn hide(value: &mut Value) {
     visit_members(value, &mut |key, member| {
         let is_hidden = HIDDEN.contains(&key);
         match member {
-            // Which variables there are helps; what they hold is nobody's business.
+            // The names of the variables help; their values are private.
             Value::Object(variables) if key == "env" => {
                 variables.values_mut().for_each(|value| *value = "(hidden)".into());
             }
@@ -164,7 +166,7 @@ fn hide(value: &mut Value) {
     });
 }
 
-/// Returns the lines of the journal that are fnd's own: those of functions' output and of ended runs have an invocation.
+/// Returns the journal's lines of fnd itself: lines of functions' output and of ended runs have an invocation.
 fn own_lines(journal: &str) -> String {
     let mut text = String::new();
     for line in journal.lines() {

@@ -61,13 +61,13 @@ struct Which {
 
 /// Lines of the last output that are shown.
 const LINES: u32 = 20;
-/// How long a full queue is waited for without any progress.
+/// How many seconds a full queue is waited for without any progress.
 const PATIENCE: u32 = 60;
 
-/// Does it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     match args.what.unwrap_or(What::List(Filter::default())) {
         What::List(filter) => list(context, &filter).await,
@@ -122,7 +122,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Returns a payload in a few words.
+/// Returns a short form of a payload.
 fn payload(letter: &DeadLetter, most: usize) -> String {
     match (&letter.payload, letter.payload_bytes) {
         (_, None) => "-".to_owned(),
@@ -139,7 +139,7 @@ fn payload(letter: &DeadLetter, most: usize) -> String {
     }
 }
 
-/// A dead letter with its last output, as `-o json` has it.
+/// A dead letter with its last output, in the form of `-o json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Shown {
     #[serde(flatten)]
@@ -195,7 +195,7 @@ fn letter_path(id: &str) -> Result<String, Failure> {
     Ok(invocation_path(id)?.replace("/invocations/", "/dead-letters/"))
 }
 
-/// Returns the ids meant. An id where a function could stand is one.
+/// Returns the ids of the dead letters that are meant. An id may stand in the place of the function.
 async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
     if let Some(id) = which
         .filter
@@ -238,17 +238,17 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
         after: filter.after.clone(),
     };
     let found = find(context, &everything, Timestamp::now()).await?;
-    // Oldest first: in the order in which they once came.
+    // Oldest first: in the order in which they were accepted.
     let letters = found.dead_letters.iter().rev();
     Ok(letters.map(|letter| letter.invocation.id.to_string()).collect())
 }
 
-/// Said of each dead letter.
+/// The result of redriving one dead letter.
 #[derive(Debug, Serialize, Deserialize)]
 struct Redriven {
     /// The dead letter.
     id: String,
-    /// The run it is now.
+    /// The new run.
     redriven_as: String,
 }
 
@@ -262,7 +262,7 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
                 id,
                 redriven_as: queued,
             }),
-            // Somebody else was faster.
+            // Another client has redriven or dropped it already.
             Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
             Err(mut failure) => {
                 if !alone {
@@ -284,7 +284,8 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Redrives one. A queue has a bound, and many dead letters may be more than fit: then it waits for room.
+/// Redrives one dead letter. A queue has a bound, and there may be more dead letters than fit: then this waits for
+/// room.
 async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
     let path = format!("{}/redrive", letter_path(id)?);
     let mut waited = 0;
@@ -298,7 +299,7 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
             Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {
                 waited += 1;
                 context.out.progress(&format!("waiting for room: {}", failure.message));
-                // fnd tells nobody when a queue has room; it says to ask again after a second.
+                // fnd sends no event when a queue has room; its answer is to try again after a second.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             Err(failure) => return Err(failure),

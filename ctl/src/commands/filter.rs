@@ -1,4 +1,4 @@
-//! Which runs a verb is about: the options of `history` and `dead-letters`, and their pages put together.
+//! The selection of runs: the options of `history` and `dead-letters`, and the pages of the API put together.
 
 use super::{Context, Parameters, function_path};
 use crate::exit::Failure;
@@ -48,24 +48,24 @@ pub(crate) struct Filter {
     pub(crate) after: Option<String>,
 }
 
-/// Most elements of one page of the API.
+/// Most elements on one page of the API.
 const PAGE: u32 = 1000;
 
-/// A question that is asked page by page.
+/// A query that is sent page by page.
 #[derive(Debug)]
 pub(super) struct Wanted {
     parameters: String,
-    /// How many more.
+    /// How many more elements are wanted.
     left: u32,
-    /// Where the next page begins, once there was one.
+    /// The start of the next page, once there was one.
     pub(super) next: Option<String>,
 }
 
 impl Wanted {
-    /// Returns the question of a filter.
+    /// Returns the query of a filter.
     ///
     /// # Errors
-    /// A name or an instant that is none.
+    /// A name or an instant is not valid.
     pub(super) fn new(filter: &Filter, now: Timestamp) -> Result<Self, Failure> {
         if let Some(function) = &filter.function {
             function_path(function)?;
@@ -86,10 +86,10 @@ impl Wanted {
         })
     }
 
-    /// Returns everything, newest first. A page looks at so many runs only: one may be empty and not the last.
+    /// Returns all elements, newest first. A page covers a bounded number of runs, so it may be empty and not the last.
     ///
     /// # Errors
-    /// What the daemon refuses, and where it cannot be reached.
+    /// The daemon refuses the request, or it cannot be reached.
     pub(super) async fn all<P, T>(
         &mut self,
         context: &Context,

@@ -1,8 +1,8 @@
-//! The file that holds what the budget has no room for.
+//! The file that holds the bytes for which the budget has no room.
 //!
-//! One file for all, without a name, so that it needs one descriptor however many bodies it holds, and the system removes it
-//! with fnd. Each piece gets a range of its own; ranges that nobody needs are given back to the disk as holes
-//! (fallocate(2)), and the file begins at zero whenever nothing is left in it.
+//! It is one file for all, without a name, so that it needs one descriptor however many bodies it holds, and the system
+//! removes it with fnd. Each piece gets a range of its own. Ranges that are not needed any more are given back to the
+//! disk as holes (fallocate(2)), and the file begins at zero whenever it is empty.
 
 use super::Buffers;
 use crate::ledger::Free;
@@ -33,24 +33,24 @@ pub(super) struct Open {
 
 #[derive(Debug, Default)]
 struct Space {
-    /// Where the next range begins.
+    /// The start of the next range.
     next: u64,
-    /// Ranges that are needed, and their bytes.
+    /// Ranges in use, and their bytes.
     ranges: u64,
     bytes: u64,
 }
 
-/// Bytes in the file; their ranges are free when this is dropped.
+/// Bytes in the file; their ranges are released when this is dropped.
 #[derive(Debug)]
 pub struct Kept {
     of: Arc<Buffers>,
     open: Arc<Open>,
-    /// Where each range begins, and how many bytes it has.
+    /// The start and the length of each range.
     ranges: Vec<(u64, u64)>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked had changed it or not; either is sound.
+    // A panic leaves the value changed or not; either is sound.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,17 +62,17 @@ impl Overflow {
         }
     }
 
-    /// Returns how many bytes are in it.
+    /// Returns how many bytes are in the file.
     pub(super) fn live(&self) -> u64 {
         lock(&self.open).as_ref().map_or(0, |open| lock(&open.space).bytes)
     }
 
-    /// Returns a place for bytes; the first of them are `size`.
+    /// Returns the file for new bytes, of which the first are `size`.
     ///
     /// # Errors
     /// The file cannot be made, or the disk would be nearly full.
     pub(super) fn begin(&self, size: u64) -> io::Result<Arc<Open>> {
-        // The history needs what is left more.
+        // The history needs the rest of the disk more.
         let full = Free::at(&self.directory).is_some_and(|free| {
             let bytes = free.bytes.saturating_sub(size);
             Free { bytes, ..free }.is_low()
@@ -119,7 +119,7 @@ impl Kept {
             space.bytes += size;
             at
         };
-        // Its own from now on, also where writing fails.
+        // The range belongs to it from now on, also if writing fails.
         self.ranges.push((at, size));
         self.open.file.write_all_at(bytes, at)
     }
@@ -130,10 +130,10 @@ impl Kept {
         self.ranges.iter().map(|(_, size)| size).sum()
     }
 
-    /// Returns at most `most` bytes from a place on; fewer only where a range ends, none at the end.
+    /// Returns at most `most` bytes from a position on; fewer only where a range ends, none at the end.
     ///
     /// # Errors
-    /// The disk does not give them.
+    /// The disk cannot be read.
     pub fn read(&self, mut from: u64, most: u64) -> io::Result<Vec<u8>> {
         for (at, size) in &self.ranges {
             if from < *size {
@@ -177,7 +177,7 @@ impl Kept {
         }
         drop(space);
         for (at, size) in &self.ranges {
-            // A file system that makes no holes gives everything back when nothing is left in the file.
+            // A file system without holes gets everything back when the file is empty.
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let _ = fallocate(&self.open.file, flags, *at, size.next_multiple_of(BLOCK));
         }

@@ -1,6 +1,6 @@
-//! What is counted, for Prometheus: names of Kubeless first, then fnd's own (`docs/metrics.md` describes each).
+//! The metrics for Prometheus: the names of Kubeless first, then fnd's own (`docs/metrics.md` describes each).
 //!
-//! Counters begin at 0 with each fnd; gauges are looked up when somebody asks ([`sample`]). Labels are bounded: functions by
+//! Counters begin at 0 with each fnd; gauges are sampled for each scrape ([`sample`]). Labels are bounded: functions by
 //! [`FUNCTIONS_MAX`], everything else by closed lists; no id is ever a label.
 
 mod encode;
@@ -29,13 +29,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Functions with series of their own; all others share those of [`OTHER`]. A thousand are some 60,000 series.
+/// Most functions with series of their own; all others share the series of [`OTHER`]. A thousand functions have some
+/// 60,000 series.
 const FUNCTIONS_MAX: usize = 1000;
 
 /// No function can have this name.
 const OTHER: &str = "_other";
 
-/// Upper bounds of the main loop's lags, in seconds: a timer itself is late by one millisecond.
+/// Upper bounds of the buckets for the main loop's lag, in seconds: a timer by itself is late by one millisecond.
 const LAGS: [f64; 8] = [0.002, 0.005, 0.02, 0.05, 0.2, 0.5, 2.0, 10.0];
 
 /// Upper bounds of the buckets of durations, seconds: from a warm handler's call to a nightly backup.
@@ -43,7 +44,7 @@ const BUCKETS: [f64; 13] = [
     0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
 ];
 
-/// Methods of requests; of an invocation that no request made, `NONE`.
+/// Methods of requests; `NONE` for an invocation that no request started.
 pub(crate) const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "OTHER", "NONE",
 ];
@@ -79,8 +80,8 @@ type Sums = Family<Labels, Counter<f64, AtomicU64>>;
 type Values = Family<Labels, Gauge<f64, AtomicU64>>;
 type Durations = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The series of a function that each of its attempts counts in, so that they need not be looked up by their labels: that
-/// would be 2 us of each.
+/// The series of a function that each of its attempts counts in. They are kept here because a look-up by labels takes 2
+/// us for each attempt.
 struct Series {
     label: Arc<str>,
     by_method: Cached<(Counter, Counter, Histogram)>,
@@ -101,7 +102,7 @@ impl Series {
     }
 }
 
-/// A few series by the value of a label.
+/// A few series, by the value of one label.
 struct Cached<M>(Vec<(&'static str, M)>);
 
 impl<M> Cached<M> {
@@ -115,7 +116,7 @@ impl<M> Cached<M> {
     }
 }
 
-/// Returns the series of a function, giving it its own while there is room.
+/// Returns the series of a function; a new function gets its own while there is room.
 fn series<'a>(
     functions: &'a mut HashMap<FunctionName, Series>,
     other: &'a mut Series,
@@ -130,7 +131,7 @@ fn series<'a>(
     functions.get_mut(function).unwrap_or(other)
 }
 
-/// Everything that is counted as it happens.
+/// All metrics that are counted as the events happen.
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
     /// Functions with series of their own.
@@ -155,7 +156,7 @@ pub(crate) struct Metrics {
     put_back: Counter,
     lag: Histogram,
     sampled: sample::Sampled,
-    /// One asks at a time: gauges are looked up, then written down on another thread.
+    /// Lets one scrape run at a time: gauges are sampled, then written as text on another thread.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -247,12 +248,12 @@ impl Metrics {
         }
     }
 
-    /// A start is made again.
+    /// Counts a start that is repeated.
     pub(crate) fn put_back(&self) {
         self.put_back.inc();
     }
 
-    /// The main loop came late.
+    /// Counts a late turn of the main loop.
     pub(crate) fn late(&self, by: Duration) {
         self.lag.observe(by.as_secs_f64());
     }
@@ -262,8 +263,8 @@ impl Metrics {
         Arc::clone(&series(&mut self.functions, &mut self.other, function).label)
     }
 
-    /// There is a function. Counters that alerts watch begin at 0 now: one that appeared with its first 1 would be no increase
-    /// to Prometheus.
+    /// Adds a function. Counters that alerts watch begin at 0 now: Prometheus does not see an increase in a counter
+    /// that first appears with the value 1.
     pub(crate) fn known(&mut self, function: &FunctionName) {
         let label = self.label(function);
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
@@ -292,7 +293,7 @@ impl Metrics {
         ]
     }
 
-    /// An attempt ended.
+    /// Counts an attempt that has ended.
     pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, method: &'static str) {
         let series = series(&mut self.functions, &mut self.other, &attempt.function);
         let label = &series.label;
@@ -318,7 +319,7 @@ impl Metrics {
             let last_success = series.last_success.get_or_insert_with(last_success);
             last_success.set(millis(attempt.ended_ms));
         }
-        // Of a script each attempt is a process.
+        // For a script each attempt starts a process.
         if attempt.cold.unwrap_or(attempt.worker.is_some()) {
             self.cold_starts.get_or_create(&own()).inc();
         }
@@ -332,7 +333,7 @@ impl Metrics {
         }
     }
 
-    /// The last time an attempt ended well under an earlier fnd.
+    /// Sets the time of the last success from the history of an earlier fnd.
     pub(crate) fn succeeded_before(&mut self, attempt: &AttemptRecord) {
         if attempt.reason.final_state() == State::Succeeded {
             let own = Labels(Some(self.label(&attempt.function)), None);
@@ -340,7 +341,7 @@ impl Metrics {
         }
     }
 
-    /// An invocation ended.
+    /// Counts an invocation that has ended.
     pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: State, gave_up: bool) {
         let series = series(&mut self.functions, &mut self.other, function);
         let label = &series.label;
@@ -355,19 +356,19 @@ impl Metrics {
         }
     }
 
-    /// A request was not run.
+    /// Counts a request that was not run.
     pub(crate) fn dropped(&mut self, function: &FunctionName, reason: Reason) {
         let by_reason = Labels(Some(self.label(function)), Some(("reason", reason.word())));
         self.dropped.get_or_create(&by_reason).inc();
     }
 
-    /// A process was asked for.
+    /// Counts a process that was asked for.
     pub(crate) fn worker_started(&mut self, function: &FunctionName) {
         let own = Labels(Some(self.label(function)), None);
         self.workers_started.get_or_create(&own).inc();
     }
 
-    /// A process ended; what it used, whoever's calls it had.
+    /// Counts the usage of a process that has ended, independent of the calls it had.
     pub(crate) fn worker_ended(&mut self, function: &FunctionName, usage: &Usage) {
         let own = Labels(Some(self.label(function)), None);
         self.cpu.get_or_create(&own).inc_by(micros(usage.cpu_us));
@@ -379,12 +380,12 @@ impl Metrics {
         }
     }
 
-    /// A scan is over.
+    /// Counts a scan that is over.
     pub(crate) fn rescanned(&self) {
         self.rescans.inc();
     }
 
-    /// A function is gone, and its series with it.
+    /// Removes the series of a function that is gone.
     pub(crate) fn forget(&mut self, function: &FunctionName) {
         let Some(Series { label, .. }) = self.functions.remove(function) else {
             return;

@@ -1,4 +1,4 @@
-//! A reader: where it begins, what it wants to hear of, and how it is told.
+//! A reader of the stream: its start, its filter, and the task that sends it events.
 
 use super::ring::{Batch, Ring};
 use fnd_core::happening::{Kind, Seq, StreamEvent};
@@ -6,32 +6,33 @@ use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// Batch from the ring at once, and between a reader and its connection: when that is full the ring goes on without it.
+/// Most happenings read from the ring at once, and most between a reader and its connection: when that is full the ring
+/// goes on without it.
 const BATCH: usize = 64;
 
-/// What a reader wants.
+/// The filter and the range of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamQuery {
-    /// Of this function; absent: of all.
+    /// Only events of this function; absent means all.
     pub function: Option<FunctionName>,
-    /// These kinds; empty: all.
+    /// Only these kinds; empty means all.
     pub kinds: Vec<Kind>,
-    /// From where on.
+    /// Where to begin.
     pub from: Since,
-    /// Of what is kept only the last so many that it wants to hear of.
+    /// Of the kept events that pass the filter, only the last so many.
     pub limit: Option<u32>,
-    /// Whether to go on with what comes.
+    /// Whether to go on with new events.
     pub follow: bool,
 }
 
 /// Where a reader begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
-    /// With the oldest that is kept.
+    /// With the oldest event that is kept.
     Kept,
-    /// With what comes.
+    /// With new events.
     Now,
-    /// After the last it has read.
+    /// After the last event it has read.
     After(Seq),
 }
 
@@ -42,17 +43,17 @@ impl StreamQuery {
     }
 }
 
-/// What a reader is told next.
+/// The next thing to send to a reader.
 pub(crate) enum Next {
-    /// It has read everything.
+    /// Nothing: it has read everything.
     Nothing,
-    /// Something it wanted to hear of may be gone; which numbers, if anybody knows.
+    /// Events may be missing that it asked for: how many (if known), and the number of the last of them.
     Missed(Option<u64>, u64),
-    /// Happenings, and the number of the last that was looked at.
+    /// The next happenings.
     Some(Batch),
 }
 
-/// Returns what comes next after a number.
+/// Returns what comes after a number.
 pub(crate) fn read(ring: &Ring, after: u64) -> Next {
     let taken = ring.take(after, BATCH);
     match taken.oldest {
@@ -62,7 +63,7 @@ pub(crate) fn read(ring: &Ring, after: u64) -> Next {
     }
 }
 
-/// Waits until something happens after a number.
+/// Waits until there is a happening after a number.
 pub(crate) async fn news(ring: &Ring, after: u64) {
     loop {
         let more = ring.more.notified();
@@ -73,10 +74,10 @@ pub(crate) async fn news(ring: &Ring, after: u64) {
     }
 }
 
-/// Tells a reader what it wants to hear of, as long as it reads.
+/// Sends a reader the events it asked for, as long as it reads.
 pub(crate) fn tell(ring: &Rc<Ring>, query: StreamQuery, now_ms: u64) -> mpsc::Receiver<StreamEvent> {
     let (sender, receiver) = mpsc::channel(BATCH);
-    // Owned by the caller's receiver: it ends when that is dropped.
+    // The task ends when the caller drops the receiver.
     drop(tokio::task::spawn_local(go_on(Rc::clone(ring), query, now_ms, sender)));
     receiver
 }
@@ -106,7 +107,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
         match read(&ring, at) {
             Next::Nothing if !query.follow => return,
             Next::Nothing => tokio::select! {
-                // Cancel-safe: only looks at the number.
+                // Cancel-safe: it only checks the number.
                 () = news(&ring, at) => {}
                 () = into.closed() => return,
             },
@@ -129,7 +130,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
                         return;
                     }
                 }
-                // Without `follow` what comes meanwhile is not waited for.
+                // Without `follow`, events that come meanwhile are not waited for.
                 if !query.follow && at >= end {
                     return;
                 }
@@ -138,7 +139,8 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
     }
 }
 
-/// Returns how many of what is kept after a number go by, so that the last ones of a limit are left.
+/// Returns how many of the kept happenings after a number are skipped, so that only the last ones within the limit
+/// remain.
 fn skipped(ring: &Ring, query: &StreamQuery, after: u64) -> usize {
     let Some(limit) = query.limit else { return 0 };
     let kept = ring.take(after, usize::MAX).happenings;

@@ -1,4 +1,5 @@
-//! Which of fnd's messages go out, and changing that while it runs: for a time, so that nobody has to think of the way back.
+//! The filter of fnd's messages, which can be changed while fnd runs. A change can be limited in time, so that nobody
+//! has to undo it.
 
 use crate::clock;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -6,10 +7,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-/// Longest text of a filter.
+/// Longest filter, in bytes.
 const TEXT_MAX: usize = 256;
 
-/// The filter in force, and the one from the start.
+/// The filter in force, and the first one, from the start.
 struct Levels {
     handle: reload::Handle<EnvFilter, Registry>,
     first: String,
@@ -18,15 +19,15 @@ struct Levels {
 
 #[derive(Default)]
 struct Now {
-    /// What was asked for; absent: the one from the start.
+    /// The filter that was asked for; absent: the first one.
     text: Option<String>,
-    /// When the one from the start is back, Unix milliseconds, and the task that sees to it.
+    /// When the first filter returns, Unix milliseconds, and the task that restores it.
     until: Option<(u64, JoinHandle<()>)>,
 }
 
 static LEVELS: OnceLock<Levels> = OnceLock::new();
 
-/// Returns the filter as a part of the subscriber, for [`set`] to change later.
+/// Returns the filter as a part of the subscriber; [`set`] can change it later.
 pub(super) fn changeable(text: &str, filter: EnvFilter) -> reload::Layer<EnvFilter, Registry> {
     let (layer, handle) = reload::Layer::new(filter);
     let levels = Levels {
@@ -34,14 +35,14 @@ pub(super) fn changeable(text: &str, filter: EnvFilter) -> reload::Layer<EnvFilt
         first: text.to_owned(),
         now: Mutex::default(),
     };
-    let _ = LEVELS.set(levels); // a second start is refused by the subscriber
+    let _ = LEVELS.set(levels); // an error: the subscriber refuses a second start
     layer
 }
 
-/// Reads a filter: a level (`debug`), or `target=level` with commas between.
+/// Parses a filter: a level (`debug`), or `target=level` with commas between.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it is not valid.
 pub(super) fn parse(text: &str) -> Result<EnvFilter, String> {
     let expected = "expected a level (`error`, `warn`, `info`, `debug`, `trace`) or `target=level`";
     let wrong = || {
@@ -50,7 +51,7 @@ pub(super) fn parse(text: &str) -> Result<EnvFilter, String> {
             text.chars().take(40).collect::<String>()
         )
     };
-    // A word that is no level is a target to the parser, and then nothing else would be said any more.
+    // The parser takes a word that is no level for a target; all other messages would be lost then.
     let is_level = |word: &str| !word.is_empty() && word.parse::<tracing::level_filters::LevelFilter>().is_ok();
     let parts = || text.split(',').map(str::trim);
     let known = parts().all(|part| is_level(part.rsplit('=').next().unwrap_or_default()));
@@ -60,7 +61,7 @@ pub(super) fn parse(text: &str) -> Result<EnvFilter, String> {
     EnvFilter::builder().parse(text).map_err(|_| wrong())
 }
 
-/// Returns the filter in force, and until when (Unix milliseconds) where the one from the start comes back by itself.
+/// Returns the filter in force, and until when (Unix milliseconds) if the first one returns by itself.
 #[must_use]
 pub fn now() -> (String, Option<u64>) {
     let Some(levels) = LEVELS.get() else {
@@ -74,7 +75,7 @@ pub fn now() -> (String, Option<u64>) {
 /// Puts another filter in force, for a time or until the next one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why the filter is not valid.
 pub fn set(text: &str, time: Option<Duration>) -> Result<(), String> {
     let filter = parse(text)?;
     let Some(levels) = LEVELS.get() else {
@@ -84,8 +85,8 @@ pub fn set(text: &str, time: Option<Duration>) -> Result<(), String> {
     let until = time.map(|time| {
         let at = clock::unix_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let back = async move {
-            tokio::time::sleep(time).await; // what is waited for is the end of that time
-            let _ = set(&levels.first, None); // it was in force before
+            tokio::time::sleep(time).await; // this waits for the end of that time
+            let _ = set(&levels.first, None); // it was valid at the start
         };
         (at, tokio::task::spawn_local(back))
     });

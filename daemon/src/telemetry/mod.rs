@@ -1,4 +1,5 @@
-//! Where fnd's own messages go: the journal where fnd is a service, standard error otherwise; neither is ever waited for.
+//! The destination of fnd's own messages: the journal where fnd is a service, standard error otherwise. fnd waits for
+//! neither.
 //!
 //! ```text
 //! tracing event -> entry (owned) -> bounded channel -> thread -> tracing-journald, or text on standard error
@@ -28,18 +29,19 @@ const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
 /// Telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is none.
+    /// The filter is not valid.
     #[error("{0}")]
     Filter(String),
     /// The thread could not be started.
     #[error("failed to start the log thread")]
     Thread(#[source] io::Error),
-    /// It was set up before.
+    /// Logging was set up before.
     #[error("logging is set up already")]
     Twice,
 }
 
-/// Sets up logging for the process, `filter` as in `FND_LOG` (absent: `info`). Messages go out until the guard is dropped.
+/// Sets up logging for the process, with a `filter` as in `FND_LOG` (absent: `info`). Messages are written until the
+/// guard is dropped.
 ///
 /// # Errors
 /// [`TelemetryError`].
@@ -52,13 +54,13 @@ pub fn start(filter: Option<&str>, target: Target) -> Result<Guard, TelemetryErr
     Ok(guard)
 }
 
-/// Returns where messages belong: the journal if standard error is connected to it, else standard error with time and
-/// colours as far as it is a terminal. `no_color` is whether `NO_COLOR` is set and not empty (no-color.org);
+/// Returns the destination of messages: the journal if standard error is connected to it, else standard error, with
+/// time and colours where it is a terminal. `no_color` is whether `NO_COLOR` is set and not empty (no-color.org);
 /// `journal_stream` is `JOURNAL_STREAM` (systemd.exec(5)).
 #[must_use]
 pub fn target(journal_stream: Option<&str>, no_color: bool) -> Target {
     let stderr = std::fs::metadata("/proc/self/fd/2").ok();
-    // A stale variable of a parent service must not hide messages: device and inode have to be those of standard error.
+    // A stale variable of a parent service must not hide messages: device and inode must be those of standard error.
     let connected = stderr.is_some_and(|file| journal_stream == Some(&format!("{}:{}", file.st_dev(), file.st_ino())));
     if connected && Path::new(JOURNAL_SOCKET).exists() {
         return Target::Journal;

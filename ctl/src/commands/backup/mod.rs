@@ -1,4 +1,4 @@
-//! `fndctl backup FILE`: functions, configuration and state in one tar archive, while fnd runs. What is in it:
+//! `fndctl backup FILE`: functions, configuration and state in one tar archive, while fnd runs. Its content:
 //!
 //! ```text
 //! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/ and config/bindings/
@@ -6,7 +6,8 @@
 //! state/ledger.db       history, results, what waits, what has run as `load`: of one moment
 //! home/  uids           what functions keep, and whose uid is whose
 //! ```
-//! Owners are numbers, modes are kept. Places are not in it: `restore` knows where things lie on its machine.
+//! Owners are numbers, modes are kept. The archive does not say where things lie: `restore` knows the places on its
+//! machine.
 
 mod verify;
 mod write;
@@ -46,23 +47,23 @@ pub(crate) struct Args {
     verify: bool,
 }
 
-/// What was taken.
+/// A backup that was taken.
 #[derive(Debug, Serialize, Deserialize)]
 struct BackupTaken {
-    /// Where it is.
+    /// The archive.
     file: String,
-    /// Files and directories in it.
+    /// Files and directories in the archive.
     entries: u64,
-    /// Bytes of it.
+    /// Bytes of the archive.
     bytes: u64,
-    /// What was left out, and why.
+    /// Files that were left out, with reasons.
     left_out: Vec<String>,
 }
 
-/// Makes it.
+/// Takes or verifies a backup.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached; a file that cannot be read or written.
+/// The daemon refuses the request or cannot be reached, or a file cannot be read or written.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     if args.verify {
         return verify::verify(context, Path::new(&args.file));
@@ -77,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         let message = format!("`{}` is there already", to.display());
         return Err(Failure::usage(message).help("name another file, or remove that one"));
     }
-    // Whole or not there: it gets its name at the end.
+    // The file gets its name at the end, so that it is complete or absent.
     let mut part = to.clone().into_os_string();
     part.push(".part");
     let part = PathBuf::from(part);
@@ -90,7 +91,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         done = named.map_err(|error| failed("write", &to, &error)).and(done);
     }
     if done.is_err() {
-        let _ = std::fs::remove_file(&part); // what is wrong is said anyway
+        let _ = std::fs::remove_file(&part); // the first error is reported in any case
     }
     let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
     context.out.document(&body, |taken: &BackupTaken, out| {
@@ -144,7 +145,7 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     })
 }
 
-/// Returns the failure of something done to a file.
+/// Returns the failure of an operation on a file.
 pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     let failure = Failure::new(
         Exit::FunctionFailed,

@@ -1,19 +1,19 @@
-//! What was found, and how it is printed.
+//! The findings, and how they are printed.
 
 use crate::cli::Format;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Table, Tone, escape};
 use serde::Serialize;
 
-/// How bad it is.
+/// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::commands) enum Level {
-    /// As it should be.
+    /// Nothing is wrong.
     Ok,
-    /// It could not be looked at.
+    /// It could not be checked.
     Unknown,
-    /// fnd works; something does not work as it might.
+    /// fnd works, but not as well as it could.
     Warning,
     /// Something does not work.
     Error,
@@ -30,18 +30,18 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::commands) struct Finding {
     pub(in crate::commands) level: Level,
     /// The area, a stable word.
     pub(in crate::commands) check: &'static str,
-    /// What it is: lower case, no final period.
+    /// The result: lower case, no final period.
     pub(in crate::commands) what: String,
     /// A path, a unit, a function.
     #[serde(rename = "where")]
     pub(in crate::commands) place: Option<String>,
-    /// What to do: a command where one does it.
+    /// What to do: a command where there is one.
     pub(in crate::commands) fix: Option<String>,
 }
 
@@ -72,13 +72,13 @@ impl Finding {
         Self::new(Level::Error, check, what)
     }
 
-    /// Returns it with the place it is at.
+    /// Returns it with its place.
     pub(in crate::commands) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// Returns it with a place where it has none.
+    /// Returns it with a place, unless it has one.
     pub(in crate::commands) fn at_if_none(mut self, place: &str) -> Self {
         self.place.get_or_insert_with(|| place.to_owned());
         self
@@ -91,7 +91,7 @@ impl Finding {
     }
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Serialize)]
 struct Report {
     findings: Vec<Finding>,
@@ -100,10 +100,10 @@ struct Report {
     unknown: usize,
 }
 
-/// Prints findings and returns how the command ends.
+/// Prints findings and returns the exit code of the command.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// Standard output cannot be written.
 pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Result<Exit, Failure> {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let report = Report {
@@ -157,7 +157,8 @@ fn table(findings: &[Finding]) -> Table {
     table
 }
 
-/// Returns a finding as people read it: what it is on one line, what to do below. Nothing is cut off: a fix has to be whole.
+/// Returns a finding for people: the result on one line, what to do below. Nothing is cut off: a fix has to be
+/// complete.
 fn lines(finding: &Finding) -> Vec<String> {
     let place = finding
         .place

@@ -1,7 +1,7 @@
-//! `fndctl doctor`: looks at a machine for what fnd needs, and says what to do about each thing it finds.
+//! `fndctl doctor`: checks a machine for what fnd needs, and prints what to do about each problem.
 //!
-//! Each file beside this one is an area: its `look` gathers facts and concludes nothing, its `judge` makes findings of facts
-//! and looks at nothing. It needs no daemon; with one it knows the daemon's places and what the daemon says of itself.
+//! Each file beside this one is an area. Its `look` gathers facts and concludes nothing; its `judge` makes findings
+//! from facts and looks at nothing. No daemon is needed; if one answers, its places and its own status are used.
 
 mod access;
 mod cgroups;
@@ -51,23 +51,23 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Examines the machine.
+/// Runs the verb.
 ///
 /// # Errors
-/// Where standard output cannot be written, and a person without a home.
+/// Standard output cannot be written, or the user has no home.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     finding::report(&context.out, findings(context, args).await?)
 }
 
-/// Returns what there is to say about the machine.
+/// Returns the findings about the machine.
 ///
 /// # Errors
-/// A person without a home.
+/// The user has no home.
 pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, Failure> {
     let answer = daemon::look(&context.client).await;
     let node = answer.as_deref().ok();
     let places = places(context.user, args, node)?;
-    // Units, group and journal are those of the installation; somebody's own fnd has none.
+    // Units, group and journal belong to the installation; a user's own fnd has none.
     let installed = !context.user && context.client.path() == Path::new(crate::SYSTEM_SOCKET);
     let root = rustix::process::geteuid().is_root();
 
@@ -90,7 +90,7 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
         root,
     }));
     let files = checked.map(|checked| checked.files).unwrap_or_default();
-    // Functions are installed by root, but for somebody's own fnd.
+    // Functions are installed by root, except those of a user's own fnd.
     let owner = if installed {
         0
     } else {
@@ -112,7 +112,7 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
     Ok(findings)
 }
 
-/// Returns where to look: as asked, else as the daemon says, else where an installation has it.
+/// Returns the places to check: those of the options, else those of the daemon, else those of an installation.
 fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, Failure> {
     let told = node.and_then(|node| node.places.as_ref());
     let paths = |texts: &[String]| texts.iter().map(PathBuf::from).collect();
@@ -133,7 +133,7 @@ fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, F
     Ok(places)
 }
 
-/// Judges what lies in the functions directories; one that is not there is the business of [`permissions`].
+/// Judges the files in the functions directories; [`permissions`] reports a directory that is missing.
 fn check(judge: &fnd_core::judge::Judge, directories: &[PathBuf]) -> Checked {
     let mut all = Checked::default();
     for directory in directories.iter().filter(|directory| directory.is_dir()) {
@@ -146,7 +146,7 @@ fn check(judge: &fnd_core::judge::Judge, directories: &[PathBuf]) -> Checked {
     all
 }
 
-/// Returns findings with what they are about, for tables of tests.
+/// Returns findings in short form, for tables of tests.
 #[cfg(test)]
 pub(super) fn brief(findings: &[finding::Finding]) -> Vec<String> {
     findings
@@ -155,7 +155,7 @@ pub(super) fn brief(findings: &[finding::Finding]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the answer of a daemon with nothing wrong, but for the fields of `other`.
+/// Returns the answer of a daemon without problems, with the fields of `other` replaced.
 #[cfg(test)]
 fn node(other: &serde_json::Value) -> NodeStatus {
     let mut json = serde_json::json!({

@@ -1,7 +1,7 @@
 //! `fndctl restore FILE`: puts back what `fndctl backup` took. fnd must not run, and nothing may be there yet.
 //!
-//! An archive is not trusted: it says what is in it and not where that goes. It is read twice, and where anything in it is not
-//! what a backup has, nothing is written.
+//! An archive is not trusted: it decides what is restored, but not where. It is read twice. If it contains anything
+//! that a backup does not have, nothing is written.
 
 pub(super) mod entries;
 #[cfg(fuzzing)]
@@ -50,10 +50,10 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Puts it back.
+/// Restores a backup.
 ///
 /// # Errors
-/// Where fnd runs, something is there, the archive is no backup, or a file cannot be written.
+/// fnd runs, something is there, the archive is no backup, or a file cannot be written.
 pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let mut places = Places::of(context.user)?;
     if let Some(config) = args.config {
@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Holds the state as a running fnd does, so that none starts meanwhile.
+/// Locks the state as a running fnd does, so that no fnd starts meanwhile.
 pub(super) fn lock(state: &Path) -> Result<File, Failure> {
     let own = state.join("state");
     let make = |path: &Path, mode| {
@@ -115,7 +115,7 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Says whether a ledger has nothing in it: fnd makes one when it starts, and on a fresh installation it has started.
+/// Returns whether a ledger is empty: fnd makes one when it starts, and a fresh installation has started it.
 fn is_empty_ledger(ledger: &Path) -> bool {
     let owner = ledger.parent().unwrap_or(ledger);
     let examined = examine(&Subject {
@@ -124,7 +124,7 @@ fn is_empty_ledger(ledger: &Path) -> bool {
         run: owner,
         repair: false,
     });
-    // What cannot be told is not written over.
+    // A ledger that cannot be examined is not written over.
     examined.is_ok_and(|examined| examined.rows == Some(0))
 }
 
@@ -132,7 +132,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
     for part in parts {
         let path = roots.of(part);
         let there = match part {
-            // The package brings a configuration; the one before is kept beside it.
+            // The package brings a configuration; it is kept beside the restored one.
             Part::Config | Part::Beside(_) => false,
             Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
             Part::Ledger => path.exists() && !is_empty_ledger(&path),

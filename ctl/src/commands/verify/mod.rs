@@ -1,7 +1,9 @@
-//! `fndctl verify`: looks at everything fnd keeps, for damage and for what belongs to nobody; `--repair` does what is safe.
+//! `fndctl verify`: checks everything fnd keeps for damage and for leftovers; `--repair` repairs what is safe to
+//! repair.
 //!
-//! The ledger and `in-flight` are looked at by `fnd --examine` ([`super::examine`]), the rest here: `uids.rs` the table of
-//! users and the homes, `leftovers.rs` directories that nobody needs. It never asks the daemon for more than where things are.
+//! `fnd --examine` ([`super::examine`]) checks the ledger and `in-flight`; the rest is checked here: `uids.rs` the
+//! table of users and the homes, `leftovers.rs` directories that are not needed any more. The daemon is only asked for
+//! its places.
 
 mod leftovers;
 mod uids;
@@ -42,10 +44,10 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Looks.
+/// Runs the verb.
 ///
 /// # Errors
-/// Where the program `fnd` is not there, or standard output cannot be written.
+/// The program `fnd` is not there, or standard output cannot be written.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let state = match args.state {
         Some(state) => std::path::absolute(&state)
@@ -95,14 +97,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(if wrong { Exit::FunctionFailed } else { exit })
 }
 
-/// Returns where the daemon has its state, if it answers.
+/// Returns the state directory of the daemon, if it answers.
 async fn state_directory(context: &Context) -> Option<PathBuf> {
     let reply = context.client.get("/v1/status").await.ok()?;
     let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
     Some(node.places?.state.into())
 }
 
-/// Returns what `fnd` found as findings of this list.
+/// Converts the findings of `fnd` to findings of this list.
 pub(super) fn of_ledger(examined: &Examined) -> Vec<Finding> {
     let repaired = examined.repaired.iter().map(|what| Finding::ok("repair", what.clone()));
     let found = examined.findings.iter().map(|found| {
@@ -127,12 +129,12 @@ pub(super) fn of_ledger(examined: &Examined) -> Vec<Finding> {
     repaired.chain(found).collect()
 }
 
-/// Judges the table of users of a backup, which has no homes beside it.
+/// Judges the table of users in a backup, which has no homes beside it.
 pub(super) fn judge_uids(text: &str) -> Vec<Finding> {
     uids::judge(&uids::of_text(text))
 }
 
-/// Looks at output that was read from functions and not kept yet.
+/// Checks output that was read from functions and not kept yet.
 fn spool(directory: &Path, running: bool) -> Finding {
     let place = directory.display().to_string();
     let finding = match std::fs::read_dir(directory) {
@@ -151,7 +153,8 @@ fn spool(directory: &Path, running: bool) -> Finding {
     finding.at(place)
 }
 
-/// Says whether a running program holds a file. One that is not there or may not be opened is held by nobody that matters.
+/// Returns whether a running program has locked a file. A file that is missing or may not be opened counts as not
+/// locked.
 fn is_locked(path: &Path) -> bool {
     let mut options = File::options();
     let opened = options
@@ -161,7 +164,7 @@ fn is_locked(path: &Path) -> bool {
     opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// Removes what belongs to nobody, while neither fnd nor fnd-spawner can start.
+/// Removes leftovers, while neither fnd nor fnd-spawner can start.
 fn repair(state: &Path, left: leftovers::Leftovers) -> Result<Vec<Finding>, Failure> {
     let _fnd = super::restore::lock(state)?;
     let mut options = File::options();
@@ -171,7 +174,7 @@ fn repair(state: &Path, left: leftovers::Leftovers) -> Result<Vec<Finding>, Fail
         .open(state.join("spawner/uids"))
         .ok()
         .filter(|file| {
-            // One that began meanwhile has read the table and holds it.
+            // A spawner that started meanwhile has read the table and holds its lock.
             flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
         });
     Ok(leftovers::remove(left))

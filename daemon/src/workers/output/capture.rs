@@ -1,4 +1,4 @@
-//! What is kept of one attempt's output: pure, bytes and times in, lines out.
+//! The part of one attempt's output that is kept. Pure: bytes and times in, lines out.
 
 use super::Meta;
 use crate::logs::{Decoder, Line, Lines, Stream, level_word};
@@ -19,14 +19,15 @@ pub(super) struct Capture {
     pub(super) meta: Meta,
     /// When bytes came last, Unix milliseconds.
     pub(super) last_ms: u64,
-    /// From the beginning; those not on disk yet. Its numbers count all lines of the attempt in the order they are kept in.
+    /// The first lines; those not on disk yet. Their numbers count all lines of the attempt in the order they are kept
+    /// in.
     pub(super) head: Lines,
-    /// What the head may still grow by; 0 from the first line that did not fit.
+    /// Bytes by which the head may still grow; 0 from the first line that did not fit.
     head_left: u64,
-    /// From the end, once the head is full.
+    /// The last lines, once the head is full.
     tail: Lines,
     tail_max: u64,
-    /// Bytes dropped between both, and in lines too long.
+    /// Bytes dropped between head and tail; below it, bytes cut from lines that are too long.
     gap: u64,
     cut: u64,
     gap_ms: u64,
@@ -42,7 +43,7 @@ pub(super) struct Capture {
 struct Splitter {
     bytes: u64,
     partial: Vec<u8>,
-    /// Bytes of the unfinished line beyond the longest kept.
+    /// Bytes of the unfinished line beyond the longest line that is kept.
     cut: u64,
 }
 
@@ -68,7 +69,7 @@ impl Capture {
         }
     }
 
-    /// One whose result comes otherwise.
+    /// Returns a capture that takes no result from standard output: a worker's results come by its protocol.
     pub(super) fn of_worker(meta: Meta) -> Self {
         Self {
             gives_result: false,
@@ -76,12 +77,12 @@ impl Capture {
         }
     }
 
-    /// Says whether something was dropped, or only the tail takes more.
+    /// Returns whether the head is full: something was dropped, or only the tail takes more.
     pub(super) fn is_full(&self) -> bool {
         self.head_left == 0
     }
 
-    /// Takes a record of a worker in: a line for each of its lines, behind its level.
+    /// Adds a log record of a worker: each of its lines, with its level in front.
     pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         self.last_ms = time_ms;
         for line in text.lines() {
@@ -101,7 +102,7 @@ impl Capture {
         }
     }
 
-    /// Begins anew behind `first` lines kept already, of an attempt whose output until now is lost.
+    /// Returns a capture that begins after `first` lines, which are kept already, and says that later output was lost.
     pub(super) fn after_loss(meta: Meta, first: u64, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) -> Self {
         let mut capture = Self::new(meta);
         capture.head = Lines::decode(first, 0, &[]);
@@ -115,10 +116,10 @@ impl Capture {
         capture
     }
 
-    /// Takes bytes in. `seen` gets every whole line and note, and whether it is of the head.
+    /// Adds bytes. `seen` gets every whole line and note, and whether it is in the head.
     pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
         if self.gives_result && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
-            // One byte more than a result may have tells that it is no result.
+            // One byte more than a result may have shows that it is no result.
             let most = self.meta.result_max.saturating_add(1);
             let room = most.saturating_sub(self.result.len() as u64);
             let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
@@ -126,7 +127,7 @@ impl Capture {
         }
         self.last_ms = time_ms;
         let splitter = self.splitter(stream);
-        // Counts may come from a damaged spool: they stop at the largest number.
+        // Counts may come from a damaged spool, so they saturate.
         splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -151,7 +152,7 @@ impl Capture {
         self.splitter(stream).grow(rest);
     }
 
-    /// Ends it: unfinished lines are lines, and the tail follows in the head.
+    /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
     pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             if !self.splitter(stream).partial.is_empty() {
@@ -188,7 +189,7 @@ impl Capture {
         }
     }
 
-    /// Bytes on a stream.
+    /// Returns the bytes printed on a stream.
     pub(super) fn bytes(&self, stream: Stream) -> u64 {
         if stream == Stream::Stdout {
             self.stdout.bytes
@@ -197,19 +198,19 @@ impl Capture {
         }
     }
 
-    /// Bytes of both not kept.
+    /// Returns the bytes of both streams that were not kept.
     pub(super) fn dropped(&self) -> u64 {
         self.gap.saturating_add(self.cut)
     }
 
-    /// Returns standard output as the result: absent where it is empty, or more than a result may be and so only log.
+    /// Returns standard output as the result; absent where it is empty, or larger than a result may be and so only log.
     pub(super) fn take_result(&mut self) -> Option<RunResult> {
         let data = std::mem::take(&mut self.result);
         let fits = self.stdout.bytes <= self.meta.result_max;
         (fits && !data.is_empty()).then(|| super::result::of(data))
     }
 
-    /// Says whether a line has begun and not ended.
+    /// Returns whether a line has begun and not ended.
     pub(super) fn is_in_a_line(&self) -> bool {
         !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
     }
@@ -267,7 +268,7 @@ impl Capture {
         self.place(line, seen);
     }
 
-    /// Puts a line into head or tail, and lets the tail's oldest go where it is too much.
+    /// Puts a line into the head or the tail; the tail drops its oldest lines where it is too large.
     fn place(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
         let size = line.raw();
         let in_head = self.head_left > 0 && size <= self.head_left;

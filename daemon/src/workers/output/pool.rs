@@ -1,4 +1,4 @@
-//! The output thread's side of warm workers: bytes and marks in, captures of calls out.
+//! The output thread's side of warm workers: turns bytes and marks into captures of calls.
 
 use super::call_output::{Ends, Next, What};
 use super::capture::Capture;
@@ -11,23 +11,23 @@ use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most bytes read from a worker in one turn, so that a flood keeps nobody else waiting.
+/// Most bytes read from a worker in one turn, so that a flood does not keep others waiting.
 const TURN: usize = 256 << 10;
-/// Most bytes taken at the end: two pipes of 1 MiB. More than that can only come from outside the leaf.
+/// Most bytes read at the end: two pipes of 1 MiB. More than that can only come from a process outside the leaf.
 const LAST: usize = 2 << 20;
-/// How long what a worker prints outside of calls is bounded as one attempt's output is; then it has as much room again.
+/// The output of a worker outside of calls is bounded like one attempt's for this long; then it has as much room again.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How long a stop waits for the rest of a line that is being printed, some of them in several writes: another fnd that reads on
-/// takes the rest for a line of its own. What never ends is a prompt.
+/// How long a stop waits for the rest of a line that is being printed, possibly in several writes: the next fnd would
+/// take the rest for a line of its own. A line that never ends is a prompt.
 pub(super) const REST_OF_LINE: Duration = Duration::from_millis(100);
-/// How often it looks.
+/// Pause between two checks of that.
 const LOOK_AGAIN: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
 
-/// Gets what a call, or a worker, printed.
+/// Receives the output of a call, or of a worker.
 pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
 
 /// A warm worker.
@@ -36,7 +36,7 @@ pub(super) struct Pool {
     open: [bool; 2],
     /// Which pipe is read first in the next turn.
     first: usize,
-    /// What belongs to no call.
+    /// The output that belongs to no call.
     own: Capture,
     own_since: Instant,
     calls: Vec<Capture>,
@@ -66,7 +66,7 @@ impl Thread {
         self.pools.insert(worker, pool);
     }
 
-    /// Reads a bounded piece of a warm worker's output, and does what its marks say.
+    /// Reads a bounded piece of a warm worker's output, and carries out its marks.
     pub(super) fn look(&mut self, worker: WorkerId) {
         if let Some(mut pool) = self.pools.remove(&worker) {
             self.take_in(&mut pool, TURN);
@@ -81,7 +81,7 @@ impl Thread {
     fn take_in(&mut self, pool: &mut Pool, most: usize) {
         let mut left = most;
         loop {
-            // Marks that are reached are done in any case: nothing would wake us for them again.
+            // Marks that are reached are always carried out: no later event would wake the thread for them.
             let open = pool.open.map(|open| open && left > 0);
             if left == 0 && pool.has_unread() {
                 return;
@@ -115,15 +115,15 @@ impl Thread {
         }
     }
 
-    /// Ends a capture: it is kept, and told of, at the end of this turn.
+    /// Ends a capture; it is kept and reported at the end of this turn.
     fn conclude(&mut self, mut capture: Capture, done: Option<Done>) {
         let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
         capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
         self.concluded.push((capture, done));
     }
 
-    /// Keeps what has ended in this turn, of each function with one write, and tells of it: who records a call by that records
-    /// none whose output a crash can take.
+    /// Keeps the captures that have ended in this turn, with one write for each function, and then reports them. So no
+    /// call is recorded whose output a crash could still lose.
     pub(super) fn keep_concluded(&mut self) {
         while let Some((first, _)) = self.concluded.first() {
             let function = first.meta.function.clone();
@@ -150,7 +150,8 @@ impl Thread {
         }
     }
 
-    /// Takes the rest of a warm worker that has ended: for the call in flight if there is one, else nobody's.
+    /// Reads the rest of a warm worker that has ended. It belongs to the call in flight if there is one, else to no
+    /// call.
     pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Done) {
         self.take_in(&mut pool, LAST);
         for pipe in [0, 1] {
@@ -163,7 +164,8 @@ impl Thread {
             self.conclude(call, done);
         }
         if let Some(done) = done {
-            // Of several calls it is each one's: what the worker said last before it ended under them.
+            // With several calls the worker's last error line belongs to each of them: it was printed before the worker
+            // ended.
             done(Captured {
                 last_error_line: pool.own.error_line(),
                 ..Captured::default()
@@ -172,14 +174,15 @@ impl Thread {
         self.conclude(pool.own, None);
     }
 
-    /// Ends what has been read of warm workers' calls, unfinished lines and what is beyond the bounds as well: it is not spooled,
-    /// and another fnd reads on behind it.
+    /// Ends the captures of warm workers' calls, including unfinished lines and bytes beyond the bounds: this output is
+    /// not spooled, and another fnd reads on behind it.
     pub(super) fn leave_pools(&mut self) {
         let begun = clock::monotonic();
         loop {
             let in_a_line = |(worker, pool): (&WorkerId, &Pool)| pool.is_in_a_line().then_some(*worker);
             let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
-            // Of what else is ready meanwhile nothing is lost; commands behind the stop are nobody's.
+            // Output that is ready meanwhile is not lost. Commands queued after `Stop` are dropped: no caller waits for
+            // them.
             if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(LOOK_AGAIN)).is_err() {
                 break;
             }
@@ -228,7 +231,7 @@ impl Pool {
         capture.feed(stream, clock::unix_ms(), bytes, &mut seen);
     }
 
-    /// Says whether something is in a pipe, so that there will be another turn.
+    /// Returns whether a pipe has unread bytes, so that there will be another turn.
     fn has_unread(&self) -> bool {
         let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0) > 0;
         self.ends
@@ -239,7 +242,7 @@ impl Pool {
     }
 
     fn close(&mut self, pipe: usize, io: &Io) {
-        // epoll must be told: the other thread and the spawner have the same pipe.
+        // The pipe is removed from epoll explicitly: the other thread and the spawner hold it too.
         if std::mem::replace(&mut self.open[pipe], false)
             && let Err(error) = epoll::delete(io.epoll(), &self.ends.pipes[pipe])
         {

@@ -6,27 +6,27 @@ use crate::logs::Lines;
 use fnd_wire::form::{Bytes, wire_structs};
 
 wire_structs! {
-    /// A whole [`Capture`], but for whose it is.
+    /// A whole [`Capture`], except its [`Meta`].
     pub struct Snapshot {
-        /// See [`Capture`], as for the others.
+        /// See [`Capture`]; the other fields likewise.
         pub last_ms: u64,
         /// Lines of the head not on disk yet.
         pub head: Kept,
-        /// What the head may still grow by.
+        /// Bytes by which the head may still grow.
         pub head_left: u64,
         /// Lines of the tail.
         pub tail: Kept,
-        /// Bytes dropped between both.
+        /// Bytes dropped between head and tail.
         pub gap: u64,
-        /// Bytes dropped in lines too long.
+        /// Bytes cut from lines that are too long.
         pub cut: u64,
-        /// When the first was dropped.
+        /// When the first bytes were dropped, Unix milliseconds.
         pub gap_ms: u64,
         /// Standard output.
         pub stdout: Unfinished,
         /// Standard error.
         pub stderr: Unfinished,
-        /// Standard output's bytes, while they can be a result.
+        /// The bytes of standard output, while they can be a result.
         pub result: Bytes,
         /// Last line of standard error.
         pub error_line: Bytes,
@@ -36,9 +36,9 @@ wire_structs! {
     pub struct Kept {
         /// Number of the first.
         pub first: u64,
-        /// As [`Lines::encoded`] gave it.
+        /// The base of the times, as [`Lines::encoded`] gave it.
         pub base_ms: u64,
-        /// Likewise.
+        /// The lines, as [`Lines::encoded`] gave them.
         pub lines: Bytes,
     }
 
@@ -46,15 +46,15 @@ wire_structs! {
     pub struct Unfinished {
         /// Bytes on the stream.
         pub bytes: u64,
-        /// The line not ended yet.
+        /// The line that has not ended yet.
         pub partial: Bytes,
-        /// Bytes of it beyond the longest kept.
+        /// Bytes of that line beyond the longest line that is kept.
         pub cut: u64,
     }
 }
 
 impl Capture {
-    /// Returns everything it knows.
+    /// Returns the whole state.
     pub(in super::super) fn snapshot(&mut self) -> Snapshot {
         let is_result = self.stdout.bytes <= self.meta.result_max;
         Snapshot {
@@ -72,7 +72,7 @@ impl Capture {
         }
     }
 
-    /// Returns what a snapshot was taken of.
+    /// Returns the capture that a snapshot was taken of.
     pub(in super::super) fn restore(meta: Meta, snapshot: Snapshot) -> Self {
         let lines = |kept: &Kept| Lines::decode(kept.first, kept.base_ms, &kept.lines.0);
         Self {
@@ -97,7 +97,7 @@ fn kept(lines: &mut Lines) -> Kept {
     let (base_ms, encoded) = lines.encoded();
     Kept {
         first,
-        // Of no lines it is whatever those had that were there.
+        // Without lines `base_ms` is left over from earlier lines.
         base_ms: if encoded.is_empty() { 0 } else { base_ms },
         lines: Bytes(encoded.to_vec()),
     }
