@@ -1,4 +1,4 @@
-//! What is known without a daemon: where things lie (contract, section 1), and the judge of what lies there.
+//! The places (contract, section 1), and a judge, for verbs that need no daemon.
 
 use crate::exit::Failure;
 use fnd_core::check::settings;
@@ -9,16 +9,17 @@ use fnd_wire::form::Bytes;
 use fnd_wire::plan::JudgedFile;
 use std::path::{Path, PathBuf};
 
-/// Where things lie.
+/// The places of configuration, functions, runtimes and state.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// Configuration.
+    /// Configuration file.
     pub(crate) config: PathBuf,
     /// Functions directories, the first wins.
     pub(crate) functions: Vec<PathBuf>,
-    /// Where runtimes are described beside those that are built in; later ones replace earlier ones of the same id.
+    /// Directories with descriptions of runtimes, beside those built in; later ones replace earlier ones of the same
+    /// id.
     pub(crate) runtimes: Vec<PathBuf>,
-    /// State.
+    /// State directory.
     pub(crate) state: PathBuf,
 }
 
@@ -52,7 +53,7 @@ impl Places {
     }
 }
 
-/// The runtimes that are shipped, so that nothing needs to be installed.
+/// The runtimes that are built in, so that none needs to be installed.
 const SHIPPED: [(&str, &str); 5] = [
     ("bash", include_str!("../../runtimes/bash/runtime.toml")),
     ("deno", include_str!("../../runtimes/deno/runtime.toml")),
@@ -61,8 +62,8 @@ const SHIPPED: [(&str, &str); 5] = [
     ("python", include_str!("../../runtimes/python/runtime.toml")),
 ];
 
-/// Returns a judge under a configuration and the runtimes of directories beside the shipped ones, and what is wrong with
-/// them; none where the configuration is refused.
+/// Returns a judge under a configuration, with the built-in runtimes and those of directories, and their problems; no
+/// judge where the configuration is refused.
 pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<Diagnostic>) {
     let text = |path: &Path| path.display().to_string();
     let directories: Vec<String> = runtimes.iter().map(|directory| text(directory)).collect();

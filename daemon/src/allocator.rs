@@ -1,20 +1,20 @@
 //! How the C library's allocator gives memory back to the kernel.
 //!
-//! By default it learns: after the first large block was freed, blocks of that size (up to 32 MiB) come from the heap of the thread
-//! that asks. There they stay resident when they are free, as long as something lies behind them: bodies and answers that lie on
-//! the disk or have gone long ago would still be counted as memory of fnd, some hundred mebibytes of it.
+//! By default its limit is dynamic: after the first large block was freed, blocks of that size (up to 32 MiB) come from
+//! the heap of the thread that asks. Free blocks there stay resident as long as something lies behind them. So bodies
+//! and answers that are on the disk or long gone would still count as memory of fnd, some hundred mebibytes of it.
 
-/// Blocks from this size on are a mapping of their own, which ends when they are freed. A mapping costs page faults, so smaller
-/// ones stay in the heap.
+/// Blocks of this size or more get a mapping of their own, which ends when they are freed. A mapping costs page faults,
+/// so smaller blocks stay in the heap.
 #[cfg(target_env = "gnu")]
 const MAPPED_FROM: libc::c_int = 1 << 20;
 
-/// Free memory at the end of a heap that is kept. The default (128 KiB) has a thread that works in batches give memory back and
-/// take it again with each of them.
+/// Free memory that is kept at the end of a heap. With the default (128 KiB) a thread that works in batches gives
+/// memory back and takes it again with each batch.
 #[cfg(target_env = "gnu")]
 const KEPT_AT_END: libc::c_int = 1 << 20;
 
-/// Sets both bounds, which ends the learning (mallopt(3)). To be called before there are threads.
+/// Sets both limits, which makes them static (mallopt(3)). To be called before there are threads.
 pub(crate) fn set_bounds() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -24,7 +24,7 @@ pub(crate) fn set_bounds() {
         #[expect(unsafe_code, reason = "mallopt(3) has no safe wrapper")]
         // SAFETY: it takes two numbers and keeps no pointer; it is called before other threads use the allocator.
         let was_taken = unsafe { libc::mallopt(parameter, value) } != 0;
-        // Without it fnd works as well, with more memory.
+        // Without these limits fnd works as well, with more memory.
         debug_assert!(was_taken, "mallopt({parameter}, {value})");
     }
 }

@@ -33,38 +33,38 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Lines between a reader of kept output and its caller.
+/// Most lines between a reader of kept output and its caller.
 const LINES_MAX: usize = 256;
 
-/// The backend: the daemon, and what reads for it.
+/// The backend: the daemon, and the parts that read for it.
 #[derive(Clone)]
 pub struct Control {
     /// The daemon.
     pub daemon: Rc<Daemon>,
     /// The history.
     pub reader: ledger::Reader,
-    /// Where kept output lies.
+    /// The directory of kept output.
     pub logs: PathBuf,
-    /// Configuration file and directories of runtimes.
+    /// The configuration file and the directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
-    /// Keys that are being looked up.
+    /// Idempotency keys that are being looked up.
     pub keys: crate::idempotency::Keys,
 }
 
 impl Control {
-    /// Returns the state with nothing put off: what is over there is with the ledger.
+    /// Returns the state with nothing put off: the ledger has every record of what is over.
     pub(crate) fn settled(&self) -> RefMut<'_, State> {
         let mut state = self.daemon.state.borrow_mut();
         state.catch_up();
         state
     }
 
-    /// Makes a place for an answer and hands an event that brings it to the supervisor.
+    /// Makes a place for an answer, and hands the supervisor an event that leads to it.
     pub(crate) fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
         self.ask_as(event).0.into()
     }
 
-    /// As [`Self::ask`], and returns the number of the answer.
+    /// Like [`Self::ask`]; also returns the number of the answer.
     pub(crate) fn ask_as(&self, event: impl FnOnce(ReplyTo) -> Event) -> (oneshot::Receiver<Answer>, ReplyTo) {
         let (sender, receiver) = oneshot::channel();
         let reply = {
@@ -96,14 +96,14 @@ impl Control {
     }
 }
 
-/// A caller whose body is passed on. Where it goes before its turn comes, nobody is left to send the body.
+/// A caller whose body is passed on. If it leaves before its call begins, there is nobody to send the body.
 struct Caller(Rc<Daemon>, InvocationId);
 
 impl Drop for Caller {
     fn drop(&mut self) {
         let mut state = self.0.state.borrow_mut();
         if state.supervisor.invocation(self.1).is_none() {
-            // It was refused, or is over.
+            // The invocation was refused, or is over.
             state.uploads.remove(&self.1);
         } else if let Some(upload) = state.uploads.get_mut(&self.1) {
             *upload = None;
@@ -120,7 +120,7 @@ impl Leaving for Daemon {
         {
             let mut state = self.state.borrow_mut();
             state.replies.remove(&reply);
-            // fnd is at its end; or somebody waits for the invocation in another way.
+            // fnd is at its end, or another caller waits for the invocation's end.
             if state.connection.is_none() || state.ends.has(id) {
                 return;
             }
@@ -211,7 +211,7 @@ impl Backend for Control {
 
     fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
         let reader = self.reader.clone();
-        // What is in memory is newer than what is on disk.
+        // The record in memory is newer than the one on disk.
         let live = self.settled().supervisor.invocation(id);
         Box::pin(async move {
             let stored = reader.get(id).await.map_err(failure)?;
@@ -238,7 +238,7 @@ impl Backend for Control {
         let written = self.settled().status.written(name);
         Box::pin(async move {
             if let Some(written) = written {
-                let _ = written.await; // the function is gone, or fnd ends
+                let _ = written.await; // an error: the function is gone, or fnd ends
             }
         })
     }
@@ -311,7 +311,7 @@ impl Backend for Control {
                 .collect(),
         };
         let end = query.invocation.and_then(|id| self.ended(id));
-        // One that has ended prints nothing more: following it would have no end.
+        // An invocation that has ended prints nothing more: following it would never end.
         query.follow &= query.invocation.is_none() || end.is_some();
         Box::pin(crate::follow::lines(
             crate::follow::Source {
@@ -374,7 +374,7 @@ impl Backend for Control {
     fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>> {
         let places = Arc::clone(&self.places);
         Box::pin(async move {
-            // Reads configuration and runtimes: not on the thread that answers everybody.
+            // This reads configuration and runtimes, so it must not run on the thread that answers all callers.
             let judged = tokio::task::spawn_blocking(move || {
                 let (config, runtimes) = &*places;
                 let (judge, mut diagnostics) = check::judge(&Disk, config, runtimes);
@@ -407,7 +407,7 @@ impl Backend for Control {
                 limits: limits.clone(),
             })
             .collect();
-        // Smallest first: by memory, then by CPU; what a size leaves open counts as nothing.
+        // Smallest first: by memory, then by CPU; a limit that a size does not set counts as nothing.
         views.sort_by_key(|view| {
             let memory = view.limits.get("memory").and_then(|text| units::parse_size(text).ok());
             let cpu = view.limits.get("cpu").and_then(|text| units::parse_cpu(text).ok());

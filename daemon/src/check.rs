@@ -1,5 +1,5 @@
-//! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. And where the functions
-//! are, which the configuration may say.
+//! `fnd --check`: judges configuration and every manifest as the daemon would, and starts nothing. Also determines the
+//! functions directories, which the configuration may name.
 
 use crate::cli::{Checked, Cli, Places};
 use fnd_core::check::{check, settings};
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Exit code for a wrong configuration or manifest (sysexits.h, `EX_CONFIG`).
 const CONFIGURATION: u8 = 78;
 
-/// Judges, prints what is wrong to standard error and a line of result to standard output.
+/// Judges; prints problems to standard error and a summary line to standard output.
 #[must_use]
 pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
     let mut judge = Judge::new();
@@ -41,11 +41,11 @@ pub fn run(cli: &Cli, checked: Checked) -> ExitCode {
     print(&diagnostics, functions)
 }
 
-/// Returns the places, functions directories as the configuration says. A configuration that fnd may not read is the
-/// spawner's to judge.
+/// Returns the places, with the functions directories of the configuration. If fnd may not read the configuration, only
+/// the spawner judges it.
 ///
 /// # Errors
-/// The places are not known.
+/// The places cannot be determined.
 pub fn places(cli: &Cli) -> anyhow::Result<Places> {
     let places = cli.places()?;
     let mut judge = Judge::new();
@@ -58,8 +58,8 @@ pub fn places(cli: &Cli) -> anyhow::Result<Places> {
     }
 }
 
-/// Returns the configuration that the spawner kept, for a start with one that is refused. A spawner of root keeps it for
-/// itself, and is told where the functions are by its unit.
+/// Returns the configuration that the spawner kept, for a start with one that is refused. A spawner of root does not
+/// let fnd read it, and gets the functions directories from its unit.
 fn last_good(judge: &mut Judge, places: &Places) -> Option<SettingsDocument> {
     let kept = std::fs::read(places.state.join(LAST_SETTINGS)).ok()?;
     let JudgeRequest::Settings(files) = JudgeRequest::from_wire(&kept).ok()? else {
@@ -96,7 +96,7 @@ fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
     let plain = !stderr.is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colour = if plain { Colour::Plain } else { Colour::Ansi };
     for diagnostic in diagnostics {
-        let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // closed: the exit code says it too
+        let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // an error: closed; the exit code tells it too
     }
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
     let _ = writeln!(io::stdout(), "{functions} functions, {errors} errors"); // as above

@@ -1,5 +1,5 @@
-//! What the judge gives up before it reads what somebody wrote: every way to files, the network and other processes. Whoever
-//! breaks into it finds a process that can read and write the sockets and pipes it has, take memory, and end.
+//! Confines the judge before it reads untrusted input: it loses every access to files, the network and other processes.
+//! An attacker in it has a process that can only read and write its sockets and pipes, allocate memory, and end.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount};
 use rustix::process::{DumpableBehavior, chdir, pivot_root, set_dumpable_behavior};
@@ -9,7 +9,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// What it may still call: to talk, to have memory, to tell the time, to panic and to end.
+/// The system calls that the judge may use: to communicate, allocate memory, read the clock, panic and end.
 const CALLS: [i64; 27] = [
     libc::SYS_read,
     libc::SYS_write,
@@ -40,13 +40,13 @@ const CALLS: [i64; 27] = [
     libc::SYS_sendmsg,
 ];
 
-/// Why the judge is not confined; then it must not judge.
+/// Why the judge could not be confined; it must not judge then.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// It can be looked into.
+    /// Other processes can read its memory.
     #[error("failed to keep others from looking into the judge")]
     Dumpable(#[source] rustix::io::Errno),
-    /// The filter can't be made: a fault of this program.
+    /// The filter can't be made: a defect of this program.
     #[error("failed to make the judge's filter of system calls")]
     Filter(#[source] seccompiler::BackendError),
     /// The filter can't be put in force.
@@ -54,18 +54,19 @@ pub enum ConfineError {
     Seccomp(#[source] seccompiler::Error),
 }
 
-/// Gives up everything that the judge does not need, for good.
+/// Gives up for good all rights that the judge does not need.
 ///
 /// # Errors
 /// Any [`ConfineError`].
 pub fn confine() -> Result<(), ConfineError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
-    // Behind the filter these are a second wall, so where namespaces are not allowed (a container) it goes without.
+    // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the judge goes
+    // without.
     let _ = empty_namespaces();
     seccompiler::apply_filter_all_threads(&filter().map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
 }
 
-/// Moves into namespaces with no file, no network and nothing of System V, by way of a user namespace.
+/// Moves into empty namespaces without files, network and System V objects, by means of a user namespace.
 #[expect(
     unsafe_code,
     reason = "unshare may take away what other threads rely on; there are none"
@@ -75,7 +76,7 @@ fn empty_namespaces() -> rustix::io::Result<()> {
     // SAFETY: neither memory nor descriptors are taken away.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER | empty) }?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
-    // Any directory does that everybody can pass; what was below it goes with the old root.
+    // Any directory will do that every user can enter; everything below it goes with the old root.
     mount(
         "none",
         "/proc",
@@ -90,7 +91,8 @@ fn empty_namespaces() -> rustix::io::Result<()> {
     mount_remount("/", nothing, "")
 }
 
-/// Makes the filter: what is not on the list answers EPERM, memory is never executable, another architecture's calls kill.
+/// Makes the filter: a call that is not on the list fails with EPERM, memory is never executable, calls of another
+/// architecture kill.
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = CALLS.map(|call| (call, Vec::new())).into();
     let executable = u64::from(libc::PROT_EXEC.cast_unsigned());

@@ -1,8 +1,8 @@
-//! What follows from functions directories that cannot be read: nothing of theirs is taken for deleted.
+//! Functions directories that cannot be read: none of their functions counts as deleted.
 //!
-//! At the start this means that the first scan is not the last word: work of functions that are not there, their status files,
-//! their installed versions and their history wait until every directory was read. What goes by that asks
-//! [`Supervisor::is_scanned`](fnd_core::supervisor::Supervisor::is_scanned).
+//! At the start this means that the first scan does not decide alone: work of functions that are not there, their
+//! status files, their installed versions and their history wait until every directory was read. Code that depends on
+//! this checks [`Supervisor::is_scanned`](fnd_core::supervisor::Supervisor::is_scanned).
 
 use crate::catalog::{AWAY, Rescan};
 use crate::driver::State;
@@ -10,27 +10,27 @@ use crate::problems::Problem;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::supervisor::Event;
 
-/// What could not be looked at.
+/// The directories and files that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
-    /// At the last look.
+    /// Those of the last scan.
     now: Vec<Diagnostic>,
-    /// The scan whose end says what was deleted before the start, where the first one could not say it.
+    /// The scan whose end decides what was deleted before the start, where the first scan could not.
     deciding: Option<u64>,
 }
 
 impl Unread {
-    /// Returns what could not be looked at.
+    /// Returns a diagnostic for each that could not be read.
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
         &self.now
     }
 
-    /// Says whether what is known by now is all there is.
+    /// Returns whether everything was read, so that all functions are known.
     pub(crate) fn is_nothing(&self) -> bool {
         self.now.is_empty() && self.deciding.is_none()
     }
 
-    /// Returns what people are told.
+    /// Returns the problems to report.
     pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.now.iter().map(|diagnostic| {
             let code = if diagnostic.code == AWAY {
@@ -44,19 +44,20 @@ impl Unread {
 }
 
 impl State {
-    /// Takes over what a look could not look at.
+    /// Stores what the last scan could not read.
     pub(crate) fn looked(&mut self, unread: Vec<Diagnostic>) {
         let readable = unread.is_empty() && !self.unread.now.is_empty();
         self.unread.now = unread;
         if readable && !self.supervisor.is_scanned() {
-            // Everything can be read for the first time: what is found now has to be installed before anything is given up.
+            // Everything can be read for the first time. The functions seen now must be installed before others count
+            // as deleted.
             let number = self.installer.new_scan();
             self.catalog.rescan(number, Rescan::default());
             self.unread.deciding = Some(number);
         }
     }
 
-    /// Decides what was deleted before the start once the scan that can say it is over.
+    /// Decides what was deleted before the start, once the deciding scan is over.
     pub(crate) fn decide(&mut self) {
         let over = |number: u64| self.installer.is_settled(number);
         if self.unread.deciding.is_some_and(over) {
@@ -68,7 +69,7 @@ impl State {
         }
     }
 
-    /// Every function that there is, is known: what is left of others goes.
+    /// Removes what is left of functions that are gone: every function that exists is known.
     pub(crate) fn all_known(&mut self) {
         if self.supervisor.is_scanned() {
             self.forget_statuses();

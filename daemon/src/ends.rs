@@ -1,6 +1,7 @@
-//! Who waits for the end of an invocation.
+//! The callers that wait for the end of an invocation.
 //!
-//! A place is kept for as long as somebody waits in it: an invocation may take days, and its askers leave after a second.
+//! A caller's place is kept only while the caller waits: an invocation may take days, and its callers may leave after a
+//! second.
 
 use fnd_wire::ids::InvocationId;
 use std::cell::{Cell, RefCell};
@@ -10,19 +11,20 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
-/// The places of each invocation, by their numbers.
+/// The places of each invocation, by number.
 type Places = HashMap<InvocationId, HashMap<u64, oneshot::Sender<()>>>;
 
-/// All that wait.
+/// All places.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     places: Rc<RefCell<Places>>,
-    /// Numbers the places. No number is used twice: one who was told removes a place by its number when others may wait anew.
+    /// The last number given to a place. No number is used twice: a caller that was woken removes its place by number,
+    /// when new callers may already wait.
     last: Cell<u64>,
 }
 
 impl Ends {
-    /// Returns what resolves when an invocation has ended, or when fnd stops.
+    /// Returns a future that resolves when an invocation has ended, or when fnd stops.
     pub(crate) fn wait(&self, id: InvocationId) -> Ended {
         let (sender, receiver) = oneshot::channel();
         let number = self.last.get() + 1;
@@ -36,27 +38,27 @@ impl Ends {
         }
     }
 
-    /// Tells everybody who waits for an invocation that it has ended.
+    /// Wakes all callers that wait for an invocation's end.
     pub(crate) fn tell(&self, id: InvocationId) {
         let waiting = self.places.borrow_mut().remove(&id);
         for (_, sender) in waiting.into_iter().flatten() {
-            let _ = sender.send(()); // its receiver removes its place before it goes
+            let _ = sender.send(()); // an error: the caller is just leaving
         }
     }
 
-    /// Says whether anybody waits for an invocation.
+    /// Returns whether a caller waits for an invocation.
     pub(crate) fn has(&self, id: InvocationId) -> bool {
         self.places.borrow().contains_key(&id)
     }
 }
 
-/// The end of an invocation, for one who waits for it.
+/// Resolves at the end of an invocation. Dropped, it removes its caller's place.
 #[derive(Debug)]
 pub(crate) struct Ended {
     receiver: oneshot::Receiver<()>,
     id: InvocationId,
     number: u64,
-    /// Weak: at the end of fnd the senders go, which wakes who waits.
+    /// Weak, so that the senders are dropped when fnd ends, which wakes the callers.
     of: Weak<RefCell<Places>>,
 }
 
@@ -64,7 +66,7 @@ impl Future for Ended {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // Either way there is nothing more to wait for.
+        // A dropped sender also means that there is nothing more to wait for.
         Pin::new(&mut self.receiver).poll(cx).map(drop)
     }
 }

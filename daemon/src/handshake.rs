@@ -1,4 +1,5 @@
-//! The handshake with fnd-spawner: which protocol, what it can enforce, and the configuration it read.
+//! The handshake with fnd-spawner: agrees on the protocol, and gets the spawner's abilities and the configuration it
+//! read.
 
 use crate::settings::Current;
 use crate::workers::spawner::{Connection, ConnectionError, Incoming};
@@ -9,25 +10,26 @@ use fnd_wire::frame::{
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// Why fnd and its spawner cannot work together.
+/// Why fnd and the spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The connection broke.
     #[error("failed to greet fnd-spawner")]
     Connection(#[from] ConnectionError),
-    /// It refused.
+    /// The spawner refused.
     #[error("fnd-spawner refused to work with this fnd: {0}")]
     Refused(String),
-    /// The configuration is wrong: exit 78. The diagnostics, rendered.
+    /// The configuration is wrong (exit code 78). Contains the rendered diagnostics.
     #[error("the configuration is not valid\n{0}")]
     Configuration(String),
 }
 
-/// What the spawner said.
+/// The result of the handshake.
 pub struct Handshake {
-    /// What it is.
+    /// The spawner's description of itself.
     pub welcome: Welcome,
-    /// Where it makes directories for sockets of programs that serve HTTP; absent: it is older than that.
+    /// The directory in which it makes directories for sockets of programs that serve HTTP; absent where it is older
+    /// than that.
     pub sockets: Option<PathBuf>,
     /// The configuration in force.
     pub current: Current,
@@ -37,7 +39,7 @@ pub struct Handshake {
     pub exits: Vec<Exited>,
 }
 
-/// Greets; returns what the spawner is, what it still holds, and the configuration in force.
+/// Performs the handshake.
 ///
 /// # Errors
 /// [`HandshakeError`].
@@ -83,7 +85,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
             Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
             Reply::Exited(exited) => exits.push(exited),
-            // To something the fnd before this one had asked.
+            // Answers to requests of the fnd before this one.
             Reply::Done | Reply::Swept(_) => {}
             Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
             Reply::Installed(_)
@@ -99,7 +101,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
 }
 
 fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, HandshakeError> {
-    // The judge may have found nothing wrong with what the spawner then refused.
+    // The spawner may have refused a configuration in which the judge saw no error.
     let applied = read.applied;
     let document = crate::incoming::settings_document(read)
         .map_err(|error| HandshakeError::Refused(format!("its configuration cannot be read: {error}")))?;

@@ -1,7 +1,9 @@
-//! Runs that were asked for before: the same idempotency key, another run with the same payload.
+//! Idempotency keys: a request with the key of an earlier invocation gets that invocation's answer, and a run that is
+//! repeated runs with the same payload.
 //!
-//! The supervisor knows the keys of live invocations, the ledger those of all it has. Who brings a key is answered from
-//! there, and requests with one key take turns: so none can slip between the look and the acceptance of another.
+//! The supervisor knows the keys of live invocations, the ledger the keys of all it has. A request with a known key is
+//! answered from there. Requests with one key take turns, so that none is accepted between another's look-up and
+//! acceptance.
 
 use crate::backend::{Control, failure};
 use crate::control::backend::{Answering, Failure, Leaving, Repeated};
@@ -17,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 
 type Key = (FunctionName, Arc<str>);
 
-/// Keys that are being looked up, and who waits for that.
+/// Keys that are being looked up; each lock is held by one request, and others wait for it.
 #[derive(Debug, Clone, Default)]
 pub struct Keys(Rc<RefCell<HashMap<Key, Rc<Mutex<()>>>>>);
 
@@ -26,10 +28,10 @@ impl Keys {
         Rc::clone(self.0.borrow_mut().entry(key.clone()).or_default())
     }
 
-    /// Forgets a key that nobody waits for.
+    /// Removes a key for which no request waits.
     fn leave(&self, key: &Key, turn: &Rc<Mutex<()>>) {
         let mut keys = self.0.borrow_mut();
-        // One is ours, one the table's.
+        // One reference is ours, one the table's.
         if Rc::strong_count(turn) <= 2 {
             keys.remove(key);
         }
@@ -52,14 +54,14 @@ impl Control {
             }))
         });
         if waits {
-            // Who hears it is named without a further allocation: this is on the way of every call.
+            // The caller is named without a further allocation, because every call passes here.
             Answering::for_caller(answer, Rc::clone(&self.daemon) as Rc<dyn Leaving>, id, reply)
         } else {
             answer.into()
         }
     }
 
-    /// Submits; one whose key an invocation has already gets that one's answer.
+    /// Submits; if an invocation has the key already, the request gets that invocation's answer.
     pub(crate) fn once(&self, submit: Submit) -> Answering {
         let Some(key) = submit.idempotency_key.clone() else {
             return self.submit_now(submit);
@@ -70,14 +72,14 @@ impl Control {
         }
         let (sender, receiver) = oneshot::channel();
         let control = self.clone();
-        // Ends with its answer; the caller may have gone, and an invocation with a key goes on without it.
+        // The task ends with its answer. If the caller has gone, an invocation with a key goes on without it.
         drop(tokio::task::spawn_local(async move {
             let answer = match control.find(submit, key).await {
                 Lookup::Answer(answer) => Some(*answer),
                 Lookup::Asked(answering) => answering.await.ok(),
             };
             if let Some(answer) = answer {
-                let _ = sender.send(answer); // the caller has gone
+                let _ = sender.send(answer); // an error: the caller has gone
             }
         }));
         receiver.into()
@@ -93,7 +95,7 @@ impl Control {
         } else {
             match self.answer_of(&named, submit.wait).await {
                 Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
-                // Runs that ended since may be in memory only.
+                // Records of runs that ended since may be in memory only.
                 Ok(None) if self.settled().ledger.health().failing.is_some() => {
                     let reason = "the disk takes no records, so it is not known whether this key ran before".to_owned();
                     Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
@@ -111,7 +113,7 @@ impl Control {
         found
     }
 
-    /// Returns what the invocation with a key is answered with, if the history has one.
+    /// Returns the answer of the invocation with a key, if the history has one.
     async fn answer_of(&self, (function, key): &Key, wait: bool) -> Result<Option<Answer>, Failure> {
         let found = self.reader.keyed(function.clone(), Arc::clone(key)).await;
         let Some(id) = found.map_err(failure)? else {
@@ -125,7 +127,7 @@ impl Control {
             if whole.record.state.is_final() {
                 Answer::Finished(Box::new(whole.record))
             } else {
-                // It was accepted, and who asks for it later is told the rest.
+                // It was accepted; a later request gets the rest.
                 Answer::Queued(id)
             }
         }))
@@ -152,7 +154,7 @@ impl Control {
         let function = record.function.clone();
         let answering = self.once(Submit {
             payload,
-            // A dead letter runs once more, however often that is asked for. No header can say this key.
+            // However often it is asked for, a dead letter is redriven once. A header cannot contain this key.
             idempotency_key: redrive.then(|| format!("\0redrive {id}").into()),
             origin: Some(id),
             ..Submit::new(self.next_id(), record.function, trigger)
@@ -166,7 +168,7 @@ impl Control {
             return Ok(false);
         }
         self.daemon.state.borrow().store(Command::DiscardDeadLetter(id));
-        // This waits for the command before it.
+        // The read waits for the command before it.
         if is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Err(Failure("it could not be written; `fndctl status` says why".into()));
         }

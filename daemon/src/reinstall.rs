@@ -1,5 +1,6 @@
-//! Files that were refused for a reason that is not in the file: no room on the disk, no descriptors, a directory above that
-//! others may write to. Nothing tells when that is over, so they are tried again, with growing pauses. No clock.
+//! Retries of files that were refused for a reason outside of the file: no room on the disk, no descriptors, a
+//! directory above that others may write to. No event tells when such a reason is over, so the pauses grow. This module
+//! reads no clock.
 
 use crate::catalog::Candidate;
 use fnd_wire::ids::FunctionName;
@@ -8,14 +9,14 @@ use std::time::Duration;
 
 /// The first pause; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(2);
-/// The longest: as often as directories are looked at without a hint.
+/// The longest pause: as often as directories are scanned without an event.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is tried again.
+/// The functions to retry.
 #[derive(Debug, Default)]
 pub(crate) struct Reinstall {
     refused: HashMap<FunctionName, Refused>,
-    /// The earliest instant of all: asked for at each turn of the main loop.
+    /// The earliest retry of all, kept because the main loop asks for it in each turn.
     next: Option<Duration>,
 }
 
@@ -23,12 +24,12 @@ pub(crate) struct Reinstall {
 struct Refused {
     candidate: Candidate,
     pause: Duration,
-    /// When it is tried; nothing while it is.
+    /// When it is retried; nothing while a retry is under way.
     at: Option<Duration>,
 }
 
 impl Reinstall {
-    /// A file was refused for a reason outside of it.
+    /// Schedules a retry of a file that was refused for a reason outside of it.
     pub(crate) fn refused(&mut self, candidate: Candidate, mono: Duration) {
         let before = self.refused.get(&candidate.function);
         let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
@@ -43,24 +44,24 @@ impl Reinstall {
         self.refused.insert(function, refused);
     }
 
-    /// Says whether a function is being tried again.
+    /// Returns whether a retry of a function is under way.
     pub(crate) fn is_under_way(&self, function: &FunctionName) -> bool {
         self.refused.get(function).is_some_and(|refused| refused.at.is_none())
     }
 
-    /// A function is installed, gone, changed, or refused for what is in its file.
+    /// Ends the retries of a function that is installed, gone, changed, or refused for the content of its file.
     pub(crate) fn forget(&mut self, function: &FunctionName) {
         if self.refused.remove(function).is_some() {
             self.count();
         }
     }
 
-    /// Returns when [`Reinstall::due`] has something.
+    /// Returns when the next retry is due.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.next
     }
 
-    /// Returns what is to be tried now.
+    /// Returns the retries that are due now.
     pub(crate) fn due(&mut self, mono: Duration) -> Vec<Candidate> {
         let mut due = Vec::new();
         for refused in self.refused.values_mut() {

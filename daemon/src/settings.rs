@@ -1,4 +1,4 @@
-//! The configuration in force, and what follows from it on this machine.
+//! The configuration in force, and the values that follow from it on this machine.
 
 use crate::catalog::Rules;
 use crate::control::peer::Access;
@@ -18,20 +18,21 @@ pub struct Current {
     pub settings: Settings,
     /// Runtimes by id.
     pub runtimes: Vec<RuntimeSummary>,
-    /// What is wrong with the newest configuration, applied or not.
+    /// Problems of the newest configuration, applied or not.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether that was refused: an earlier one is in force.
+    /// Whether the newest configuration was refused; an earlier one is in force then.
     pub refused: bool,
     /// This node's host name.
     pub host: String,
-    /// Who may do what; shared with the control server.
+    /// The roles of users and groups; shared with the control server.
     pub access: Rc<RefCell<Access>>,
-    /// The daemon's own user, where it is also the spawner's: then a person runs both.
+    /// The daemon's own user, if the spawner has the same one: then a person runs both.
     pub own_uid: Option<u32>,
 }
 
 impl Current {
-    /// Returns the configuration of a document; nothing where that was refused. `spawner_uid`: whose process the spawner is.
+    /// Returns the configuration of a document; nothing where that was refused. `spawner_uid` is the user of the
+    /// spawner's process.
     #[must_use]
     pub fn new(document: SettingsDocument, spawner_uid: Option<u32>) -> Option<Self> {
         let own_uid = Some(nix::unistd::getuid().as_raw()).filter(|own| Some(*own) == spawner_uid);
@@ -53,7 +54,7 @@ impl Current {
         })
     }
 
-    /// Takes over a newer configuration, if it was applied; says whether it was.
+    /// Puts a newer configuration in force, if the spawner applied it; returns whether it did.
     pub fn apply(&mut self, document: SettingsDocument, applied: bool) -> bool {
         self.diagnostics = document.diagnostics;
         self.refused = !applied;
@@ -67,14 +68,14 @@ impl Current {
         }
     }
 
-    /// Looks up the groups of `[[access]]` and puts their roles in force. Returns what is wrong with them.
+    /// Looks up the groups of `[[access]]` and puts their roles in force. Returns the problems with them.
     pub fn resolve_access(&self) -> Vec<String> {
         let (access, problems) = Access::resolve(self.own_uid, &self.settings.access);
         self.access.replace(access);
         problems
     }
 
-    /// Returns what all functions together may use: `[node]`, or the machine but its reserve.
+    /// Returns the budget of all functions together: `[node]`, or the machine without its reserve.
     #[must_use]
     pub fn budget(&self) -> NodeBudget {
         let node = &self.settings.node;
@@ -88,7 +89,7 @@ impl Current {
         }
     }
 
-    /// Returns which files are functions.
+    /// Returns the rules that decide which files are functions.
     #[must_use]
     pub fn catalog_rules(&self) -> Rules {
         Rules {

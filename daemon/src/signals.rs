@@ -1,4 +1,4 @@
-//! Signals, the watchdog, and how fnd stops.
+//! Signals, the watchdog, and the stop of fnd.
 
 use crate::control::Stop;
 use crate::driver::Daemon;
@@ -11,23 +11,23 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Longest time between two watchdog messages where none is wanted: never, as far as anybody lives.
+/// Interval of the watchdog messages where none are wanted: longer than fnd ever runs.
 const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// How long a hand-over waits for the ledger to take what was accepted; fnd is to be gone within 2 s.
+/// How long a hand-over waits until the ledger has stored accepted work; fnd must be gone within 2 s.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 
-/// How much of it requests to programs that serve HTTP have to end: their connections end with fnd. The rest is for answering
-/// those that have not, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
+/// The part of that time in which requests to programs that serve HTTP may end: their connections end with fnd. In the
+/// rest fnd answers the others, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
 const FINISH_MAX: Duration = Duration::from_millis(700);
 
 /// Resolves when fnd may end.
 type Ending = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Watches for signals until fnd shall end.
+/// Watches for signals until fnd may end.
 ///
-/// Where the spawner is a service of its own, SIGTERM hands over to the next fnd: functions are the spawner's. Where it is
-/// fnd's child, SIGTERM and SIGINT drain, and a second one kills (contract, section 7).
+/// Where the spawner is a service of its own, SIGTERM hands over to the next fnd, and functions go on with the spawner.
+/// Where it is fnd's child, SIGTERM and SIGINT drain, and a second signal kills (contract, section 7).
 pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: bool) {
     let mut signals = match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
         Ok(signals) => signals,
@@ -56,12 +56,12 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
         };
         match signal {
             Some(SIGHUP) => {
-                // As `fndctl reload`, but nobody waits for its report: what is wrong goes to the journal.
+                // Like `fndctl reload`, but no caller gets the report: problems go to the journal.
                 drop(daemon.reload(false));
             }
             Some(_) if spawner_stays && draining.is_none() => {
                 tracing::info!("stopping: what runs goes on with fnd-spawner");
-                // Who connects from now on waits in the socket for the next fnd.
+                // New connections wait in the socket for the next fnd.
                 server.now();
                 draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }
@@ -69,7 +69,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             Some(_) if draining.is_none() => {
                 tracing::info!("stopping when what runs has ended; a second signal kills it");
                 let drained = daemon.drain();
-                // Dropped means that nothing runs either.
+                // An error means that the drain is over already.
                 draining = Some(Box::pin(async { drop(drained.await) }));
             }
             Some(_) => daemon.step(Event::StopNow),
@@ -78,7 +78,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
     }
 }
 
-/// Waits until everybody was answered, what ends with fnd has ended, or had its time.
+/// Waits until every caller was answered, and until work that ends with fnd has ended or its time is over.
 async fn handed_over(daemon: Rc<Daemon>) {
     let mut answered = daemon.hand_over();
     if tokio::time::timeout(FINISH_MAX, &mut answered).await.is_err() {

@@ -1,4 +1,5 @@
-//! The service manager: readiness, watchdog, sockets it opened (`sd_notify(3)`, `sd_listen_fds(3)`). Without one, nothing.
+//! The service manager: readiness, watchdog, sockets it opened (`sd_notify(3)`, `sd_listen_fds(3)`). Without a service
+//! manager these functions do nothing.
 
 use sd_notify::NotifyState;
 use std::io;
@@ -9,7 +10,7 @@ use tokio::net::UnixListener;
 /// Name of the control socket's descriptor (`FileDescriptorName=` of `fnd.socket`).
 const CONTROL: &str = "control";
 
-/// Returns the control socket the service manager listens on for fnd, if it does.
+/// Returns the control socket on which the service manager listens for fnd, if it does.
 ///
 /// # Errors
 /// The descriptor is not a listening Unix socket.
@@ -28,22 +29,22 @@ pub fn listener() -> io::Result<Option<UnixListener>> {
     Ok(None)
 }
 
-/// Tells the service manager something; one that is not there or does not listen is none of fnd's business.
+/// Sends states to the service manager. A manager that is missing or does not listen is no error.
 fn tell(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-/// fnd serves.
+/// Reports that fnd serves.
 pub fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
-/// What `systemctl status` shows of it.
+/// Sets the line that `systemctl status` shows.
 pub fn status(line: &str) {
     tell(&[NotifyState::Status(line)]);
 }
 
-/// A reload began; [`ready`] ends it.
+/// Reports that a reload began; [`ready`] ends it.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -51,17 +52,17 @@ pub fn reloading() {
     }
 }
 
-/// fnd stops.
+/// Reports that fnd stops.
 pub fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// fnd lives.
+/// Reports that fnd is alive.
 pub fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// Returns how often the service manager wants to hear [`alive`]: half of its limit.
+/// Returns the interval at which [`alive`] must be called: half of the service manager's limit.
 #[must_use]
 pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)

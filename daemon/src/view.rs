@@ -1,4 +1,4 @@
-//! What the API and status files show: the supervisor's state and the registry's knowledge put together.
+//! Builds the documents of the API and the status files from the supervisor's state and the registry.
 
 use crate::driver::State;
 use crate::functions::Serving;
@@ -20,7 +20,7 @@ impl State {
     /// Returns the version of a function that serves.
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
         let function = self.functions.get(name)?;
-        // Only while a newer one is tried there is another to ask for.
+        // Only while a newer version is on trial can another one serve.
         let before = function
             .before
             .as_ref()
@@ -28,7 +28,7 @@ impl State {
         function.serving(before)
     }
 
-    /// Returns a function's status; nothing where there is none of that name.
+    /// Returns a function's status; nothing where there is no function of that name.
     pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
         let view = self.supervisor.function(name)?;
         let known = self.functions.get(name);
@@ -63,7 +63,8 @@ impl State {
             result: result.and_then(shown),
             runs: view.runs,
             failures: view.failures,
-            // What is wrong with the file, else with what was made of it: a version that cannot be loaded, a limit too large.
+            // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
+            // limit too large.
             error: known
                 .and_then(|function| function.error.clone())
                 .or_else(|| view.error.as_deref().map(str::to_owned)),
@@ -79,7 +80,7 @@ impl State {
         })
     }
 
-    /// Returns a function's status with what its processes use now.
+    /// Returns a function's status with the current memory use of its processes.
     pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
         let mut status = self.function_status(name)?;
         if status.running > 0 {
@@ -88,7 +89,7 @@ impl State {
         Some(status)
     }
 
-    /// Returns everything known of a function.
+    /// Returns all details of a function.
     pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let status = self.function_now(name)?;
         let function = self.functions.get(name)?;
@@ -115,7 +116,7 @@ impl State {
         Some(FunctionDetail { status, more })
     }
 
-    /// Returns what is newer than the version that serves.
+    /// Returns the content that is newer than the serving version.
     fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
@@ -123,7 +124,7 @@ impl State {
         if refused.is_none() && view.trial.is_none() {
             return None;
         }
-        // What was refused is newer than what is tried.
+        // Refused content is newer than a version on trial.
         let trial = view.trial.filter(|_| refused.is_none());
         Some(NewerVersion {
             version: trial.map(|trial| trial.version),
@@ -141,7 +142,7 @@ impl State {
             .collect()
     }
 
-    /// Returns the node.
+    /// Returns the status of the node.
     pub(crate) fn node(&self) -> NodeStatus {
         let functions = self.function_list();
         let figures = self.ledger.figures();
@@ -193,12 +194,12 @@ impl State {
     }
 }
 
-/// A count as the API has it; it is bounded far below.
+/// Returns a count in the API's type; counts are bounded far below its maximum.
 fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A result as status files show it: JSON as it is, text as a string, nothing where it is neither.
+/// Returns a result for a status file: JSON unchanged, text as a string, nothing for other bytes.
 fn shown(result: &RunResult) -> Option<Box<RawValue>> {
     let text = str::from_utf8(&result.data).ok()?;
     if result.json {

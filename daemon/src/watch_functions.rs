@@ -1,8 +1,9 @@
-//! Who watches the list of functions, and what each has not been told of yet.
+//! The watchers of the list of functions, and the changes that each has not been sent yet.
 //!
-//! A watcher lives from the stream of what happens: each line there names a function to look at. So a watcher has names, not
-//! states: however often a function changes while nobody reads, it is there once, and what is told is how it is then. It
-//! holds at most every function's name, and nothing is lost: what it was too slow to read means all of them.
+//! A watcher reads the stream of happenings: each one names a function to read anew. So a watcher holds names, not
+//! states. However often a function changes while the caller does not read, it is there once, and the caller gets its
+//! newest state. A watcher holds at most every function's name, and loses nothing: if it was too slow for the stream,
+//! all functions count as changed.
 
 use crate::control::backend::{Changes, FunctionFilter};
 use crate::driver::Daemon;
@@ -13,10 +14,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// Changes between the driver and the connection of one watcher: when it is full, names wait here.
+/// Most changes between the driver and the connection of one watcher; when it is full, names wait in the watcher.
 const CHANGES_MAX: usize = 16;
 
-/// Returns every function as it is, and from then on those that change, as long as somebody reads.
+/// Returns every function, and from then on those that change, as long as the caller reads.
 pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
     let ring = Rc::clone(&daemon.state.borrow().observer.ring);
@@ -25,7 +26,7 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
         at: ring.last(),
         ring,
     };
-    // Owned by the caller's receiver: it ends when that is dropped.
+    // The task ends when the caller drops the receiver.
     drop(tokio::task::spawn_local(tell(
         Rc::clone(daemon),
         watcher,
@@ -40,16 +41,16 @@ fn all(daemon: &Daemon) -> BTreeSet<FunctionName> {
     state.supervisor.functions().map(|view| view.name.clone()).collect()
 }
 
-/// One who watches.
+/// A watcher.
 struct Watcher {
     changed: BTreeSet<FunctionName>,
     ring: Rc<Ring>,
-    /// Number of the last that was read.
+    /// Number of the last happening that was read.
     at: u64,
 }
 
 impl Watcher {
-    /// Reads on to the newest.
+    /// Reads the happenings up to the newest.
     fn read_on(&mut self, daemon: &Daemon) {
         loop {
             match read(&self.ring, self.at) {
@@ -78,7 +79,7 @@ async fn tell(daemon: Rc<Daemon>, mut watcher: Watcher, filter: FunctionFilter, 
         watcher.read_on(&daemon);
         let Some(function) = watcher.changed.pop_first() else {
             tokio::select! {
-                // Cancel-safe: only looks at a number.
+                // Cancel-safe: it only checks a number.
                 () = news(&watcher.ring, watcher.at) => continue,
                 () = into.closed() => return,
             }

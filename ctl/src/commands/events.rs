@@ -1,4 +1,4 @@
-//! `fndctl events`: what happened lately, and with `-f` what happens.
+//! `fndctl events`: the last events, and with `-f` new ones.
 
 use super::{Context, Parameters, function_path};
 use crate::cli::Format;
@@ -40,10 +40,10 @@ pub(crate) struct Args {
     limit: Option<u32>,
 }
 
-/// Shows them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let mut parameters = Parameters::default();
     if let Some(function) = &args.function {
@@ -126,7 +126,7 @@ fn words(event: &StreamEvent) -> String {
             let version = event.version.map(|version| version.hex()).unwrap_or_default();
             format!("version {}", version.get(..12).unwrap_or(""))
         }
-        // Its diagnostics follow.
+        // Its diagnostics are printed below.
         Kind::Refused if !event.diagnostics.is_empty() => String::new(),
         Kind::Refused => message.to_owned(),
         Kind::Removed => String::new(),

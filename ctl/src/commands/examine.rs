@@ -1,4 +1,4 @@
-//! Asking the program `fnd` what it finds in a ledger: it alone knows the schema. As root it is started as the owner of the
+//! Runs the program `fnd` to examine a ledger, since only it knows the schema. Under root it runs as the owner of the
 //! state, since root reads no database that another user can write.
 
 use crate::exit::{Exit, Failure};
@@ -9,23 +9,23 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What `fnd` is to look at.
+/// The ledger that `fnd` examines.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     /// A state directory, or a database file.
     pub(super) path: &'a Path,
-    /// Whose rights it needs: the owner of this.
+    /// A path whose owner's rights `fnd` gets.
     pub(super) owner: &'a Path,
     /// The run directory.
     pub(super) run: &'a Path,
-    /// Repair what is safe.
+    /// Whether to repair what is safe to repair.
     pub(super) repair: bool,
 }
 
-/// Returns what it finds.
+/// Returns the findings of `fnd`.
 ///
 /// # Errors
-/// It cannot be started, or does not answer as it should.
+/// It cannot be started, or does not answer as expected.
 pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
     let program = program()?;
     let mut arguments: Vec<OsString> = vec!["--examine".into(), subject.path.into()];
@@ -44,7 +44,7 @@ pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
         && let Ok(about) = std::fs::metadata(subject.owner)
         && about.uid() != 0
     {
-        // Supplementary groups go with this.
+        // This also drops supplementary groups.
         command.uid(about.uid()).gid(about.gid());
     }
     let failed = |why: String| Failure::new(Exit::FunctionFailed, format!("`{}` {why}", program.display()));

@@ -62,10 +62,10 @@ pub(crate) struct Args {
     follow: bool,
 }
 
-/// Runs or queues it.
+/// Runs the verb.
 ///
 /// # Errors
-/// How the function ended otherwise than well; what the daemon refuses, and where it cannot be reached.
+/// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = function_path(&args.function)?;
     let (headers, body) = put_together(&args)?;

@@ -1,4 +1,4 @@
-//! `fndctl logs`: kept output, and with `-f` what comes.
+//! `fndctl logs`: kept output, and with `-f` new lines.
 
 use super::{Context, Parameters, function_path, invocation_path};
 use crate::cli::Format;
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     limit: Option<u32>,
 }
 
-/// Shows them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
@@ -99,7 +99,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// Returns a line for people (raw: the text alone): instant, function unless one was named, stream where it is not standard output, text.
+/// Returns a line for people (raw: the text alone): instant, function unless one was named, text after a mark for its
+/// stream.
 fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
     if format == Format::Raw {
         return untrusted.to_owned();

@@ -1,4 +1,4 @@
-//! `fndctl status`: the functions and how each last ran; below them what is wrong with the node.
+//! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use super::doctor::outdated;
 use super::text::{brief, distance, size, why};
@@ -24,10 +24,10 @@ pub(crate) struct Args {
     watch: bool,
 }
 
-/// Shows it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     if args.watch {
         watch(context, &args).await
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
 }
 
-/// Shows it again and again.
+/// Shows the status whenever a function changes.
 async fn watch(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let path = match &args.function {
         Some(name) => function_path(name)?,
@@ -112,7 +112,7 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
     table
 }
 
-/// Returns what it uses now, where it runs, and the peak of its last attempt.
+/// Returns the memory that a running function uses now, and the peak of its last attempt.
 fn memory(function: &FunctionStatus) -> String {
     let peak = size(function.memory_peak_bytes);
     match function.memory_bytes {
@@ -133,7 +133,7 @@ fn tone(function: &FunctionStatus) -> Tone {
     }
 }
 
-/// Says below the table what a line of it has no room for: why a function last failed, and what is wrong with its file.
+/// Prints below the table the details that have no room in it: why a function last failed, and the problem of its file.
 fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for function in functions {
@@ -159,7 +159,7 @@ fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(
         .try_for_each(|line| out.line(&crate::output::escape(line, false)))
 }
 
-/// Says what the state takes of its disk.
+/// Returns how much of its disk the state uses.
 fn disk_use(disk: &DiskUse) -> String {
     let size = |bytes| size(Some(bytes));
     let inodes = disk.free_inodes.map(|inodes| format!(", {inodes} inodes"));

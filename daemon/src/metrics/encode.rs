@@ -1,4 +1,5 @@
-//! The two text forms: OpenMetrics, and the older one of Prometheus, which the node exporter's text files have.
+//! Writes metrics as text in two forms: OpenMetrics, and the older one of Prometheus, which the node exporter's text
+//! files use.
 
 use crate::driver::Daemon;
 use prometheus_client::registry::Registry;
@@ -15,8 +16,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns the form that an `Accept` header asks for: OpenMetrics where it is named at all, since only what understands it
-    /// names it.
+    /// Returns the form that an `Accept` header asks for: OpenMetrics if the header names it at all, since only clients
+    /// that understand it name it.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
         let named = accept.split(',').any(|range| {
@@ -39,8 +40,8 @@ impl Form {
     }
 }
 
-/// Returns everything that is measured, as it stands now. With a thousand functions that is megabytes of text, which are not
-/// written on the thread that serves everybody.
+/// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
+/// not written on the thread that serves all callers.
 pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
     let metrics = Rc::clone(&daemon.state.borrow().observer.metrics);
     let asking = Arc::clone(&metrics.borrow().asking);
@@ -48,7 +49,7 @@ pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
     metrics.borrow_mut().sample(&daemon.state.borrow());
     let registry = Arc::clone(&metrics.borrow().registry);
     let written = tokio::task::spawn_blocking(move || write(&registry, form));
-    // A panic there would be a defect of the library: nothing is told then.
+    // A panic there would be a defect of the library: the answer is empty then.
     written.await.unwrap_or_default()
 }
 
@@ -62,11 +63,11 @@ fn write(registry: &Registry, form: Form) -> String {
     }
 }
 
-/// Returns OpenMetrics in the older form: there a counter's name ends in `_total` in its comments too, information is a gauge,
-/// and there is neither unit nor end.
+/// Converts OpenMetrics to the older form: there a counter's name ends in `_total` in its comments too, information is
+/// a gauge, and there is no line for units or the end.
 fn older(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // `# HELP` comes before `# TYPE`, which says what its name is.
+    // `# HELP` comes before `# TYPE`, which decides the metric's name.
     let mut help = "";
     for line in text.lines() {
         if line.starts_with("# HELP ") {

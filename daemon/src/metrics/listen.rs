@@ -1,7 +1,8 @@
-//! `[metrics] listen`: plain HTTP for Prometheus, which cannot ask a Unix socket. `GET /metrics`, and nothing else.
+//! `[metrics] listen`: plain HTTP for Prometheus, which cannot use a Unix socket. It answers `GET /metrics`, and
+//! nothing else.
 //!
-//! Whoever reaches the address may ask, so everything it can use up is bounded: connections, the head, and the time of a
-//! whole connection, which serves one request.
+//! Any client that reaches the address may ask, so everything that a client can use up is bounded: connections, the
+//! head, and the time of a whole connection, which serves one request.
 
 use super::encode::Form;
 use super::scrape;
@@ -20,18 +21,19 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Connections at once; more than that are closed. Two Prometheus servers and somebody with a browser are three.
+/// Most connections at once; more are closed. Two Prometheus servers and a person with a browser are three.
 const CONNECTIONS_MAX: usize = 16;
-/// Longest head, bytes, and most headers: the least that hyper takes, and what no scraper comes near.
+/// Longest head, in bytes, and most headers: the least that hyper accepts, and far more than a scraper sends.
 const HEAD_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 50;
-/// For a whole head, and for a whole connection: megabytes of metrics over a slow line arrive in that.
+/// Time for a whole head, and for a whole connection: long enough for megabytes of metrics over a slow line.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
-/// How long until an address that cannot be had is tried again.
+/// Pause before binding to an address is retried.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Serves until it is wanted elsewhere or not at all: this future is then dropped, and its connections with it.
+/// Serves until the configuration has another address or none: this future is dropped then, and its connections with
+/// it.
 pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
     let listener = bind(&daemon, address).await;
     tracing::info!("metrics are served on http://{address}/metrics");
@@ -46,7 +48,7 @@ pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!("failed to accept on {address}: {error}, trying again");
-                    // Nothing tells when descriptors are free again, which is what is missing here.
+                    // Descriptors are missing here, and no event tells when some are free again.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -58,7 +60,7 @@ pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
     }
 }
 
-/// Returns a listener; the address may be another program's for a while.
+/// Returns a listener; retries while another program has the address.
 async fn bind(daemon: &Rc<Daemon>, address: SocketAddr) -> TcpListener {
     loop {
         let bound = TcpListener::bind(address).await;
@@ -68,7 +70,7 @@ async fn bind(daemon: &Rc<Daemon>, address: SocketAddr) -> TcpListener {
         if let Ok(listener) = bound {
             return listener;
         }
-        // Nothing tells when an address is free.
+        // No event tells when an address is free.
         tokio::time::sleep(AGAIN).await;
     }
 }
@@ -85,7 +87,7 @@ async fn connection(daemon: Rc<Daemon>, stream: TcpStream) {
         .max_header_size(HEAD_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // Who is too slow, or speaks no HTTP, is closed: its business.
+    // A client that is too slow or sends no valid HTTP is closed; that is not logged.
     let _ = tokio::time::timeout(CONNECTION_TIME, served).await;
 }
 

@@ -1,5 +1,5 @@
-//! Who could change what fnd runs: the modes and owners of functions, of the directories above them, and of the
-//! configuration. The rule is the spawner's, which refuses what breaks it (`INSECURE MODE`).
+//! Checks who could change the files that fnd runs: the modes and owners of functions, of the directories above them,
+//! and of the configuration. The rule is the spawner's, which refuses files that break it (`INSECURE MODE`).
 
 use super::finding::Finding;
 use crate::local::Places;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const CHECK: &str = "permissions";
 
-/// Mode and owner of something.
+/// Mode and owner of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     mode: u32,
@@ -20,20 +20,20 @@ struct Seen {
     directory: bool,
 }
 
-/// What is there.
+/// The facts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Functions directories that are not there.
     absent: Vec<PathBuf>,
-    /// What cannot be looked at.
+    /// Paths that cannot be read, with reasons.
     hidden: BTreeMap<PathBuf, String>,
-    /// Files that are read, real paths.
+    /// Files that fnd reads, by real path.
     files: BTreeMap<PathBuf, Seen>,
     /// Directories above them, up to the root.
     above: BTreeMap<PathBuf, Seen>,
 }
 
-/// Returns modes and owners of files of functions, of the configuration, and of everything above.
+/// Returns modes and owners of the files of functions, of the configuration, and of all directories above.
 pub(super) fn look(places: &Places, files: &[String]) -> Facts {
     let mut facts = Facts::default();
     for directory in &places.functions {
@@ -52,7 +52,7 @@ pub(super) fn look(places: &Places, files: &[String]) -> Facts {
                 real.parent().into_iter().for_each(|parent| facts.add_above(parent));
                 facts.files.insert(real, seen);
             }
-            // Gone since the directory was listed.
+            // The file was removed after the directory was listed.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 facts.hidden.insert(file.to_owned(), error.to_string());
@@ -83,7 +83,7 @@ fn seen(path: &Path) -> std::io::Result<Seen> {
     })
 }
 
-/// Returns the first of a path (a real one) and those above it that somebody besides these owners can write.
+/// Returns the first of a real path and the directories above it that a user other than these owners can write to.
 pub(super) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
     let fine = |seen: Seen| secure(seen.mode, seen.directory, seen.owner) && owners.contains(&seen.owner);
     path.ancestors()
@@ -91,7 +91,7 @@ pub(super) fn insecure_above(path: &Path, owners: &[u32]) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Judges it. `spawner` is the uid that installs functions.
+/// Judges the facts. `spawner` is the uid that installs functions.
 pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
     let mut findings = Vec::new();
     for directory in &facts.absent {
@@ -104,7 +104,7 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
         findings.push(found.at(path.display().to_string()).fix("look as root"));
     }
     for (path, seen) in &facts.files {
-        // What is read itself has no sticky directory's excuse.
+        // A sticky directory may be writable; a file that is read may not.
         if seen.mode & 0o022 != 0 {
             findings.push(insecure(path, *seen));
         }

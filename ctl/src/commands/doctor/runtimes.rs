@@ -1,4 +1,4 @@
-//! The interpreters of a runtime: which of those it names are there, what they really are, and which functions get.
+//! The interpreters of a runtime: which of them exist, what they really are, and which one functions get.
 
 use super::finding::Finding;
 use super::permissions::insecure_above;
@@ -18,9 +18,9 @@ const CHECK: &str = "runtimes";
 pub(super) struct Facts {
     id: String,
     enabled: bool,
-    /// Those that are tried, in order.
+    /// The paths that are tried, in order.
     candidates: Vec<Candidate>,
-    /// What `#!/usr/bin/env NAME` finds for each of its names.
+    /// The program that `#!/usr/bin/env NAME` starts, for each of its names.
     on_path: Vec<Candidate>,
 }
 
@@ -33,22 +33,23 @@ struct Candidate {
     is: Is,
 }
 
-/// What is there.
+/// The file at a candidate's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Is {
     Absent,
-    /// A program of a version manager, which looks for the interpreter whenever it is started.
+    /// A program of a version manager, which searches for the interpreter at each start.
     Shim,
-    /// Somebody else can change it, or this one above it.
+    /// Another user can change it, or the directory above it that is named here.
     Insecure(PathBuf),
-    /// Its real path, and the version it tells or why not.
+    /// Its real path, and the version it reports, or why it does not.
     Interpreter {
         real: PathBuf,
         version: Result<String, String>,
     },
 }
 
-/// Returns what there is of a runtime. `owner` is the uid of the spawner: only what it would run is run here for its version.
+/// Returns the facts of a runtime. `owner` is the uid of the spawner: a program is run for its version only if the
+/// spawner would run it.
 pub(super) async fn look(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> Facts {
     let mut candidates = Vec::new();
     for path in runtime.candidates(None) {
@@ -82,7 +83,8 @@ pub(super) async fn look(runtime: &Runtime, settings: Option<&RuntimeSettings>, 
     }
 }
 
-/// Returns what is at a path. It is asked for its version by `probe` where that is not empty and it can be trusted.
+/// Returns what is at a path. An interpreter is run with `probe` for its version, if `probe` is not empty and the path
+/// is secure.
 async fn examine(path: &str, probe: &[String], owner: u32) -> Is {
     let given = Path::new(path);
     let Ok(real) = fs::canonicalize(given) else {
@@ -112,19 +114,19 @@ async fn examine(path: &str, probe: &[String], owner: u32) -> Is {
     }
 }
 
-/// Version managers keep theirs in a directory of that name.
+/// Version managers keep their programs in a directory named `shims`.
 fn is_shim(path: &Path) -> bool {
     path.components()
         .any(|part| part == Component::Normal("shims".as_ref()))
 }
 
-/// An interpreter is no script; what is one starts the interpreter.
+/// An interpreter is no script; a script starts the interpreter.
 fn is_script(path: &Path) -> bool {
     let mut head = [0; 2];
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"#!"
 }
 
-/// Judges it.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     if !facts.enabled || facts.candidates.is_empty() {
         return Vec::new();
@@ -160,7 +162,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is wrong with a candidate, be it used or not.
+/// Returns the problem of a candidate, whether it is used or not.
 fn wrong(candidate: &Candidate, id: &str) -> Option<Finding> {
     match &candidate.is {
         Is::Absent if candidate.configured => {

@@ -1,4 +1,4 @@
-//! The units of the package, as systemd knows them. Nothing is asked where systemd is not what started the machine.
+//! The units of the package, as systemd knows them. Nothing is checked where systemd did not start the machine.
 
 use super::finding::Finding;
 use super::program;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 const CHECK: &str = "units";
 const DAEMON: &str = "fnd.service";
-/// The unit functions live in.
+/// The unit in which functions run.
 pub(super) const SPAWNER: &str = "fnd-spawner.service";
 const SOCKET: &str = "fnd.socket";
 
-/// sd_booted(3): this directory is there where systemd is PID 1.
+/// sd_booted(3): this directory exists where systemd is PID 1.
 const BOOTED: &str = "/run/systemd/system";
 
-/// What systemd says of a unit, in its words (systemd.unit(5), the properties of `systemctl show`).
+/// A unit's properties, in systemd's words (systemd.unit(5), the properties of `systemctl show`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Unit {
     /// `Id`.
@@ -26,23 +26,23 @@ pub(super) struct Unit {
     file: String,
     /// `NeedDaemonReload`.
     stale: bool,
-    /// `ControlGroup`, empty where nothing of it runs.
+    /// `ControlGroup`, empty where no process of it runs.
     pub(super) cgroup: String,
 }
 
-/// Returns the units, or why they cannot be asked for; nothing where systemd is not PID 1.
+/// Returns the units; an empty list where systemd does not answer; nothing where systemd is not PID 1.
 pub(super) async fn look() -> Option<Vec<Unit>> {
     if !Path::new(BOOTED).is_dir() {
         return None;
     }
     let properties = "--property=Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,ControlGroup";
     let arguments = ["show", "--no-pager", properties, DAEMON, SPAWNER, SOCKET];
-    // Without an answer the list is empty, which is a finding.
+    // Without an answer the list is empty, which `judge` reports.
     let text = program::output("systemctl", &arguments).await.unwrap_or_default();
     Some(units(&text))
 }
 
-/// Returns the units of the answer: lines `KEY=VALUE`, an empty line between two.
+/// Parses the answer: lines `KEY=VALUE`, an empty line between two units.
 fn units(text: &str) -> Vec<Unit> {
     let one = |block: &str| {
         let value = |key: &str| {
@@ -67,7 +67,7 @@ fn units(text: &str) -> Vec<Unit> {
         .collect()
 }
 
-/// Judges them.
+/// Judges the units.
 pub(super) fn judge(units: &[Unit]) -> Vec<Finding> {
     if units.is_empty() {
         return vec![Finding::unknown(CHECK, "systemd does not say how the units are").fix("systemctl status fnd")];
@@ -92,7 +92,7 @@ pub(super) fn judge(units: &[Unit]) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is wrong with the state of a unit; the spawner runs only where fnd does, and so is only missed there.
+/// Returns the problem of a unit's state. The spawner runs only where fnd does, so it is missed only there.
 fn state(unit: &Unit, served: bool) -> Option<Finding> {
     let found = match (unit.load.as_str(), unit.active.as_str()) {
         ("loaded", "active" | "reloading") => return None,

@@ -1,4 +1,4 @@
-//! What may be in an archive, and where it goes: names are taken apart here, and nowhere else.
+//! The entries that an archive may have, and their places. Only this module parses their names.
 
 use super::super::backup::failed;
 use crate::exit::Failure;
@@ -8,7 +8,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
 
-/// Where things lie on this machine.
+/// The places on this machine.
 #[derive(Debug)]
 pub(in crate::commands) struct Roots {
     pub(in crate::commands) config: PathBuf,
@@ -28,9 +28,9 @@ pub(in crate::commands) enum Part {
     Functions(usize),
     /// The database.
     Ledger,
-    /// What functions keep.
+    /// The files that functions keep.
     Home,
-    /// Whose uid is whose.
+    /// The table of functions' users.
     Uids,
 }
 
@@ -38,12 +38,12 @@ pub(in crate::commands) enum Part {
 const BESIDE: [&str; 4] = ["conf.d", "runtimes", "secrets", "bindings"];
 
 impl Roots {
-    /// Returns where a part goes.
+    /// Returns the place of a part.
     pub(super) fn of(&self, part: &Part) -> PathBuf {
         match part {
             Part::Config => self.config.join(&self.config_name),
             Part::Beside(name) => self.config.join(name),
-            // A number beyond is refused before.
+            // `check` refuses a number beyond the last.
             Part::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
             Part::Ledger => self.state.join("state/ledger.db"),
             Part::Home => self.state.join("home"),
@@ -52,14 +52,14 @@ impl Roots {
     }
 }
 
-/// An entry: its part, and the names below that; none for the part itself.
+/// An entry: its part, and the names below that; no names for the part itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::commands) struct Place {
     pub(in crate::commands) part: Part,
     pub(in crate::commands) below: Vec<OsString>,
 }
 
-/// Takes the name of an entry apart; nothing where it is not one that a backup has.
+/// Parses the name of an entry; nothing where a backup has no such entry.
 pub(super) fn place(path: &Path) -> Option<Place> {
     let mut names = Vec::new();
     for component in path.components() {
@@ -83,7 +83,7 @@ pub(super) fn place(path: &Path) -> Option<Place> {
     (!is_file || below.is_empty()).then_some(Place { part, below })
 }
 
-/// Says whether an entry may be of its kind where it is.
+/// Returns whether an entry may be of this kind in its place.
 fn fits(place: &Place, kind: EntryType) -> bool {
     match place.part {
         Part::Config | Part::Ledger | Part::Uids => kind.is_file(),
@@ -92,7 +92,7 @@ fn fits(place: &Place, kind: EntryType) -> bool {
     }
 }
 
-/// Reads all headers of an archive. Returns its parts.
+/// Reads and checks all headers of an archive. Returns its parts.
 pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, Failure> {
     let mut parts = Vec::new();
     each(file, |_, place| {
@@ -117,7 +117,7 @@ pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>
     Err(no_backup("it has no `state/ledger.db`, or ends before it"))
 }
 
-/// Goes through an archive from its beginning; each entry is one that a backup may have.
+/// Visits the entries of an archive from its beginning; each is one that a backup may have.
 pub(in crate::commands) fn each(
     mut file: &File,
     mut visit: impl FnMut(&mut Entry<'_, &File>, Place) -> Result<(), Failure>,

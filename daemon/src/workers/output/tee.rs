@@ -1,11 +1,11 @@
-//! Reading a pipe without taking anything out of it, by `tee(2)`.
+//! Reads a pipe without taking anything out of it, by `tee(2)`.
 
 use rustix::io::Errno;
 use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Size of the pipe copied to: the most that a function can make its own pipes hold (`/proc/sys/fs/pipe-max-size`).
+/// Size of the pipe copied to: the most to which a function can enlarge its own pipes (`/proc/sys/fs/pipe-max-size`).
 const SIZE: usize = 1 << 20;
 
 /// A pipe to copy to.
@@ -18,7 +18,7 @@ pub(super) struct Tee {
 impl Tee {
     pub(super) fn new() -> io::Result<Self> {
         let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Where this user may have no large pipes it stays at the usual size, and so are those of functions.
+        // If this user may have no large pipes, it keeps the usual size, and so do those of functions.
         let size = match pipe::fcntl_setpipe_size(&write, SIZE) {
             Ok(size) => size,
             Err(_) => pipe::fcntl_getpipe_size(&write)?,
@@ -26,10 +26,10 @@ impl Tee {
         Ok(Self { read, write, size })
     }
 
-    /// Copies what is in a pipe. Returns how many bytes that is, which must be [read](Self::read) next.
+    /// Copies the content of a pipe. Returns how many bytes that is; they must be [read](Self::read) next.
     ///
     /// # Errors
-    /// Where it cannot be copied, or might not be as a whole.
+    /// The content cannot be copied, or perhaps not all of it.
     pub(super) fn copy(&self, from: &OwnedFd) -> io::Result<usize> {
         if pipe::fcntl_getpipe_size(from)? > self.size {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -40,10 +40,10 @@ impl Tee {
         }
     }
 
-    /// Reads a part of what was copied.
+    /// Reads a part of the copied bytes.
     ///
     /// # Errors
-    /// Where it is not there.
+    /// No bytes are left.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.read, buffer)?)
     }

@@ -1,4 +1,4 @@
-//! Reading spools, up to the first piece that is torn; of a chunk that is, the bytes there are.
+//! Reads spools, up to the first piece that is torn. Of a torn chunk, the bytes that are there are used.
 
 use super::super::Meta;
 use super::super::capture::Capture;
@@ -10,18 +10,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// What a spool says of an attempt.
+/// The content of an attempt's spool.
 pub(in super::super) enum Replayed {
-    /// Nothing was read of it: there is no spool, or not even its beginning.
+    /// There is no spool, or it has no complete beginning: nothing was read from the attempt's pipes.
     Nothing,
-    /// It has printed something which could not be kept.
+    /// Output of the attempt could not be kept.
     Lost,
-    /// Everything that was read of it.
+    /// Everything that was read from the attempt's pipes.
     Whole { capture: Box<Capture>, spool: Spool },
 }
 
 impl Spools {
-    /// Returns the attempts that there are spools of; what was left of a snapshot half written is removed.
+    /// Returns the attempts that have spools; removes snapshots that were not written completely.
     pub(in super::super) fn list(&self) -> io::Result<Vec<(InvocationId, Attempt)>> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.directory)? {
@@ -34,7 +34,7 @@ impl Spools {
         Ok(found)
     }
 
-    /// Returns whose spool it is; absent where it does not say.
+    /// Returns the invocation and the bounds in a spool; absent where they cannot be read.
     pub(in super::super) fn meta(&self, key: (InvocationId, Attempt)) -> Option<Meta> {
         match Pieces::open(&self.path(key)).ok()?.next() {
             Some(Piece::Begin(meta)) => Some(meta).filter(|meta| meta.key() == key),
@@ -42,7 +42,7 @@ impl Spools {
         }
     }
 
-    /// Reads a spool, to go on with it.
+    /// Reads a spool, so that it can be continued.
     pub(in super::super) fn replay(&mut self, key: (InvocationId, Attempt)) -> io::Result<Replayed> {
         let mut pieces = match Pieces::open(&self.path(key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::Nothing),
@@ -52,7 +52,7 @@ impl Spools {
             let lost = pieces.size == LOST;
             return Ok(if lost { Replayed::Lost } else { Replayed::Nothing });
         };
-        // Damaged: what it has belongs to an attempt that has a spool of its own.
+        // The spool is damaged: its bytes belong to an attempt that has a spool of its own.
         if meta.key() != key {
             return Ok(Replayed::Lost);
         }
@@ -61,7 +61,7 @@ impl Spools {
         let mut torn = false;
         while let Some(piece) = pieces.next() {
             match piece {
-                // There is one only, the first.
+                // There is only one, the first.
                 Piece::Begin(_) => {}
                 Piece::Chunk(chunk) => {
                     let stream = if chunk.stderr { Stream::Stderr } else { Stream::Stdout };
@@ -76,7 +76,7 @@ impl Spools {
             }
         }
         let mut file = OpenOptions::new().read(true).write(true).open(self.path(key))?;
-        // A torn piece would hide what is written behind it.
+        // A torn piece would hide the pieces written after it.
         file.set_len(pieces.end)?;
         file.seek(SeekFrom::Start(pieces.end))?;
         let mut spool = Spool::Whole {
@@ -101,7 +101,7 @@ fn parse(name: &str) -> Option<(InvocationId, Attempt)> {
 struct Pieces {
     file: BufReader<File>,
     size: u64,
-    /// Where the piece read last ends.
+    /// The end of the last piece read.
     end: u64,
 }
 
@@ -116,7 +116,7 @@ impl Pieces {
         })
     }
 
-    /// Returns the bytes of the chunk read last, as many as there are.
+    /// Returns the bytes of the chunk that was read last, as many as there are.
     fn bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         Read::by_ref(&mut self.file)
