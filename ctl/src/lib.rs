@@ -1,4 +1,4 @@
-//! `fndctl`, the client of fnd: it asks over the control socket and prints; it decides nothing.
+//! `fndctl`, the client of fnd: it sends requests to the control socket and prints the answers; it decides nothing.
 
 mod cli;
 mod client;
@@ -18,7 +18,7 @@ use output::Output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The socket of a system install.
+/// The control socket of an installed system.
 const SYSTEM_SOCKET: &str = "/run/fnd/control.sock";
 
 /// Returns the command line: every verb and option with its help, for the man page.
@@ -27,7 +27,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Does what the arguments of the process say and returns how that ended.
+/// Runs the process's arguments and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -39,7 +39,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
-    // Judging files needs no daemon, and so no login session to find it by.
+    // Judging files needs no daemon, and so must not fail without a login session.
     let needs_socket = !matches!(
         cli.verb,
         Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)

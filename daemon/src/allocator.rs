@@ -1,8 +1,9 @@
 //! How the C library's allocator gives memory back to the kernel.
 //!
-//! By default its limit is dynamic: after the first large block was freed, blocks of that size (up to 32 MiB) come from
-//! the heap of the thread that asks. Free blocks there stay resident as long as something lies behind them. So bodies
-//! and answers that are on the disk or long gone would still count as memory of fnd, some hundred mebibytes of it.
+//! By default the allocator adapts its limits: after the first large block was freed, blocks of that size (up to 32
+//! MiB) come from the heap of the thread that asks. Free blocks there stay resident as long as something lies behind
+//! them. So bodies and answers that are on the disk or long gone would still count as memory of fnd, some hundred
+//! mebibytes of it.
 
 /// Blocks of this size or more get a mapping of their own, which ends when they are freed. A mapping costs page faults,
 /// so smaller blocks stay in the heap.
@@ -14,7 +15,7 @@ const MAPPED_FROM: libc::c_int = 1 << 20;
 #[cfg(target_env = "gnu")]
 const KEPT_AT_END: libc::c_int = 1 << 20;
 
-/// Sets both limits, which makes them static (mallopt(3)). To be called before there are threads.
+/// Sets both limits, which ends the adaptation (mallopt(3)). To be called before there are threads.
 pub(crate) fn set_bounds() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [

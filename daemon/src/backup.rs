@@ -1,4 +1,4 @@
-//! A copy of the ledger for a backup: whole and of one moment, while fnd goes on.
+//! Copies the ledger for a backup: the copy is complete and of one moment, while fnd goes on.
 
 use crate::backend::failure;
 use crate::control::backend::{Failure, Pieces};
@@ -8,12 +8,12 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use tokio::sync::mpsc;
 
-/// Bytes of a piece.
+/// Size of a piece, in bytes.
 const PIECE: usize = 256 << 10;
-/// Pieces between the disk and the caller.
+/// Most pieces between the disk and the caller.
 const PIECES: usize = 4;
 
-/// Copies the ledger of a state directory. Returns the size and the bytes of the copy, which has no name any more.
+/// Copies the ledger of a state directory. Returns the size and the bytes of the copy, whose file has no name any more.
 pub(crate) async fn take(state: PathBuf) -> Result<(u64, Pieces), Failure> {
     let copied = tokio::task::spawn_blocking(move || ledger::copy(&state));
     let mut file: File = copied
@@ -22,7 +22,7 @@ pub(crate) async fn take(state: PathBuf) -> Result<(u64, Pieces), Failure> {
         .map_err(|error| Failure(crate::chain(&error)))?;
     let size = file.metadata().map_err(failure)?.len();
     let (sender, pieces) = mpsc::channel(PIECES);
-    // Ends with the file or with the caller.
+    // The task ends with the file or with the caller.
     drop(tokio::task::spawn_blocking(move || {
         loop {
             let mut piece = vec![0; PIECE];

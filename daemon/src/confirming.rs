@@ -1,11 +1,11 @@
-//! What the spawner says of a function's files counts if they are still the files that were handed on: it reads them a moment
-//! after the catalog's look, and somebody may have begun to write in between. The catalog's thread looks, since a directory on a
-//! network may take its time.
+//! Checks that files have not changed between the catalog and the spawner. The spawner reads them a moment after the
+//! catalog's scan, and somebody may have begun to write in between, so its answer counts only if the files are still
+//! the same. The catalog's thread checks this, since a directory on a network may be slow.
 
 use crate::driver::State;
 use fnd_wire::frame::{Installed, Refused};
 
-/// What the spawner said of a function's files.
+/// The spawner's answer about a function's files.
 #[derive(Debug)]
 pub(crate) enum Judged {
     /// They are installed.
@@ -15,7 +15,7 @@ pub(crate) enum Judged {
 }
 
 impl State {
-    /// Keeps what the spawner said until the files were looked at again.
+    /// Keeps the spawner's answer until the files were checked again.
     pub(crate) fn judged(&mut self, request: u32, judged: Judged) {
         if let Some(candidate) = self.installer.candidate(request) {
             self.catalog.confirm(request, candidate.clone());
@@ -23,8 +23,8 @@ impl State {
         }
     }
 
-    /// The files were looked at again. Where they are others now, what was said of them is dropped: the catalog hands them on
-    /// again when they are complete.
+    /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files
+    /// on again when they are complete.
     pub(crate) fn confirmed(&mut self, request: u32, same: bool) {
         match self.judged.remove(&request) {
             Some(Judged::Installed(installed)) if same => self.installed(request, *installed),
@@ -34,7 +34,7 @@ impl State {
                     self.installer.is_final(&candidate.function);
                 }
             }
-            None => {} // asked twice: cannot be, and nothing is lost by it
+            None => {} // checked twice: cannot happen, and does no harm
         }
     }
 }

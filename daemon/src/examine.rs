@@ -1,4 +1,5 @@
-//! `fnd --examine`: what `fndctl verify` has looked at by the program that knows the ledger, as the owner of the state.
+//! `fnd --examine`: examines the ledger for `fndctl verify`, as the owner of the state, since only this program knows
+//! the ledger.
 
 use crate::cli::Cli;
 use crate::ledger::{self, examine};
@@ -7,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Looks at a state directory, or at a database, and prints what it finds as JSON.
+/// Examines a state directory or a database, and prints the findings as JSON.
 #[must_use]
 pub fn run(cli: &Cli, path: &Path) -> ExitCode {
     let examined = if path.is_dir() {
@@ -29,6 +30,6 @@ pub fn run(cli: &Cli, path: &Path) -> ExitCode {
 }
 
 fn fail(why: &str) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "error: {why}"); // the exit code says it too
+    let _ = writeln!(std::io::stderr(), "error: {why}"); // an error: the exit code tells it too
     ExitCode::FAILURE
 }

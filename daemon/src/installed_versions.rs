@@ -1,5 +1,5 @@
-//! Keeps the number of installed versions of a function within `keep_versions`, and none of one that was deleted: fnd says
-//! what stays, the spawner deletes.
+//! Keeps at most `keep_versions` installed versions of each function, and none of a deleted one. fnd decides which
+//! versions stay, the spawner deletes the others.
 
 use crate::driver::{Asked, State};
 use crate::ledger::Command;
@@ -7,7 +7,7 @@ use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl State {
-    /// A version serves from now on.
+    /// Stores that a version serves from now on.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
         if let Some(installed) = self.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
@@ -16,10 +16,10 @@ impl State {
         self.prune(function);
     }
 
-    /// Lets the spawner delete what a function has too much of.
+    /// Lets the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
         if self.installer.is_asked(function) || self.versions.is_pruning(function) {
-            return; // the end of that looks again
+            return; // its end prunes again
         }
         let in_use = self.supervisor.versions_in_use(function);
         let Some(stay) = self.versions.to_keep(function, self.keep_versions(function), &in_use) else {
@@ -36,7 +36,7 @@ impl State {
         }
     }
 
-    /// Lets it do so for every function that has too much: at start, and when fewer are to be kept.
+    /// Prunes every function: at start, and when fewer versions are to be kept.
     pub(crate) fn prune_all(&mut self) {
         let functions: Vec<_> = self.versions.functions().cloned().collect();
         for function in functions {
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// The spawner has answered.
+    /// Handles the spawner's answer.
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
         if let Some(installed) = self.versions.answered(&function, worked.then_some(&stay)) {
             let installed = installed.to_vec();
@@ -52,9 +52,10 @@ impl State {
         }
     }
 
-    /// Lets the spawner remove the directories of invocations that are no more, and say what functions left that are no more.
+    /// Lets the spawner remove the directories of invocations that are over, and report which deleted functions left
+    /// files.
     pub(crate) fn sweep(&mut self) {
-        // Before the first scan is over nobody knows which functions there are.
+        // Before the first scan is over, fnd does not know all functions.
         if self.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
             return;
         }
@@ -63,7 +64,8 @@ impl State {
         self.request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
     }
 
-    /// Returns the functions that left files and have not come back since, as people write their names.
+    /// Returns the deleted functions that left files and have not come back since, with their names as people write
+    /// them.
     pub(crate) fn left_behind(&self) -> Vec<String> {
         let written = self.left_behind.iter().map(|name| name.replacen('.', "/", 1));
         let is_there = |name: &String| FunctionName::new(name).is_ok_and(|name| self.functions.get(&name).is_some());
@@ -71,7 +73,7 @@ impl State {
     }
 
     fn keep_versions(&self, function: &FunctionName) -> usize {
-        // Its file is gone: nobody asks for any version again.
+        // Its file is gone, so no version is needed again.
         if self.supervisor.is_scanned() && self.functions.get(function).is_none() {
             return 0;
         }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.judge {
-        // Whoever started it sees the end and says what follows.
+        // The spawner sees the end of the process and reports it.
         return fnd_daemon::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     if let Some(path) = &cli.examine {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match fnd_daemon::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed: the exit code says it too.
+            // Standard error may be closed: the exit code tells the failure too.
             let _ = writeln!(std::io::stderr(), "error: {}", fnd_daemon::chain(error.as_ref()));
             ExitCode::from(fnd_daemon::exit_code(&error))
         }

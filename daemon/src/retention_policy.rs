@@ -1,4 +1,4 @@
-//! How much is kept, as configuration and manifests say now.
+//! Computes how much history and output is kept, from the current configuration and manifests.
 
 use crate::driver::State;
 use crate::ledger::{KeepOf, Retention};
@@ -7,7 +7,7 @@ use fnd_core::manifest::{History, Logs};
 use fnd_core::settings::Settings;
 use std::collections::HashMap;
 
-/// Returns what is kept of the history while no function is known yet: nothing goes that a manifest may keep.
+/// Returns the retention of the history while no function is known yet: nothing is forgotten that a manifest may keep.
 pub(crate) fn at_first(settings: &Settings) -> Retention {
     Retention {
         functions: HashMap::new(),
@@ -22,7 +22,7 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
     }
 }
 
-/// Returns what is kept of the output while no function is known yet: nothing goes that a manifest may keep.
+/// Returns the retention of the output while no function is known yet: nothing is forgotten that a manifest may keep.
 pub(crate) fn logs(settings: &Settings) -> logs::Keep {
     logs::Keep {
         functions: HashMap::new(),
@@ -36,13 +36,14 @@ pub(crate) fn logs(settings: &Settings) -> logs::Keep {
 }
 
 impl State {
-    /// Tells who forgets what is kept from now on.
+    /// Sends the retention in force to the ledger and the keeper of output.
     pub(crate) fn retain(&self) {
         if !self.supervisor.is_scanned() {
             return;
         }
-        // A function without a valid manifest, or without a file, says of nothing that it may go: it may be repaired, or be on its
-        // way to another place. It makes no more history; age and the bytes of all bound what it has.
+        // A function without a valid manifest, or without a file, does not permit that its history is forgotten: it may
+        // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
+        // it has.
         let manifests = || {
             let functions = self.functions.iter();
             functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))

@@ -1,4 +1,4 @@
-//! A manifest → what the supervisor goes by.
+//! Converts a manifest to the rules of the supervisor.
 
 use fnd_core::backoff::{Backoff, Jitter};
 use fnd_core::manifest::{self, HttpServer, Listen, Manifest, RetryOn};
@@ -8,7 +8,7 @@ use fnd_core::supervisor::{Http, Overlap, Poll, Pool, Queue, Retry, Rules, Servi
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Returns the rules of a manifest on the node `host`. A function that is for other nodes is not enabled here.
+/// Returns the rules of a manifest on the node `host`. A function for other nodes only is not enabled here.
 #[must_use]
 pub fn rules(manifest: &Manifest, host: &str) -> Rules {
     let limits = &manifest.limits;
@@ -21,7 +21,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             context: manifest.context.as_ref().map(|context| Arc::from(context.to_string())),
             ..Payload::default()
         },
-        // A service has no end.
+        // A service runs without end.
         timeout: limits.timeout.filter(|_| manifest.service.is_none()),
         grace: limits.grace,
         deadline: limits.deadline.filter(|_| manifest.service.is_none()),
@@ -64,8 +64,8 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
     }
 }
 
-/// From its process being there to its code being loaded, a handler's worker may take as long as a program that serves HTTP
-/// may by default (`start_timeout`).
+/// How long a handler's worker may take from the start of its process until its code is loaded: as long as the default
+/// of a program that serves HTTP (`start_timeout`).
 const LOAD_MAX: Duration = Duration::from_secs(30);
 
 fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
@@ -84,7 +84,7 @@ fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
     }
 }
 
-/// A size for people, in the largest unit that keeps it whole: `256 MiB`.
+/// Returns a size for people, in the largest unit that keeps it whole: `256 MiB`.
 fn size_text(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut whole = bytes;
@@ -129,7 +129,8 @@ fn class_of(on: RetryOn) -> Class {
     }
 }
 
-/// Says whether a function with these `nodes` is for `host`; `*` matches any part of a name, no entry every host.
+/// Returns whether a function with these `nodes` is for `host`; `*` matches any part of a name, an empty list every
+/// host.
 fn is_for(nodes: &[String], host: &str) -> bool {
     nodes.is_empty() || nodes.iter().any(|pattern| matches(pattern, host))
 }

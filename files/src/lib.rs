@@ -1,6 +1,7 @@
-//! The file system as a process without privileges sees it, for [`fnd_core::check`].
+//! Reads the file system as a process without privileges sees it, for [`fnd_core::check`].
 //!
-//! core opens nothing; `fnd --check`, `fndctl validate` and `fndctl doctor` judge by the same code and read by this.
+//! core opens no files. `fnd --check`, `fndctl validate` and `fndctl doctor` judge with the same code and read files
+//! with this crate.
 
 use fnd_core::check::Files;
 use fnd_core::manifest::listing::{Entry, EntryKind};
@@ -29,7 +30,7 @@ impl Files for Disk {
     }
 
     fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
-        // A FIFO would keep us waiting.
+        // Reading a FIFO would block.
         if !matches!(self.kind(path)?, EntryKind::File { .. }) {
             return Err("it is not a regular file".to_owned());
         }

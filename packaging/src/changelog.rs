@@ -1,14 +1,14 @@
-//! CHANGELOG.md in the form Debian's tools read.
+//! Converts CHANGELOG.md to the form that Debian's tools read.
 
 use anyhow::Context as _;
 
-/// Who is named for it; the same as in Cargo.toml.
+/// The maintainer in each entry; the same as in Cargo.toml.
 const MAINTAINER: &str = env!("CARGO_PKG_AUTHORS");
 
-/// Returns when this version was made: `SOURCE_DATE_EPOCH`, as everywhere where builds are to be the same twice.
+/// Returns when this version was built: `SOURCE_DATE_EPOCH`, as usual for reproducible builds.
 ///
 /// # Errors
-/// The variable is absent or no time.
+/// The variable is absent or not a valid time.
 pub(crate) fn built_at() -> anyhow::Result<jiff::Timestamp> {
     let text = std::env::var("SOURCE_DATE_EPOCH").context("SOURCE_DATE_EPOCH is not set")?;
     Ok(jiff::Timestamp::from_second(
@@ -16,7 +16,7 @@ pub(crate) fn built_at() -> anyhow::Result<jiff::Timestamp> {
     )?)
 }
 
-/// Returns the newest section as the entry of this version: its points, an indented line each.
+/// Returns the newest section as the entry of this version: each of its points on an indented line.
 pub(crate) fn debian(changes: &str, at: jiff::Timestamp) -> String {
     let newest = changes.split("\n## ").nth(1).unwrap_or_default();
     let mut entry = format!("fnd ({}) unstable; urgency=medium\n\n", env!("CARGO_PKG_VERSION"));

@@ -1,9 +1,9 @@
-//! A command line as sections of its man page, from what the program itself parses by.
+//! Writes a command line as sections of its man page, from the definition by which the program parses it.
 
 use crate::roff::Page;
 use clap::{Arg, Command};
 
-/// Writes synopsis, what it is for and options of a program, and its verbs, if it has any.
+/// Writes synopsis, description and options of a program, and its verbs, if it has any.
 pub(crate) fn write(page: &mut Page, mut command: Command) {
     command.build();
     page.section("Synopsis");
@@ -19,7 +19,7 @@ pub(crate) fn write(page: &mut Page, mut command: Command) {
     for verb in verbs {
         page.part(&usage(&mut verb.clone()).replace('`', ""));
         about(page, verb);
-        // What every verb takes was said once.
+        // The options of all verbs were written above.
         options(page, verb, |option| !option.is_global_set());
         help(page, verb);
     }
@@ -53,7 +53,7 @@ fn options(page: &mut Page, command: &Command, wanted: impl Fn(&Arg) -> bool) {
         .get_arguments()
         .filter(|argument| !argument.is_hide_set() && wanted(argument))
     {
-        // Every program has these two, and says so itself.
+        // Every program has these two, and `--help` explains them.
         if ["help", "version"].contains(&argument.get_id().as_str()) {
             continue;
         }
@@ -95,7 +95,8 @@ fn term(argument: &Arg) -> String {
     }
 }
 
-/// Writes what stands behind the options of `--help`: blocks under a heading `Examples:` as they are, else paragraphs.
+/// Writes the text after the options of `--help`: blocks under a heading such as `Examples:` unchanged, else
+/// paragraphs.
 fn help(page: &mut Page, command: &Command) {
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     for block in help.map(ToString::to_string).unwrap_or_default().split("\n\n") {

@@ -1,14 +1,15 @@
-//! The configuration as it is installed: `config/fnd.toml` with every setting in a comment, so that a default that changes
-//! with fnd changes for whoever did not decide otherwise.
+//! Writes the configuration as it is installed: `config/fnd.toml` with every setting in a comment, so that a new
+//! default takes effect for users who have not set a value.
 
-/// Returns it.
+/// Returns the installed configuration.
 pub(crate) fn installed(reference: &str) -> String {
     let mut result = String::from(
         "# Configuration of fnd: every key with its default; see fnd.toml(5). `fnd --check` judges it, `systemctl reload fnd`\n\
          # applies it. Remove the # before what you want to change.\n",
     );
     for line in reference.lines() {
-        // `[table]` stays, so that a key whose # is removed stands in its table; an entry of a list is nothing by itself.
+        // `[table]` stays, so that a key whose # is removed is in its table; an entry of a list means nothing without
+        // its keys.
         let setting = !line.is_empty() && !line.starts_with('#') && (!line.starts_with('[') || line.starts_with("[["));
         if setting {
             result += "# ";

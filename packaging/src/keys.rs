@@ -1,9 +1,9 @@
-//! The keys of a TOML file as sections of its man page, from the one table the parser reads by.
+//! Writes the keys of a TOML file as sections of its man page, from the table by which the parser reads.
 
 use crate::roff::Page;
 use fnd_core::explain::{self, KeyText};
 
-/// Writes every key of a file (`fnd.toml`, `function.toml`), a section for each table.
+/// Writes every key of a file (`fnd.toml`, `function.toml`), one section for each table.
 pub(crate) fn write(page: &mut Page, file: &str) {
     let keys: Vec<KeyText> = explain::keys().into_iter().filter(|key| key.file == file).collect();
     page.section("Keys");
@@ -26,7 +26,7 @@ pub(crate) fn write(page: &mut Page, file: &str) {
     }
 }
 
-/// Returns the table a key stands in; nothing for one at the top.
+/// Returns the table of a key; nothing for a key at the top.
 fn table_of(path: &str) -> Option<&str> {
     path.rsplit_once('.').map(|(table, _)| table)
 }

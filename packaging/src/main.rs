@@ -1,7 +1,8 @@
-//! `fnd-packaging DIR`: writes what the Debian package has beside programs, from what the programs themselves go by.
+//! `fnd-packaging DIR`: writes the files that the Debian package has beside programs, from the sources of the programs
+//! themselves.
 //!
 //! Man pages come from the command lines, the table of keys and the documents, completions from the command line of
-//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. Nothing of it is committed.
+//! fndctl, the configuration from `config/fnd.toml`, the changelog from CHANGELOG.md. None of these files is committed.
 
 mod changelog;
 mod command;
@@ -34,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns every file by name.
+/// Returns the content of every file, by name.
 fn files() -> anyhow::Result<Vec<(String, String)>> {
     let built_at = changelog::built_at()?;
     let date = built_at.strftime("%Y-%m-%d").to_string();

@@ -1,9 +1,9 @@
-//! Documents of the project as sections of a man page: headings, paragraphs, points, blocks and tables. What a man page
-//! says about functions and configuration is so what `docs/` says.
+//! Writes documents of the project as sections of a man page: headings, paragraphs, points, blocks and tables. So a man
+//! page says the same about functions and configuration as `docs/`.
 
 use crate::roff::Page;
 
-/// Writes a document behind what is on the page. Its title, a single `#`, is left out: the page has one.
+/// Appends a document to a page. The document's title, a single `#`, is left out: the page has one.
 pub(crate) fn write(page: &mut Page, document: &str) {
     let mut lines = document.lines().peekable();
     while let Some(text) = lines.next() {
@@ -34,10 +34,11 @@ pub(crate) fn write(page: &mut Page, document: &str) {
     }
 }
 
-/// Writes a table: the first column are terms, the others what they mean, under their heading where there are several.
+/// Writes a table: the first column has the terms, the others their meanings, each with its heading where there are
+/// several.
 fn table(page: &mut Page, rows: &[&str]) {
     let cells = |row: &str| -> Vec<String> {
-        // A `\|` is a character of a cell.
+        // `\|` is a character within a cell.
         let row = row.trim().trim_matches('|').replace("\\|", "\u{0}");
         row.split('|')
             .map(|cell| plain(cell.trim()).replace('\u{0}', "|"))
@@ -65,7 +66,7 @@ fn table(page: &mut Page, rows: &[&str]) {
     }
 }
 
-/// Returns text without marks of emphasis and with a link's text in place of the link.
+/// Returns text without marks of emphasis, and with the text of each link in its place.
 fn plain(text: &str) -> String {
     let text = text.replace("**", "");
     let mut result = String::new();

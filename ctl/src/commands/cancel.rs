@@ -1,4 +1,4 @@
-//! `fndctl cancel ID`: asks for the end of a run.
+//! `fndctl cancel ID`: requests the end of a run.
 
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
@@ -12,10 +12,10 @@ pub(crate) struct Args {
     id: String,
 }
 
-/// Asks for it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let reply = context
         .client

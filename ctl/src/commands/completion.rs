@@ -17,10 +17,10 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints it.
+/// Prints the script.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// Standard output cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "fndctl", &mut script);

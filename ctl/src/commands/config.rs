@@ -1,4 +1,4 @@
-//! `fndctl config`: the effective configuration, a key a line.
+//! `fndctl config`: the effective configuration, one key on each line.
 
 use super::Context;
 use crate::exit::{Exit, Failure};
@@ -10,10 +10,10 @@ use serde_json::Value;
 #[command(after_help = "Examples:\n  fndctl config\n  fndctl config -o yaml\n  fndctl explain node.max_workers")]
 pub(crate) struct Args {}
 
-/// Shows it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
     let reply = context.client.get("/v1/config").await?;
     context.out.document(&reply.body, |config: &Value, out| {
@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failur
     Ok(Exit::Fine)
 }
 
-/// Returns a document as lines `table.key = value`, each valid TOML where its value is not null (which is left out).
+/// Returns a document as lines `table.key = value`. Each is valid TOML; null values are left out.
 pub(super) fn flat(value: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     collect(value, "", &mut lines);
@@ -48,7 +48,7 @@ fn collect(value: &Value, path: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// Returns a value as TOML has it inline.
+/// Returns a value in TOML's inline form.
 fn inline(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),

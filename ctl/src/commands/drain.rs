@@ -1,4 +1,4 @@
-//! `fndctl drain`: accepts nothing new, and waits until nothing runs any more.
+//! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more.
 
 use super::Context;
 use super::text::span;
@@ -21,10 +21,10 @@ pub(crate) struct Args {
 /// How long one request waits.
 const STEP: Duration = Duration::from_secs(3600);
 
-/// Asks for it and waits.
+/// Runs the verb.
 ///
 /// # Errors
-/// Where the wait is over first; what the daemon refuses, and where it cannot be reached.
+/// The wait is over before the drain, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let asked = args.wait.as_deref().map(span).transpose()?;
     let mut left = asked.unwrap_or(super::result::LONGEST);

@@ -12,10 +12,10 @@ pub(crate) struct Args {
     function: String,
 }
 
-/// Does either.
+/// Enables or disables a function.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exit, Failure> {
     let reply = context
         .client

@@ -1,4 +1,4 @@
-//! `fndctl explain`: what a reason, an error code or a key means. Needs no daemon; the texts are core's.
+//! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon; the texts are core's.
 
 use super::Context;
 use crate::exit::{Exit, Failure};
@@ -14,10 +14,10 @@ pub(crate) struct Args {
     what: Option<String>,
 }
 
-/// Explains it; without a word lists those there are.
+/// Explains a word; without a word lists all of them.
 ///
 /// # Errors
-/// A word nobody knows.
+/// The word is not known.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let Some(what) = &args.what else {
         list(context)?;
@@ -35,7 +35,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Returns everything a word may mean: a reason and a code can have one name.
+/// Returns every meaning of a word: a reason and a code can have the same name.
 fn explanations(what: &str) -> Vec<String> {
     let mut found = Vec::new();
     let word = match Reason::parse(what) {

@@ -1,4 +1,4 @@
-//! `fndctl history`: runs, newest first; with `--id` one with its attempts.
+//! `fndctl history`: runs, newest first; with `--id` one run with its attempts.
 
 use super::filter::{Filter, Wanted};
 use super::text::{distance, duration, size};
@@ -28,10 +28,10 @@ pub(crate) struct Args {
     id: Option<String>,
 }
 
-/// Shows them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let now = Timestamp::now();
     if let Some(id) = &args.id {

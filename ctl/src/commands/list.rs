@@ -1,4 +1,4 @@
-//! `fndctl list`: names, and what each is.
+//! `fndctl list`: the names of functions, with a few details of each.
 
 use super::{Context, Parameters};
 use crate::cli::Format;
@@ -19,10 +19,10 @@ pub(crate) struct Args {
     watch: bool,
 }
 
-/// Lists them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let mut parameters = Parameters::default();
     for label in &args.labels {

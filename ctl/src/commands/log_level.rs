@@ -1,4 +1,4 @@
-//! `fndctl log-level`: which of fnd's own messages go out.
+//! `fndctl log-level`: the filter of fnd's own messages.
 
 use super::{Context, Parameters};
 use crate::exit::{Exit, Failure};
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     time: Option<String>,
 }
 
-/// Shows or changes it.
+/// Shows or changes the level.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let reply = if args.level.is_some() {
         let mut parameters = Parameters::default();

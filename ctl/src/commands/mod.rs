@@ -1,4 +1,4 @@
-//! The verbs, one file each: ask, then print.
+//! The verbs, one file each: each asks the daemon, then prints.
 
 pub(crate) mod backup;
 pub(crate) mod bundle;
@@ -37,14 +37,14 @@ use crate::exit::Failure;
 use crate::output::Output;
 use jiff::Timestamp;
 
-/// What every verb needs.
+/// The parts that every verb needs.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// The daemon.
     pub(crate) client: Client,
-    /// Where to print.
+    /// The output of this process.
     pub(crate) out: Output,
-    /// Whether it is the person's own fnd that is meant.
+    /// Whether the user's own fnd is meant.
     pub(crate) user: bool,
 }
 
@@ -64,7 +64,7 @@ fn invocation_path(id: &str) -> Result<String, Failure> {
     }
 }
 
-/// Parameters of a request being put together.
+/// The parameters of a request, as its query string.
 #[derive(Debug, Default)]
 struct Parameters(String);
 
@@ -76,7 +76,7 @@ impl Parameters {
         }
     }
 
-    /// Adds an instant a person typed: a time, or how long ago.
+    /// Adds an instant that a person typed: a time, or how long ago.
     fn add_instant(&mut self, name: &str, typed: Option<&str>, now: Timestamp) -> Result<(), Failure> {
         let instant = typed.map(|typed| text::since(typed, now)).transpose()?;
         self.add(name, instant.as_deref());

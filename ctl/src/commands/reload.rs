@@ -17,10 +17,10 @@ pub(crate) struct Args {
     accept_empty: bool,
 }
 
-/// Asks for it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     context.out.progress("reading configuration and functions again ...");
     let path = if args.accept_empty {

@@ -17,10 +17,10 @@ pub(crate) struct Args {
     id: String,
 }
 
-/// Asks for it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = format!("{}/replay", invocation_path(&args.id)?);
     let reply = context.client.post(&path).await?;

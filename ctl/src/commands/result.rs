@@ -1,4 +1,4 @@
-//! `fndctl result ID`: what a function gave.
+//! `fndctl result ID`: the result of a run.
 
 use super::text::span;
 use super::{Context, invocation_path};
@@ -21,16 +21,16 @@ pub(crate) struct Args {
     wait: Option<String>,
 }
 
-/// Longer than any wait anybody means.
+/// Longer than any useful wait.
 pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// How long one request waits; a longer wait is several, since the daemon bounds each.
+/// How long one request waits; a longer wait takes several requests, since the daemon bounds each.
 const WAIT_STEP: Duration = Duration::from_secs(3600);
 
-/// Prints it.
+/// Runs the verb.
 ///
 /// # Errors
-/// How the run ended otherwise than well, or has not; what the daemon refuses, and where it cannot be reached.
+/// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = invocation_path(&args.id)?;
     let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
@@ -64,7 +64,7 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
     .help(format!("how it ended: fndctl history --id {id}")))
 }
 
-/// Says which status a function chose for its answer where that is an error: the run succeeded all the same.
+/// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.
 pub(super) fn note_status(context: &Context, status: Option<u16>) {
     if let Some(status) = status.filter(|status| *status >= 400) {
         context

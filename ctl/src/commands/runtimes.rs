@@ -1,4 +1,4 @@
-//! `fndctl runtimes`: the languages there are.
+//! `fndctl runtimes`: the runtimes of functions.
 
 use super::Context;
 use crate::cli::Format;
@@ -11,10 +11,10 @@ use fnd_core::api::RuntimeList;
 #[command(after_help = "Examples:\n  fndctl runtimes\n  fndctl runtimes -o wide")]
 pub(crate) struct Args {}
 
-/// Lists them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
     let reply = context.client.get("/v1/runtimes").await?;
     context.out.document(&reply.body, |list: &RuntimeList, out| {

@@ -1,4 +1,4 @@
-//! `fndctl show F`: everything known of a function.
+//! `fndctl show F`: all details of a function.
 
 use super::config::flat;
 use super::text::{distance, size, why};
@@ -17,10 +17,10 @@ pub(crate) struct Args {
     function: String,
 }
 
-/// Shows it.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let reply = context.client.get(&function_path(&args.function)?).await?;
     context
@@ -33,7 +33,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     let status = &detail.status;
     let now = Timestamp::now();
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    // Empty where no version was ever installed; an entry that is executed itself has no interpreter.
+    // `what` is empty where no version was ever installed; an entry that is executed itself has no interpreter.
     let with = |what: &str, more: &str| match (what, more) {
         ("", _) => "-".to_owned(),
         (what, "") => what.to_owned(),
@@ -103,7 +103,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     out.diagnostics(&problems.collect::<Vec<_>>())
 }
 
-/// Returns why newer content does not serve, and what comes of it.
+/// Returns why newer content does not serve, and what happens next.
 fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
     let Some(newer) = &detail.more.newer else {
         return String::new();
@@ -122,7 +122,7 @@ fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
     }
 }
 
-/// Returns what it uses now, where it runs, and the peak of its last attempt.
+/// Returns the memory that a running function uses now, and the peak of its last attempt.
 fn memory(status: &FunctionStatus) -> String {
     let now = status
         .memory_bytes

@@ -10,10 +10,10 @@ use fnd_core::api::SizeList;
 #[command(after_help = "Examples:\n  fndctl sizes\n  fndctl explain size")]
 pub(crate) struct Args {}
 
-/// Lists them.
+/// Runs the verb.
 ///
 /// # Errors
-/// What the daemon refuses, and where it cannot be reached.
+/// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
     let reply = context.client.get("/v1/sizes").await?;
     context.out.document(&reply.body, |list: &SizeList, out| {

@@ -1,4 +1,4 @@
-//! Instants, durations and sizes for people, and instants as people say them.
+//! Instants, durations and sizes for people, and instants as people write them.
 
 use crate::exit::Failure;
 use fnd_core::outcome::Reason;
@@ -6,7 +6,7 @@ use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// Returns how long ago an instant of the API was, or how far ahead it is: `5s ago`, `in 3m`.
+/// Returns how long ago an instant of the API was, or how far in the future it is: `5s ago`, `in 3m`.
 pub(super) fn distance(instant: Option<&str>, now: Timestamp) -> String {
     let Some(then) = instant.and_then(|text| text.parse::<Timestamp>().ok()) else {
         return String::new();
@@ -26,7 +26,7 @@ fn rough(span: Duration) -> String {
         s @ 0..120 => format!("{s}s"),
         s @ 120..7200 => format!("{}m", s / 60),
         s @ 7200..172_800 => format!("{}h", s / 3600),
-        // Two years on nobody counts days.
+        // Beyond two years days do not matter.
         s if s < 730 * 86_400 => format!("{}d", s / 86_400),
         s => format!("{}y", s / 86_400 / 365),
     }
@@ -64,7 +64,7 @@ pub(super) fn size(bytes: Option<u64>) -> String {
     match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
         None => format!("{bytes}B"),
         Some((unit, shift)) => {
-            // Tenths, rounded down; beyond ten of a unit they say nothing.
+            // Tenths, rounded down; from ten of a unit on they do not matter.
             let tenths = (u128::from(bytes) * 10) >> shift;
             if tenths < 100 && tenths % 10 != 0 {
                 format!("{}.{}{unit}", tenths / 10, tenths % 10)
@@ -75,7 +75,8 @@ pub(super) fn size(bytes: Option<u64>) -> String {
     }
 }
 
-/// Returns reason and message of an end. A message that begins with its reason, as a program's own last line may, says both.
+/// Returns reason and message of an end. If the message begins with the reason, as a program's own last line may, the
+/// reason is not repeated.
 pub(super) fn why(reason: Option<Reason>, message: &str) -> String {
     let reason = reason.map(|reason| reason.to_string()).unwrap_or_default();
     if message.is_empty() || message.starts_with(&reason) {
@@ -85,7 +86,7 @@ pub(super) fn why(reason: Option<Reason>, message: &str) -> String {
     }
 }
 
-/// Returns an instant of a command line as the API takes it: RFC 3339 stays, `1h` is an hour before now.
+/// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now.
 pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
@@ -98,7 +99,7 @@ pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     })
 }
 
-/// Returns a duration of a command line as the API takes it.
+/// Parses a duration of the command line.
 pub(super) fn span(text: &str) -> Result<Duration, Failure> {
     parse_duration(text).map_err(|error| Failure::usage(format!("`{text}`: {error}")))
 }

@@ -1,4 +1,4 @@
-//! `fndctl validate [PATH]`: judges files by the code the daemon judges by. Needs no daemon.
+//! `fndctl validate [PATH]`: judges files with the daemon's own code. Needs no daemon.
 
 use super::Context;
 use crate::cli::Format;
@@ -27,10 +27,10 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 }
 
-/// Judges it.
+/// Runs the verb.
 ///
 /// # Errors
-/// A path that cannot be read.
+/// The path cannot be read.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let places = Places::of(context.user)?;
     let functions = || places.functions.first().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `fndctl version`: of the client, and of the daemon where one answers.
+//! `fndctl version`: the versions of the client, and of the daemon if one answers.
 
 use super::Context;
 use crate::cli::Format;
@@ -10,10 +10,10 @@ use fnd_core::api::NodeStatus;
 #[command(after_help = "Examples:\n  fndctl version")]
 pub(crate) struct Args {}
 
-/// Prints them; that no daemon answers is no failure here.
+/// Prints the versions; it is no failure if no daemon answers.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// Standard output cannot be written.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Failure> {
     let node = match context.client.get("/v1/status").await {
         Ok(reply) => serde_json::from_slice::<NodeStatus>(&reply.body).ok(),

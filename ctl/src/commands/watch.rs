@@ -6,13 +6,14 @@ use crate::exit::Failure;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Longest time changes are gathered before they are shown: more often nobody can read.
+/// How long changes are gathered before they are shown: a person cannot read them more often.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Reads the changes of a path of the API: in JSON and YAML each is printed, otherwise `show` is called for some of them.
+/// Reads the changes of a path of the API. In JSON and YAML each change is printed; otherwise `show` is called, once
+/// for all changes that come within a moment.
 ///
 /// # Errors
-/// What the daemon refuses, where it cannot be reached, and what `show` fails with.
+/// The daemon refuses the request, it cannot be reached, or `show` fails.
 pub(crate) async fn watch(
     context: &Context,
     path: &str,
@@ -30,7 +31,8 @@ pub(crate) async fn watch(
             }
             Format::Table | Format::Wide | Format::Raw => {
                 let until = Instant::now() + GATHER;
-                // Cancel-safe: what was read of a line is kept for the next call. The end is seen by that, too.
+                // Cancel-safe: the part of a line that was read is kept for the next call. The end of the stream is
+                // seen by that call, too.
                 while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
                 context.out.clear()?;
                 show().await?;

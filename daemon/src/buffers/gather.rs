@@ -1,11 +1,11 @@
-//! A body that comes piece by piece: in memory as long as the budget has room, in the file from then on.
+//! A body that comes piece by piece: in memory while the budget has room, in the file from then on.
 
 use super::{Buffers, Counted, Kept, Permit};
 use fnd_core::data::Data;
 use std::io;
 use std::sync::Arc;
 
-/// A body that is not whole yet.
+/// A body that is not complete yet.
 #[derive(Debug)]
 pub struct Gathering {
     memory: Vec<u8>,
@@ -28,7 +28,7 @@ impl Gathering {
         }
     }
 
-    /// Returns how many bytes there are.
+    /// Returns how many bytes have come so far.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.kept.as_ref().map_or(self.memory.len() as u64, Kept::size)
@@ -43,7 +43,7 @@ impl Gathering {
             && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
         {
             self.permit.bytes += std::mem::take(&mut more.bytes);
-            // By an eighth at a time: doubled, what is held would be up to twice what is counted.
+            // It grows by an eighth at a time: if it were doubled, it could hold twice the bytes that are counted.
             if self.memory.capacity() - self.memory.len() < piece.len() {
                 self.memory.reserve_exact(piece.len().max(self.memory.len() / 8));
             }
@@ -52,7 +52,7 @@ impl Gathering {
         }
         let buffers = Arc::clone(&self.permit.of);
         let (kept, memory, piece) = (self.kept.take(), std::mem::take(&mut self.memory), piece.to_vec());
-        // The disk may be slow: everybody else goes on.
+        // The disk may be slow, so it is written on another thread.
         let written = tokio::task::spawn_blocking(move || {
             let mut kept = match kept {
                 Some(kept) => kept,
@@ -71,7 +71,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// Returns the whole body.
+    /// Ends the body and returns all of it.
     #[must_use]
     pub fn finish(self) -> Data {
         match self.kept {

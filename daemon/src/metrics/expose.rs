@@ -1,4 +1,4 @@
-//! Where metrics are to be had beside the control socket, as the configuration in force says.
+//! Exposes metrics beside the control socket, in the places that the configuration in force names.
 
 use super::{listen, textfile};
 use crate::driver::State;
@@ -7,7 +7,7 @@ use fnd_core::settings;
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;
 
-/// The places, and what is wrong with each.
+/// The places, and the problems of each.
 #[derive(Debug, Default)]
 pub(crate) struct Exposed {
     wanted: settings::Metrics,
@@ -16,7 +16,7 @@ pub(crate) struct Exposed {
 }
 
 impl Exposed {
-    /// Returns what is wrong with the places.
+    /// Returns the problems of the places.
     pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
         let problem = |(place, text): (&&'static str, &String)| Problem::about("metrics", *place, text.as_str());
         self.problems.iter().map(problem)
@@ -35,7 +35,7 @@ impl Drop for Exposed {
 }
 
 impl State {
-    /// Remembers what is wrong with a place, or that nothing is; it is tried again all the time.
+    /// Stores the problem of a place, or that it has none. A failing place is retried all the time.
     pub(super) fn report_exposed(&mut self, place: &'static str, problem: Option<String>) {
         if self.exposed.problems.get(place) == problem.as_ref() {
             return;
@@ -47,7 +47,7 @@ impl State {
         self.problems_changed();
     }
 
-    /// Serves metrics where the configuration wants them.
+    /// Serves metrics in the places that the configuration names.
     pub(crate) fn expose_metrics(&mut self) {
         let wanted = &self.settings.settings.metrics;
         let Some(daemon) = self.daemon.upgrade().filter(|_| self.exposed.wanted != *wanted) else {

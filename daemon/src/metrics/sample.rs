@@ -1,4 +1,4 @@
-//! What is looked up when somebody asks: how things stand now.
+//! Samples the current values for a scrape.
 
 use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 type Value = Gauge<f64, AtomicU64>;
 type Sum = Counter<f64, AtomicU64>;
 
-/// The gauges, and counters that others keep.
+/// The gauges, and the counters that other parts keep.
 pub(super) struct Sampled {
     functions: Values,
     with_errors: Value,
@@ -175,13 +175,13 @@ fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) ->
     gauge
 }
 
-/// Returns a count that lies in memory as a number of a gauge.
+/// Returns a count of objects in memory as a gauge's value.
 fn count(count: usize) -> f64 {
     number(count as u64)
 }
 
 impl Metrics {
-    /// Looks up how things stand.
+    /// Samples all current values.
     pub(super) fn sample(&mut self, state: &State) {
         self.of_functions(state);
         let sampled = &self.sampled;
@@ -232,7 +232,7 @@ impl Metrics {
         }
         store(&sampled.buffers_refused, state.buffers.refused());
         sampled.process_started.set(millis(state.started_ms));
-        // What cannot be read stays as it was.
+        // Values that cannot be read stay as they were.
         let Ok(process) = Process::myself() else { return };
         if let Ok(stat) = process.stat() {
             let ticks = procfs::ticks_per_second().max(1);
@@ -278,7 +278,7 @@ impl Metrics {
                 .is_some_and(|function| function.error.is_some());
             errors += usize::from(refused || view.error.is_some());
             let own = Labels(Some(self.label(view.name)), None);
-            // Added, not set: many may share the label of the others.
+            // Added, not set: many functions may share the label of the others.
             let sampled = &self.sampled;
             sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
             sampled.running.get_or_create(&own).inc_by(count(view.running));

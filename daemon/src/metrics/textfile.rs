@@ -1,4 +1,4 @@
-//! `[metrics] textfile`: the same for the node exporter's textfile collector, written again and again.
+//! `[metrics] textfile`: writes the metrics regularly for the node exporter's textfile collector.
 
 use super::encode::Form;
 use super::scrape;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often it is written: as often as Prometheus asks where nothing else is said. Only where the file is wanted.
+/// How often the file is written: Prometheus's usual scrape interval. Only used where the file is configured.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Writes the file until it is wanted elsewhere or not at all: this future is then dropped.
+/// Writes the file until the configuration has another path or none: this future is dropped then.
 pub(crate) async fn keep(daemon: Rc<Daemon>, path: PathBuf) {
     loop {
         let text = scrape(&daemon, Form::Older).await;
@@ -24,21 +24,21 @@ pub(crate) async fn keep(daemon: Rc<Daemon>, path: PathBuf) {
             format!("failed to write `{path}` (metrics.textfile): {error}; the user of fnd must be able to write to its directory")
         });
         daemon.state.borrow_mut().report_exposed("textfile", problem);
-        // Nothing tells that time has passed but time.
+        // The file is written at intervals, so there is no event to wait for.
         tokio::time::sleep(EVERY).await;
     }
 }
 
-/// Replaces the file: who reads it sees the old or the new one.
+/// Replaces the file, so that a reader sees the old or the new one.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    // Not a `.prom` until it is whole, so that no collector takes it.
+    // It is no `.prom` until it is complete, so that no collector reads it before.
     let mut file = tempfile::Builder::new()
         .prefix(".fnd-")
         .suffix(".tmp")
         .tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
-    // The collector is another user.
+    // The collector runs as another user.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.persist(path)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! One thing that happened, as it is kept: small, and put into words only for who reads it.
+//! A happening in the form in which it is kept: small, and put into words only when it is read.
 
 use fnd_core::api::milliseconds;
 use fnd_core::diagnostic::Diagnostic;
@@ -17,7 +17,7 @@ pub(crate) struct Happening {
     pub(crate) what: What,
 }
 
-/// What it was.
+/// What has happened.
 #[derive(Debug)]
 pub(crate) enum What {
     Loaded(Version),
@@ -80,7 +80,7 @@ impl Happening {
         }
     }
 
-    /// Returns the bytes it holds beside itself, about.
+    /// Returns about how many bytes it holds beside itself.
     pub(crate) fn size(&self) -> usize {
         let own = self.function.as_ref().map_or(0, |function| function.as_str().len());
         match &self.what {
@@ -105,7 +105,7 @@ impl Happening {
         }
     }
 
-    /// Returns the line that tells it.
+    /// Returns it as an event of the stream.
     pub(crate) fn view(&self, seq: Seq) -> StreamEvent {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let base = StreamEvent {

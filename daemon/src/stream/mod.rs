@@ -1,10 +1,12 @@
-//! What happens, one line each: kept for a while, numbered, and told to whoever reads ([`fnd_core::happening`]).
+//! The stream of happenings, one line each: kept for a while, numbered, and sent to its readers
+//! ([`fnd_core::happening`]).
 //!
 //! ```text
 //! observe (what the supervisor decided) ─▶ Ring (bounded, numbered) ─▶ reader: from a number on, by a filter ─▶ its connection
 //!                                                                       too slow: told how many it missed
 //! ```
-//! A reader is a number: it holds nothing up, and costs nothing but being woken. Nothing here outlives fnd; the history does.
+//! A reader's only state is a number: a reader delays nothing, and costs only its wake-ups. The stream does not outlive
+//! fnd; the history does.
 
 mod happening;
 mod reader;

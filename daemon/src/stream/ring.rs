@@ -1,4 +1,4 @@
-//! The last things that happened, numbered. What is older makes room.
+//! The last happenings, numbered. The oldest are dropped for new ones.
 
 use super::happening::Happening;
 use fnd_core::happening::Seq;
@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// Most that are kept. A busy node makes some thousand a second: a reader that reconnects within one misses nothing.
+/// Most happenings that are kept. A busy node makes some thousand a second: a reader that reconnects within a second
+/// misses none.
 const KEPT_MAX: usize = 8192;
 /// Most bytes of texts that are kept: diagnostics of thousands of bad manifests at once would be more.
 const BYTES_MAX: usize = 4 << 20;
@@ -29,16 +30,16 @@ struct Inner {
     last: u64,
 }
 
-/// What a reader takes at once.
+/// The happenings that a reader gets at once.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The first number that is still there, if some between it and the reader's are not.
+    /// The first number that is still kept, if some after the reader's number are not.
     pub(super) oldest: Option<u64>,
     pub(crate) happenings: Vec<(u64, Rc<Happening>)>,
 }
 
 impl Ring {
-    /// Returns an empty one. `epoch` tells it from that of an earlier fnd.
+    /// Returns an empty ring. `epoch` distinguishes it from that of an earlier fnd.
     pub(crate) fn new(epoch: u64) -> Self {
         Self {
             epoch,
@@ -78,7 +79,7 @@ impl Ring {
         inner.last - inner.kept.len() as u64
     }
 
-    /// Takes at most `most` after a number.
+    /// Returns at most `most` happenings after a number.
     pub(super) fn take(&self, after: u64, most: usize) -> Batch {
         let before_oldest = self.before_oldest();
         let from = after.max(before_oldest);

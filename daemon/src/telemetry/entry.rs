@@ -1,12 +1,12 @@
-//! A message with its fields, owned, so that it can leave the thread that said it.
+//! A message with its fields. It owns them, so that it can leave the thread that logged it.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// Fields with a place of their own: which event of [`events`](super::events), of whom, how an attempt ended and its span,
-/// which of the function's streams.
+/// Fields that journald gets as fields of their own: the event of [`events`](super::events), its function, invocation
+/// and attempt, the attempt's end and span, and the function's stream.
 const FIELDS: [&str; 10] = [
     "fnd_event",
     "fnd_function",
@@ -20,7 +20,7 @@ const FIELDS: [&str; 10] = [
     "fnd_stream",
 ];
 
-/// Room for the values of an attempt's end.
+/// Room for the field values at an attempt's end.
 const VALUES: usize = 192;
 
 /// One message.
@@ -29,9 +29,10 @@ pub(super) struct Entry {
     pub(super) level: Level,
     /// Unix milliseconds.
     pub(super) time_ms: u64,
-    /// What happened, in words; fields without a place of their own follow as ` name=value`.
+    /// The text; fields that are not in [`FIELDS`] follow as ` name=value`.
     pub(super) message: String,
-    /// Values of [`FIELDS`], one behind the other: a string for each costs a warm call more than all else about its message.
+    /// Values of [`FIELDS`], one after the other: a string for each would cost a warm call more than the rest of its
+    /// message.
     values: String,
     places: [Option<Range<usize>>; FIELDS.len()],
     other: String,
@@ -58,13 +59,13 @@ impl Entry {
         }
     }
 
-    /// Returns the value of one of [`FIELDS`], where it has one.
+    /// Returns the value of one of [`FIELDS`], if the message has it.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let place = FIELDS.iter().position(|field| *field == name)?;
         self.values.get(self.places.get(place)?.clone()?)
     }
 
-    /// Roughly the memory it holds.
+    /// Returns about how many bytes of memory it holds.
     pub(super) fn size(&self) -> usize {
         512 + self.message.len()
     }

@@ -1,4 +1,4 @@
-//! What fnd says, one function per event: the words for people, and the fields for queries.
+//! fnd's messages, one function for each event: the words for people, and the fields for queries.
 
 use super::text::{escape, plain_duration};
 use crate::logs::{Line, Stream};
@@ -11,7 +11,7 @@ use fnd_wire::ids::FunctionName;
 use std::path::Path;
 use std::time::Duration;
 
-/// Says one of the supervisor's notices.
+/// Logs a notice of the supervisor.
 pub fn notice(notice: &Notice) {
     match notice {
         Notice::AttemptStarted {
@@ -47,18 +47,18 @@ pub fn notice(notice: &Notice) {
             "{function}  processes of {worker} did not end after SIGKILL (they wait in the kernel, often for a disk or a \
              network file system), no other attempt takes their place until they do"
         ),
-        // Told as a problem of the node.
+        // Reported as a problem of the node.
         Notice::StartsChanged => {}
         Notice::Defect(what) => tracing::error!(fnd_event = "defect", "a defect of fnd, made safe: {what}"),
     }
 }
 
-/// Says that a function's state changed.
+/// Logs that a function's state changed.
 pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
     let event = "state-changed";
     let name = function.as_str();
     match (from, to) {
-        // Each run does that; its end is said.
+        // Each run does that; the run's end is logged.
         (FunctionState::Ready, FunctionState::Running) | (FunctionState::Running, FunctionState::Ready) => {
             tracing::debug!(fnd_event = event, fnd_function = name, "{name}  is {}", to.as_str());
         }
@@ -83,7 +83,8 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
     }
 }
 
-/// Says that an attempt ended, and when the next one begins if one does. The fields say it as a span of a trace.
+/// Logs that an attempt ended, and when the next one begins if there is one. The fields describe it as a span of a
+/// trace.
 pub fn attempt_ended(attempt: &AttemptRecord, span: Span) {
     let words = attempt_words(attempt);
     macro_rules! say {
@@ -143,7 +144,7 @@ fn attempt_words(attempt: &AttemptRecord) -> String {
     )
 }
 
-/// Says that an invocation ended without an attempt of its own doing it: skipped, cancelled in the queue, or exhausted.
+/// Logs that an invocation ended without an attempt of its own: skipped, cancelled in the queue, or exhausted.
 pub fn invocation_ended(record: &InvocationRecord) {
     let reason = record.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let message = escape(record.message.trim());
@@ -158,7 +159,7 @@ pub fn invocation_ended(record: &InvocationRecord) {
     );
 }
 
-/// Says that a function's newest content was refused, and what follows from it.
+/// Logs that a function's newest content was refused, and the consequence.
 pub fn refused(function: &FunctionName, error: &str, serving: bool) {
     let follows = if serving {
         "keeping the version before it"
@@ -172,7 +173,7 @@ pub fn refused(function: &FunctionName, error: &str, serving: bool) {
     );
 }
 
-/// Says that an interpreter is another one now, and what follows from it.
+/// Logs that an interpreter has changed, and the consequence.
 pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     let Some(real) = real else {
         tracing::warn!(
@@ -188,12 +189,12 @@ pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     );
 }
 
-/// Passes a line of a function's output on.
+/// Logs a line of a function's output.
 pub fn output_line(meta: &Meta, line: &Line<'_>) {
     let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
     let text = String::from_utf8_lossy(text);
     let mark = if line.stream == Stream::Note { "-" } else { "|" };
-    // Of no invocation: what a warm worker printed between calls.
+    // Without an invocation: a warm worker printed it between calls.
     let invocation = (meta.invocation.0 != 0).then(|| tracing::field::display(meta.invocation));
     macro_rules! say {
         ($level:ident) => {

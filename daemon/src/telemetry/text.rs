@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tracing::Level;
 
-/// Returns text that a terminal shows and does not obey: control characters, and those that turn the direction of
-/// writing, become `\x1b` and `\u{202e}`; tabs stay.
+/// Returns text in which characters that control a terminal are shown as escapes: control characters, and those that
+/// change the direction of writing, become `\x1b` and `\u{202e}`; tabs stay.
 #[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.chars().any(obeyed) {
@@ -33,7 +33,7 @@ fn obeyed(c: char) -> bool {
     (c.is_control() && c != '\t') || turns
 }
 
-/// Returns a duration as people say it: `12 ms`, `1.25 s`, `2 min 5 s`, `3 h 20 min`.
+/// Returns a duration as people write it: `12 ms`, `1.25 s`, `2 min 5 s`, `3 h 20 min`.
 #[must_use]
 pub fn plain_duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
@@ -46,7 +46,8 @@ pub fn plain_duration(duration: Duration) -> String {
     }
 }
 
-/// Returns the line, or lines, of a message. Lines after the first are indented: nothing in a message looks like another.
+/// Returns the line, or lines, of a message. Lines after the first are indented, so that no part of a message looks
+/// like another message.
 pub(super) fn line(entry: &Entry, time: bool, color: bool) -> String {
     let mut text = String::with_capacity(entry.message.len() + 48);
     let mut put = |style: &str, part: &str| {
@@ -59,7 +60,7 @@ pub(super) fn line(entry: &Entry, time: bool, color: bool) -> String {
     };
     if time {
         let stamp = instant::text(entry.time_ms);
-        // The day is known to who sits before the terminal.
+        // A person at the terminal knows the day.
         put("\x1b[2m", stamp.get(11..23).unwrap_or(&stamp));
         put("", " ");
     }

@@ -1,16 +1,16 @@
-//! How a worker that serves HTTP is reached.
+//! The endpoint of a worker that serves HTTP.
 
 use super::address::Address;
 use super::key::WorkerKey;
 use serde::{Deserialize, Serialize};
 
-/// Where it is, and the key that requests to it carry. Nothing of it of a worker that serves none.
+/// The worker's address, and the key that requests to it carry. Both are absent for a worker that serves no HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Absent until it has said so, where it chooses by itself.
+    /// Absent until the worker has named it, where the worker chooses it.
     #[serde(default)]
     pub address: Option<Address>,
-    /// Absent of a service: it gets no requests but the one whether it is ready.
+    /// Absent for a service: it gets no requests but readiness probes.
     #[serde(default)]
     pub key: Option<WorkerKey>,
 }

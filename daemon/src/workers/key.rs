@@ -1,25 +1,25 @@
-//! The key by which a worker that serves HTTP tells fnd's requests from those of others who can reach its port.
+//! The key by which a worker that serves HTTP recognizes fnd's requests: other processes can reach its port, too.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// The header that has it on each request of fnd.
+/// The header with the key, on each request of fnd.
 const HEADER: HeaderName = HeaderName::from_static("fnd-worker-key");
 
-/// A worker's key: 128 bits nobody can guess, as 32 hexadecimal digits.
+/// A worker's key: 128 random bits, as 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerKey(String);
 
 impl WorkerKey {
-    /// The variable that tells it to the worker.
+    /// The environment variable that gives the key to the worker.
     pub const VARIABLE: &str = "FND_WORKER_KEY";
 
-    /// Returns a new one.
+    /// Returns a new key.
     ///
     /// # Errors
-    /// Where the kernel gives no random bytes (getrandom(2)).
+    /// The kernel gives no random bytes (getrandom(2)).
     pub fn new() -> io::Result<Self> {
         let mut bytes = [0; 16];
         let length = getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -29,20 +29,20 @@ impl WorkerKey {
         Ok(Self(format!("{:032x}", u128::from_le_bytes(bytes))))
     }
 
-    /// Returns its text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Puts it on a request, in place of what a caller may have sent under its name.
+    /// Puts the key on a request. It replaces a header of the same name that a caller may have sent.
     pub fn put(&self, headers: &mut HeaderMap) {
         match HeaderValue::from_str(&self.0) {
             Ok(mut value) => {
                 value.set_sensitive(true);
                 headers.insert(HEADER, value);
             }
-            // One that came back from a note and is no header: the worker refuses the request.
+            // A key from an adoption record may be no valid header value: the worker refuses the request.
             Err(_) => drop(headers.remove(HEADER)),
         }
     }

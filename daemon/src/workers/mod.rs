@@ -1,4 +1,4 @@
-//! What is attached to running workers.
+//! The parts that are attached to running workers.
 
 pub mod address;
 pub mod conversation;
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Watches a descriptor.
+/// Registers a descriptor with the runtime.
 pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     #[expect(unsafe_code, reason = "the promise that the descriptor stays the same")]
     // SAFETY: an OwnedFd gives the same open descriptor for as long as it lives, and AsyncFd owns it.

@@ -1,16 +1,18 @@
-//! What fnd itself and running functions use now, for people: `status` and `top`. Nothing is decided by it.
+//! The current use of memory by fnd itself and by running functions, for people: `status` and `top`. No decision
+//! depends on it.
 //!
-//! The measures of an attempt come with its exit, from the spawner. Here cgroups-rs reads cgroup v1, and only reads: its
-//! v2 side writes to the host's root (facts in ARCHITECTURE.md), so on v2 the one file is read directly.
+//! The spawner reports the usage of an attempt with its exit. Here cgroups-rs reads cgroup v1, and only reads: its v2
+//! side writes to the host's root (facts in ARCHITECTURE.md), so on v2 the one file is read directly.
 
 use cgroups_rs::fs::memory::MemController;
 use fnd_wire::frame::MemoryGroups;
 use procfs::process::Process;
 use std::path::Path;
 
-/// Returns the memory a function's group uses now, in bytes; absent where that cannot be told. `function` is the file form.
+/// Returns the memory a function's group uses now, in bytes; absent where it cannot be read. `function` is the file
+/// form.
 ///
-/// On v1 each call reads a dozen files, about 0.1 ms: ask for functions that run, not for all there are.
+/// On v1 each call reads a dozen files, about 0.1 ms: call it for running functions, not for all.
 #[must_use]
 pub fn memory_now(groups: &MemoryGroups, function: &str) -> Option<u64> {
     match groups {
@@ -21,9 +23,9 @@ pub fn memory_now(groups: &MemoryGroups, function: &str) -> Option<u64> {
 }
 
 fn memory_v1(dir: &Path, function: &str) -> Option<u64> {
-    // The group is named: to have it found in the mount table costs as much again.
+    // The group's path is given: a search in the mount table would cost as much again.
     let memory = MemController::new(dir.join(format!("f.{function}")), dir.to_owned(), false);
-    // It reads 0 where there is no such group; a group in use has more.
+    // 0 means that there is no such group; a group in use has more.
     Some(memory.memory_stat().usage_in_bytes).filter(|bytes| *bytes > 0)
 }
 
@@ -31,7 +33,8 @@ fn read_number(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Returns the resident memory of this process and, if given, the spawner's, in bytes; what cannot be read counts nothing.
+/// Returns the resident memory of this process and, if given, the spawner's, in bytes; a process that cannot be read
+/// counts as 0.
 #[must_use]
 pub fn resident(spawner: Option<i32>) -> u64 {
     let processes = [Process::myself().ok(), spawner.and_then(|pid| Process::new(pid).ok())];

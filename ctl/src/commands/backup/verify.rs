@@ -1,4 +1,4 @@
-//! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and looks at the ledger in it.
+//! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and examines the ledger in it.
 
 use super::super::Context;
 use super::super::doctor::finding::{Finding, report};
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// An archive ends with two blocks of zeros (tar(5)).
 const END: usize = 1024;
 
-/// Reads it.
+/// Verifies an archive.
 ///
 /// # Errors
-/// The archive cannot be read at all, or there is no room for the copy of its ledger.
+/// The archive cannot be opened, or standard output cannot be written.
 pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
     let file = File::open(path).map_err(|error| failed("read", path, &error))?;
     let place = path.display().to_string();
@@ -31,7 +31,7 @@ pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
 }
 
 fn look(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
-    // It goes nowhere: any number of functions directories has a place.
+    // Nothing is restored: any number of functions directories is accepted.
     let roots = Roots {
         config: PathBuf::new(),
         config_name: "fnd.toml".into(),
@@ -101,7 +101,7 @@ fn has_end(mut file: &File) -> Result<bool, Failure> {
     Ok(end == [0; END])
 }
 
-/// Text that is collected, whatever its bytes.
+/// Collects text from any bytes.
 struct Text<'a>(&'a mut String);
 
 impl io::Write for Text<'_> {
@@ -115,13 +115,13 @@ impl io::Write for Text<'_> {
     }
 }
 
-/// The ledger, taken out of the archive into a directory of its own; both go at the end.
+/// The ledger, copied from the archive into a directory of its own; both are removed at the end.
 struct Copy {
     directory: PathBuf,
 }
 
 impl Copy {
-    /// Makes the directory beside the archive, where there is room for it, or where temporary files go.
+    /// Makes the directory beside the archive, or in the directory of temporary files if that fails.
     fn beside(archive: &Path) -> Result<Self, Failure> {
         let name = format!(".fnd-verify-{}", std::process::id());
         let parent = archive
@@ -143,7 +143,7 @@ impl Copy {
         self.directory.join("ledger.db")
     }
 
-    /// Takes the database out; it belongs to whom it belonged, who is asked to read it.
+    /// Copies the database out of the archive, with its owner there: `fnd` examines it as that user.
     fn take(&self, mut from: impl io::Read, uid: u64) -> Result<u64, Failure> {
         let path = self.database();
         let mut options = File::options();
@@ -169,6 +169,6 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory); // a person sees its name
+        let _ = std::fs::remove_dir_all(&self.directory); // an error: it stays, and its name tells its purpose
     }
 }

@@ -1,4 +1,4 @@
-//! The archive being written.
+//! Writes the archive.
 
 use super::failed;
 use crate::exit::{Exit, Failure};
@@ -10,14 +10,14 @@ use tar::{Builder, EntryType, Header};
 
 /// Bytes read at once.
 const PIECE: usize = 256 << 10;
-/// Archives are in blocks of so many bytes.
+/// Archives consist of blocks of this many bytes.
 const BLOCK: u64 = 512;
 
 pub(super) struct Archive<W: Write> {
     builder: Builder<Counted<W>>,
     entries: u64,
     left_out: Vec<String>,
-    /// Bytes that a file which is being written still has to have.
+    /// Bytes that are still to come of the file that is being written.
     missing: u64,
     /// Bytes that fill its last block.
     padding: u64,
@@ -34,7 +34,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// Adds a file or a directory with all that is in it, if it is there.
+    /// Adds a file, or a directory with everything in it, if it is there.
     pub(super) fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), Failure> {
         match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -60,7 +60,7 @@ impl<W: Write> Archive<W> {
                     ));
                     continue;
                 };
-                // What a function removed meanwhile is not there.
+                // A file that a function removed meanwhile is skipped.
                 self.add_if_there(&format!("{name}/{text}"), &path.join(text))?;
             }
             return Ok(());
@@ -86,7 +86,7 @@ impl<W: Write> Archive<W> {
                 .push(format!("left out: `{}` is a {what}", path.display()));
             return Ok(());
         }
-        // Not followed, not waited for: a function may put something else there at any time.
+        // No link is followed, and no open waits: a function may replace the file at any time.
         let mut options = File::options();
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let mut file = match options.read(true).custom_flags(flags).open(path) {
@@ -99,7 +99,7 @@ impl<W: Write> Archive<W> {
         let mut bytes = vec![0; PIECE];
         while self.missing > 0 {
             let count = file.read(&mut bytes).map_err(|error| failed("read", path, &error))?;
-            // One that grows is as long as it was, one that shrinks ends in zeros.
+            // A file that grows keeps its first length; one that shrinks is filled with zeros.
             let most = usize::try_from(self.missing).unwrap_or(usize::MAX).min(PIECE);
             let count = if count == 0 {
                 bytes.fill(0);
@@ -120,7 +120,7 @@ impl<W: Write> Archive<W> {
             .map_err(|error| unwritten(&error))
     }
 
-    /// Begins a file of a known size, owned as a directory is; its bytes follow in pieces.
+    /// Begins a file of a known size, with the owner of a directory; its bytes follow in pieces.
     pub(super) fn begin_file(&mut self, name: &str, size: u64, owner: &Path) -> Result<(), Failure> {
         let about = std::fs::metadata(owner).map_err(|error| failed("read", owner, &error))?;
         let mut header = header(EntryType::Regular, size, &about);
@@ -155,7 +155,7 @@ impl<W: Write> Archive<W> {
             .map_err(|error| unwritten(&error))
     }
 
-    /// Ends the archive. Returns its entries, its bytes, and what was left out.
+    /// Ends the archive. Returns the number of entries, the bytes, and what was left out.
     pub(super) fn finish(self) -> Result<(u64, u64, Vec<String>), Failure> {
         let mut to = self.builder.into_inner().map_err(|error| unwritten(&error))?;
         to.flush().map_err(|error| unwritten(&error))?;

@@ -1,4 +1,4 @@
-//! Whether the person who asks may use the control socket: members of the group `fnd` may, as `[[access]]` says.
+//! Checks whether the user may use the control socket: members of the group `fnd` may, as `[[access]]` defines.
 
 use super::finding::Finding;
 use nix::unistd::{Group, User};
@@ -7,20 +7,20 @@ const CHECK: &str = "access";
 /// The group of the control socket (`fnd.socket`).
 const GROUP: &str = "fnd";
 
-/// Who asks.
+/// The user who runs this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     root: bool,
     name: String,
-    /// Whether there is the group.
+    /// Whether the group exists.
     exists: bool,
-    /// This process is in it.
+    /// Whether this process is in it.
     in_force: bool,
-    /// The database of groups has the person in it.
+    /// Whether the database of groups has the user in it.
     entered: bool,
 }
 
-/// Returns who asks.
+/// Returns the user who runs this.
 pub(super) fn look() -> Facts {
     let uid = nix::unistd::geteuid();
     let user = User::from_uid(uid).ok().flatten();
@@ -37,7 +37,7 @@ pub(super) fn look() -> Facts {
     }
 }
 
-/// Judges it.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let name = &facts.name;
     vec![if !facts.exists {

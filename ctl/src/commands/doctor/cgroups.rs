@@ -1,4 +1,5 @@
-//! What contains and limits functions: the cgroup hierarchies of the machine, and what of them the spawner's unit was given.
+//! Checks how functions are contained and limited: the cgroup hierarchies of the machine, and the controllers that the
+//! spawner's unit got.
 
 use super::finding::Finding;
 use super::units::Unit;
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 const CHECK: &str = "cgroups";
 
-/// The controllers limits are set with.
+/// The controllers that set limits.
 const NEEDED: [&str; 4] = ["memory", "pids", "cpu", "io"];
 
-/// What is mounted, and what of it may be used.
+/// The mounted hierarchies, and the controllers that may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// The mount table cannot be read.
@@ -22,11 +23,11 @@ pub(super) struct Facts {
     v2: Option<BTreeSet<String>>,
     /// Controllers of version 1.
     v1: BTreeSet<String>,
-    /// Controllers the spawner's unit has of the cgroup2 tree; absent where it does not run.
+    /// Controllers of the cgroup2 tree that the spawner's unit has; absent where it does not run.
     delegated: Option<BTreeSet<String>>,
 }
 
-/// Returns what is mounted, and what the unit of the spawner was given.
+/// Returns the mounted hierarchies, and the controllers that the spawner's unit got.
 pub(super) fn look(unit: Option<&Unit>) -> Facts {
     let Ok(mounts) = Process::myself().and_then(|process| process.mountinfo()) else {
         return Facts {
@@ -59,7 +60,7 @@ fn controllers(directory: &Path) -> Option<BTreeSet<String>> {
     Some(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Judges it. What the daemon says holds: it has tried.
+/// Judges the facts. The daemon's answer takes precedence, since the daemon has tried.
 pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -> Vec<Finding> {
     let mut findings = match node {
         Some(node) => reported(node, installed),
@@ -78,7 +79,7 @@ pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -
     findings
 }
 
-/// Judges what the daemon found out.
+/// Judges the daemon's answer.
 fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     let mut findings = vec![match (node.containment.as_str(), installed) {
         ("cgroup", _) => Finding::ok(CHECK, format!("functions are contained by cgroups ({})", node.cgroups)),
@@ -91,7 +92,7 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
             Finding::warning(CHECK, what).fix("run fnd as root, or in a unit with `Delegate=yes`")
         }
     }];
-    // Several limits lack one thing.
+    // Several limits may lack the same thing.
     let mut lacking: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (limit, why) in &node.not_enforced {
         lacking.entry(why).or_default().push(format!("`{limit}`"));
@@ -108,7 +109,7 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
     findings
 }
 
-/// Judges what is mounted.
+/// Judges the mounted hierarchies.
 fn mounted(facts: &Facts) -> Vec<Finding> {
     if facts.unreadable {
         return vec![Finding::unknown(CHECK, "/proc/self/mountinfo cannot be read").fix("mount /proc")];

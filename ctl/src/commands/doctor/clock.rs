@@ -1,15 +1,15 @@
-//! Whether something keeps the clock right: schedules, signatures and `history --since` go by it; timeouts do not.
+//! Checks whether the clock is synchronised: schedules, signatures and `history --since` use it; timeouts do not.
 
 use super::finding::Finding;
 use std::mem::MaybeUninit;
 
 const CHECK: &str = "clock";
 
-/// Says whether the clock is synchronised (adjtimex(2): `STA_UNSYNC`); nothing where the kernel does not say.
+/// Returns whether the clock is synchronised (adjtimex(2): `STA_UNSYNC`); nothing where the kernel does not tell.
 #[expect(unsafe_code, reason = "neither nix nor rustix has adjtimex")]
 pub(super) fn look() -> Option<bool> {
     let mut timex = MaybeUninit::<libc::timex>::zeroed();
-    // SAFETY: `timex` has room for what is written and is zeroed, so `modes` is 0: the call only reads (adjtimex(2)).
+    // SAFETY: `timex` has room for the result and is zeroed, so `modes` is 0: the call only reads (adjtimex(2)).
     if unsafe { libc::adjtimex(timex.as_mut_ptr()) } < 0 {
         return None;
     }
@@ -18,7 +18,7 @@ pub(super) fn look() -> Option<bool> {
     Some(timex.status & libc::STA_UNSYNC == 0)
 }
 
-/// Judges it.
+/// Judges the answer.
 pub(super) fn judge(synchronised: Option<bool>) -> Vec<Finding> {
     vec![match synchronised {
         Some(true) => Finding::ok(CHECK, "it is synchronised"),

@@ -1,4 +1,4 @@
-//! Whether fnd answers, and what it says of itself.
+//! Checks whether fnd answers, and its own status.
 
 use super::finding::Finding;
 use crate::client::Client;
@@ -7,7 +7,7 @@ use fnd_core::api::NodeStatus;
 
 const CHECK: &str = "daemon";
 
-/// Returns what the daemon says of its node, or why it says nothing.
+/// Returns the daemon's status of its node, or why there is none.
 pub(super) async fn look(client: &Client) -> Result<Box<NodeStatus>, Failure> {
     let reply = client.get("/v1/status").await?;
     serde_json::from_slice(&reply.body).map_err(|error| {
@@ -53,7 +53,8 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec
     findings
 }
 
-/// Says that the spawner is of another version than fnd, where it is: an upgrade leaves it running, with the functions.
+/// Returns a message if the spawner has another version than fnd: an upgrade leaves the spawner running, with the
+/// functions.
 pub(in crate::commands) fn outdated(node: &NodeStatus) -> Option<String> {
     let (fnd, spawner) = (&node.version, &node.spawner_version);
     (fnd != spawner).then(|| {

@@ -1,4 +1,4 @@
-//! Room for history, output and versions.
+//! Checks the room for history, output and versions.
 
 use super::finding::Finding;
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 const CHECK: &str = "disk";
 
-/// Below that many bytes a page of the history may not fit soon: asynchronous work is refused then.
+/// With fewer bytes a page of the history may soon not fit: asynchronous work is refused then.
 const BYTES_ERROR: u64 = 64 << 20;
-/// Below that one burst of output can fill it.
+/// With fewer bytes one burst of output can fill the disk.
 const BYTES_WARNING: u64 = 1 << 30;
-/// Fewer files than a deployment of a function or two brings.
+/// Fewer files than one or two functions need when they are deployed.
 const FILES_ERROR: u64 = 1_000;
 const FILES_WARNING: u64 = 20_000;
 
@@ -30,7 +30,7 @@ struct Room {
     read_only: bool,
 }
 
-/// Returns how much room there is, of the nearest directory above where there is no such directory.
+/// Returns the room on the disk of the state directory, or of the nearest directory above if it does not exist.
 pub(super) fn look(state: &Path) -> Facts {
     let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
     let room = statvfs(there).map(|stat| Room {
@@ -44,7 +44,7 @@ pub(super) fn look(state: &Path) -> Facts {
     }
 }
 
-/// Judges it.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let place = &facts.place;
     let room = match &facts.room {

@@ -1,5 +1,5 @@
-//! What is in the functions directories: what is invalid, and what is no function. Judged by the daemon where it answers,
-//! since what it says is so; else here, by the same code.
+//! Checks the functions directories for functions that are invalid and for files that are no functions. If the daemon
+//! answers, its judgement counts; else they are judged here, by the same code.
 
 use super::finding::Finding;
 use fnd_core::api::NodeStatus;
@@ -10,20 +10,20 @@ use fnd_core::supervisor::FunctionState;
 const CHECK: &str = "functions";
 const CONFIGURATION: &str = "configuration";
 
-/// What is known of them.
+/// The facts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    /// What the daemon says, where it answers.
+    /// The daemon's status, if it answers.
     pub(super) node: Option<&'a NodeStatus>,
-    /// What is wrong with the configuration and the runtimes, judged here.
+    /// Problems of the configuration and the runtimes, judged here.
     pub(super) configuration: &'a [Diagnostic],
-    /// What was found, judged here; nothing where the configuration is refused.
+    /// The functions directories, judged here; nothing where the configuration is refused.
     pub(super) checked: Option<&'a Checked>,
-    /// Whether root looked: else what cannot be read may be fine.
+    /// Whether root runs this: for others a file that cannot be read may be fine.
     pub(super) root: bool,
 }
 
-/// Judges them.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings = match facts.node {
         Some(node) => reported(node),
@@ -39,7 +39,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Judges what the daemon says of its functions and of the rest.
+/// Judges the daemon's status of its functions and of the node.
 fn reported(node: &NodeStatus) -> Vec<Finding> {
     let problem = |problem: &String| match problem.strip_prefix("warning: ") {
         Some(what) => Finding::warning(CONFIGURATION, what),
@@ -74,7 +74,7 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
     findings
 }
 
-/// Judges what was seen here.
+/// Judges the functions that were checked here.
 fn seen(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = facts
         .configuration

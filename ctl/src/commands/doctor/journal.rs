@@ -1,4 +1,4 @@
-//! Whether the journal listens: fnd's log and the lines of functions go there. fnd serves without it.
+//! Checks whether the journal listens: fnd's log and the lines of functions go there. fnd serves without it.
 
 use super::finding::Finding;
 use std::io::ErrorKind;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 const CHECK: &str = "journal";
 
-/// Where the journal takes records (systemd-journald.service(8)).
+/// The socket on which the journal receives records (systemd-journald.service(8)).
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Returns whether somebody listens on the socket, and why not.
+/// Returns whether a process listens on the socket; else the reason.
 pub(super) fn look(socket: &Path) -> Result<(), ErrorKind> {
     let connected = UnixDatagram::unbound().and_then(|datagram| datagram.connect(socket));
     connected.map_err(|error| error.kind())
 }
 
-/// Judges it.
+/// Judges the answer.
 pub(super) fn judge(reached: &Result<(), ErrorKind>) -> Vec<Finding> {
     let start = "sudo systemctl start systemd-journald.socket systemd-journald.service";
     let found = match reached {

@@ -1,4 +1,4 @@
-//! What fnd needs of the kernel. Probed where that is one call; the version tells the rest.
+//! Checks the kernel for what fnd needs: by a probe where one call suffices, else by the version.
 
 use super::finding::Finding;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -7,10 +7,10 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 const CHECK: &str = "kernel";
 
-/// `clone3` into a cgroup came with 5.7, `cgroup.kill` with 5.14; older kernels are not tried.
+/// `clone3` into a cgroup came with 5.7, `cgroup.kill` with 5.14; fnd is not tested on older kernels.
 const FLOOR: (u32, u32) = (5, 14);
 
-/// What the kernel is.
+/// The facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     /// `uname -r`.
@@ -19,10 +19,10 @@ pub(super) struct Facts {
     missing: Vec<&'static str>,
 }
 
-/// Returns what it is.
+/// Returns the facts.
 pub(super) fn look() -> Facts {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    // A seccomp filter says EPERM; that is of this program's surroundings, not of the kernel.
+    // EPERM comes from a seccomp filter around this program, not from the kernel's lack of the call.
     let lacks = |result: Result<(), Errno>| result == Err(Errno::NOSYS);
     let opened = openat2(
         CWD,
@@ -42,7 +42,7 @@ pub(super) fn look() -> Facts {
     }
 }
 
-/// Judges it.
+/// Judges the facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let release = &facts.release;
     let newer = "run Debian 12 or newer, or another system with Linux 5.14 or newer";

@@ -1,18 +1,18 @@
-//! Running a program for what it prints.
+//! Runs a program and returns what it prints.
 
 use std::ffi::OsStr;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// Longest a program may take that only says something about itself: milliseconds, but on a machine so busy that somebody
-/// asks `doctor` about it, many seconds.
+/// Longest time for a program that only reports something about itself. It takes milliseconds, but many seconds on a
+/// machine so busy that a person runs `doctor` on it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Returns what a program prints on standard output; it sees no variable but PATH.
+/// Returns what a program prints on standard output; it gets no variable but PATH.
 ///
 /// # Errors
-/// Why it does not: it cannot be started, takes too long, or fails.
+/// The program cannot be started, takes too long, or fails; for people.
 pub(in crate::commands) async fn output(program: &str, arguments: &[impl AsRef<OsStr>]) -> Result<String, String> {
     let mut command = Command::new(program);
     command

@@ -1,5 +1,6 @@
-//! Writing what an archive has. Below the place of its part every step is taken from a descriptor and through no link, since a
-//! function may own what is there; links are made last, so that nothing is written through one of the archive's own.
+//! Writes the files of an archive. Below the place of its part, every step is relative to a descriptor and follows no
+//! link, since a function may own the directories. Links are made last, so that nothing is written through a link of
+//! the archive.
 
 use super::super::backup::failed;
 use super::entries::{Part, Place, Roots, each};
@@ -23,7 +24,7 @@ struct About {
     mode: Mode,
 }
 
-/// Writes everything. Returns how many entries.
+/// Writes everything. Returns the number of entries.
 pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
     let mut count = 0;
     let mut links = Vec::new();
@@ -52,7 +53,7 @@ pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
         let path = target(roots, &place);
         link(roots, &place, &to).map_err(|error| failed("write", &path, &error))?;
     }
-    // Deepest first, and at the end: one that may not be written to has its files by then.
+    // Deepest first, and at the end: a directory that must not be writable has its files by then.
     for (place, about) in directories.into_iter().rev() {
         let set = directory(roots, &place.part, &place.below).and_then(|directory| give(&directory, about));
         set.map_err(|error| failed("write", &target(roots, &place), &error))?;
@@ -71,12 +72,13 @@ fn about(header: &Header) -> io::Result<About> {
     Ok(About {
         uid: number(header.uid()?)?,
         gid: number(header.gid()?)?,
-        // Never one that runs as its owner: nothing of fnd's has such a mode.
+        // Set-user-ID bits are removed: no file of fnd has them.
         mode: Mode::from_raw_mode(header.mode()? & 0o777),
     })
 }
 
-/// Opens a directory, made where it is not there: the place of its part by name, what is below through no link.
+/// Opens a directory, which is made if it is not there: the place of its part by name, everything below without
+/// following links.
 fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<OwnedFd> {
     let mut open = root(&roots.of(part))?;
     for name in below {
@@ -101,7 +103,8 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the directory, the name and the owner a file gets. What fnd itself writes belongs to whoever runs it here.
+/// Returns the directory, the name and the owner of a file. A file that fnd itself writes gets the user that runs fnd
+/// here.
 fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
@@ -116,7 +119,7 @@ fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(Owne
             let owner = std::fs::metadata(parent)?;
             (about.uid, about.gid) = (owner.uid(), owner.gid());
             for suffix in ["-wal", "-shm"] {
-                // Of another database: it would be taken for this one's.
+                // These belong to another database, and would be taken for this one's.
                 let mut beside = name.clone();
                 beside.push(suffix);
                 remove(&directory, &beside)?;
@@ -158,7 +161,7 @@ fn remove(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Gives a file or directory its owner, where whoever runs this may, and its mode.
+/// Sets the owner of a file or directory, if root runs this, and its mode.
 fn give(file: &OwnedFd, about: About) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fchown(file, Some(Uid::from_raw(about.uid)), Some(Gid::from_raw(about.gid)))?;

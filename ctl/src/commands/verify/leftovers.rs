@@ -1,4 +1,4 @@
-//! Directories that belong to nobody: of invocations that are over, and of functions that are gone.
+//! Directories that are not needed any more: those of invocations that are over, and of functions that are gone.
 
 use super::super::doctor::finding::Finding;
 use super::uids::Table;
@@ -6,10 +6,10 @@ use fnd_core::examined::Examined;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "leftovers";
-/// Where a function's last invocation left its directory for the next one.
+/// The directory that a function's last invocation left for the next one to use.
 const SPARE: &str = "spare";
 
-/// What was found.
+/// The leftovers.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// `tmp/FUNCTION/INVOCATION` of invocations that have an end.
@@ -20,7 +20,7 @@ pub(super) struct Leftovers {
     unread: Vec<String>,
 }
 
-/// Looks. While functions may run (`busy`) only fnd knows which directories are in use.
+/// Collects the leftovers. While functions may run (`busy`), only fnd knows which directories are in use.
 pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Leftovers {
     let mut left = Leftovers::default();
     let mut list = |directory: &Path| match std::fs::read_dir(directory) {
@@ -57,7 +57,7 @@ pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool)
     }
 }
 
-/// Judges it.
+/// Judges the leftovers.
 pub(super) fn judge(left: &Leftovers, busy: bool) -> Vec<Finding> {
     let mut findings: Vec<_> = left
         .unread
@@ -87,7 +87,7 @@ pub(super) fn judge(left: &Leftovers, busy: bool) -> Vec<Finding> {
     findings
 }
 
-/// Removes it. A directory below that is replaced by a link meanwhile is not followed.
+/// Removes the leftovers. If a directory below one of them is replaced by a link meanwhile, the link is not followed.
 pub(super) fn remove(left: Leftovers) -> Vec<Finding> {
     let Leftovers {
         temporary,

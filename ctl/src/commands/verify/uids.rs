@@ -1,4 +1,4 @@
-//! The table of functions' users against the homes: whose files are whose.
+//! Compares the table of functions' users with the owners of the homes.
 
 use super::super::doctor::finding::Finding;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "uids";
-/// Numbers below are the system's own users and people.
+/// Numbers below this one belong to the system's own users.
 const FIRST: u32 = 1000;
 
 /// The table and the directories of functions.
 #[derive(Debug)]
 pub(super) struct Table {
     path: PathBuf,
-    /// Number of each function, by its name as a file has it (`GROUP.NAME`); why there is none, where it cannot be read.
+    /// Number of each function, by its name in file form (`GROUP.NAME`); the reason where the table cannot be read.
     pub(super) numbers: Result<BTreeMap<String, u32>, String>,
-    /// What is wrong with its lines.
+    /// Problems of its lines.
     wrong: Vec<String>,
     /// Directories in `home` and `cache`, with their owners.
     directories: Vec<(PathBuf, String, u32)>,
@@ -32,7 +32,7 @@ impl Default for Table {
     }
 }
 
-/// Reads the table, and looks at the directories.
+/// Reads the table and the directories.
 pub(super) fn look(state: &Path) -> Table {
     let path = state.join("spawner/uids");
     let mut table = Table {
@@ -69,7 +69,7 @@ pub(super) fn of_text(text: &str) -> Table {
     table
 }
 
-/// Takes lines `UID NAME` apart; what follows a name is not this program's.
+/// Parses lines `UID NAME`; other programs may use the rest of a line.
 fn read(text: &str, table: &mut Table) {
     let mut numbers = BTreeMap::new();
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
@@ -82,7 +82,7 @@ fn read(text: &str, table: &mut Table) {
         Some((number, name.as_str().replace('/', ".")))
     };
     let all: Vec<_> = lines.iter().map(|line| parse(line)).collect();
-    // A fnd of a person's own gives its own number to each.
+    // A user's own fnd gives its own number to each function.
     let shared = all
         .windows(2)
         .all(|pair| pair[0].as_ref().map(|one| one.0) == pair[1].as_ref().map(|one| one.0));
@@ -109,7 +109,7 @@ fn read(text: &str, table: &mut Table) {
     table.numbers = Ok(numbers);
 }
 
-/// Judges it.
+/// Judges the table.
 pub(super) fn judge(table: &Table) -> Vec<Finding> {
     let place = table.path.display().to_string();
     let numbers = match &table.numbers {
@@ -138,7 +138,7 @@ pub(super) fn judge(table: &Table) -> Vec<Finding> {
             );
             continue;
         };
-        // A manifest may name another user, who is in no line.
+        // A manifest may name another user, which is in no line.
         if let Some(other) = (number != owner).then(other).flatten() {
             let what = format!("it belongs to the user {owner} of `{other}`, and `{name}` is {number}");
             findings.push(

@@ -1,20 +1,21 @@
-//! What a worker prints first stays in its pipe for a moment.
+//! Delays the first read of a worker's pipe for a moment.
 //!
-//! A short script has ended by then: its output is taken once, at its end, and never touches the spool. It is as safe in the
-//! pipe as on disk, because the spawner has a duplicate of that.
+//! A short script has ended by then: its output is read once, at its end, and is never spooled. It is as safe in the
+//! pipe as on disk, because the spawner has a duplicate of the pipe.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How long. A script that prints and ends is gone within it; nobody who follows output notices it.
+/// Length of the delay. A script that prints and ends is gone within it, and a person who follows output does not
+/// notice it.
 const DELAY: Duration = Duration::from_millis(10);
 
-/// Pipes that are ready and not read yet, by their marks among epoll events.
+/// Pipes that are ready and not read yet, by their numbers among epoll events.
 #[derive(Default)]
 pub(super) struct Delayed(VecDeque<(Instant, u64)>);
 
 impl Delayed {
-    /// Holds a pipe.
+    /// Adds a pipe.
     pub(super) fn delay(&mut self, mark: u64, now: Instant) {
         self.0.push_back((now + DELAY, mark));
     }
@@ -24,13 +25,13 @@ impl Delayed {
         self.0.pop_front_if(|(until, _)| *until <= now).map(|(_, mark)| mark)
     }
 
-    /// Returns when the next one is due, forgetting those before it that are not `wanted` any more.
+    /// Returns when the next pipe is due; removes pipes before it that are not `wanted` any more.
     pub(super) fn next(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Instant> {
         while self.0.pop_front_if(|(_, mark)| !wanted(*mark)).is_some() {}
         self.0.front().map(|(until, _)| *until)
     }
 
-    /// Returns all of them.
+    /// Removes and returns all pipes.
     pub(super) fn take(&mut self) -> VecDeque<(Instant, u64)> {
         std::mem::take(&mut self.0)
     }

@@ -1,4 +1,4 @@
-//! What an earlier fnd has left: adopted where the worker is still there, kept where it is not.
+//! The spools that an earlier fnd has left: adopted where the worker still exists, kept where it does not.
 
 use super::Meta;
 use super::capture::Capture;
@@ -9,13 +9,13 @@ use crate::logs::Store;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::{HashMap, HashSet};
 
-/// Attempts with spools, and how many of their lines are in the kept output, which alone says that for sure; absent until
-/// they are counted, because a spool that was only made, or is lost, does not say where to look.
+/// Attempts with spools, and how many of their lines are in the kept output. Only the kept output can tell that number.
+/// It is absent until they are counted: a spool that was only made, or is lost, does not name the function.
 #[derive(Default)]
 pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
 
 impl SpooledAttempts {
-    /// Looks for spools.
+    /// Finds the spools.
     pub(super) fn find(spools: &Spools, store: &Store) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {
             tracing::error!("failed to look for spooled output ({error}), what functions printed before is missing");
@@ -27,8 +27,8 @@ impl SpooledAttempts {
         left
     }
 
-    /// Counts the lines kept of attempts that were not counted yet; also one without a spool may have some: it ended, and
-    /// what it had printed was still in its pipes.
+    /// Counts the kept lines of attempts that were not counted yet. An attempt without a spool may have some, too: it
+    /// has ended, and its output was still in its pipes.
     pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>, store: &Store) {
         let mut functions: HashMap<&FunctionName, HashMap<_, u64>> = HashMap::new();
         for meta in metas.filter(|meta| !matches!(self.0.get(&meta.key()), Some(Some(_)))) {
@@ -45,7 +45,8 @@ impl SpooledAttempts {
 }
 
 impl Thread {
-    /// Rebuilds what an earlier fnd knew of an attempt. Returns it with its spool, and how many lines are kept already.
+    /// Restores the state that an earlier fnd had of an attempt. Returns its capture, its spool, and how many lines are
+    /// kept already.
     pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
         let key = meta.key();
         let stored = self.left.0.remove(&key).flatten().unwrap_or(0);
@@ -55,7 +56,7 @@ impl Thread {
         });
         match replayed {
             Replayed::Nothing => {
-                // Made and not written to.
+                // The spool was made and not written to.
                 self.io.spools.remove(key);
                 (Capture::new(meta), Spool::None, stored)
             }
@@ -73,7 +74,7 @@ impl Thread {
         }
     }
 
-    /// Keeps the output of attempts left that are not known, and removes their spools.
+    /// Keeps the output of the attempts that are left and not known, and removes their spools.
     pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
         let lost: Vec<_> = self.left.0.extract_if(|key, _| !known.contains(key)).collect();
         for (key, stored) in lost {
@@ -88,7 +89,7 @@ impl Thread {
                     true
                 }
             };
-            // Without room on the disk it stays for the next start.
+            // Without room on the disk the spool stays for the next start.
             if kept {
                 self.io.spools.remove(key);
             }

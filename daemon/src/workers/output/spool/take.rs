@@ -1,7 +1,8 @@
-//! Out of a pipe and into a spool in one step of the kernel.
+//! Moves bytes from a pipe into a spool in one step of the kernel.
 //!
-//! `splice(2)` takes out of the pipe what it has written to the file, and only that. Killed in the middle, fnd leaves some
-//! bytes in the file, fewer than the chunk says, and the rest in the pipe: what reads the spool takes what is there.
+//! `splice(2)` takes out of the pipe only the bytes that it has written to the file. If fnd is killed in the middle,
+//! some bytes are in the file, fewer than the chunk states, and the rest is in the pipe. A reader of the spool uses the
+//! bytes that are there.
 
 use super::{Chunk, Piece, Spool, Spools, put};
 use crate::clock;
@@ -15,11 +16,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
 impl Spools {
-    /// Reads a pipe as `read(2)` would, having moved the bytes to the spool; one that is not whole is done without. Returns
-    /// how many there are in `buffer`, and when they came; 0 at the pipe's end.
+    /// Reads a pipe as `read(2)` would, after moving the bytes to the spool; a spool that is not [`Spool::Whole`] is
+    /// left out. Returns how many bytes are in `buffer`, and when they came; 0 at the pipe's end.
     ///
     /// # Errors
-    /// As of `read(2)`, [`Errno::AGAIN`] where nothing is there.
+    /// The errors of `read(2)`; [`Errno::AGAIN`] where the pipe is empty.
     pub(in super::super) fn take(
         &mut self,
         spool: &mut Spool,
@@ -75,7 +76,7 @@ fn available(pipe: &OwnedFd) -> rustix::io::Result<usize> {
     }
 }
 
-/// Moves bytes that are in a pipe to the end of a file. Returns how many were moved, and why they are not all.
+/// Moves bytes from a pipe to the end of a file. Returns how many were moved, and the error that stopped it, if any.
 fn relay(pipe: &OwnedFd, file: &File, count: usize) -> (usize, io::Result<()>) {
     let mut moved = 0;
     while moved < count {
