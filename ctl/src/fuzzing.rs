@@ -1,3 +1,3 @@
-//! Doors for `tests/fuzz` to what is private. Only a build for the fuzzer has them.
+//! Gives `tests/fuzz` access to private code. Only a build for the fuzzer has this module.
 
 pub use crate::commands::restore::fuzzing::restore;

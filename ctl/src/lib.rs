@@ -27,7 +27,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs the process's arguments and returns the exit code.
+/// Runs the command line of the process and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();

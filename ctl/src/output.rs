@@ -175,9 +175,9 @@ impl Output {
     }
 
     /// Prints a JSON body as YAML.
+    ///
     /// # Errors
     /// The body is not JSON, or standard output cannot be written.
-    /// A body that is not JSON.
     pub(crate) fn yaml(&self, body: &[u8]) -> Result<(), Failure> {
         let value: serde_json::Value = parse(body)?;
         let text = serde_saphyr::to_string(&value);

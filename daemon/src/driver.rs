@@ -46,9 +46,9 @@ const FRAMES_PER_TURN: u32 = 256;
 /// How long fnd waits for the last answers of a spawner that ends with it: the spawner has to remove directories.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What other threads send to the driver. The channel is unbounded: each message answers something the driver asked
-/// for, so there are never more of them than running attempts and unacknowledged invocations. The messages of the
-/// catalog are bounded by the number of files in its directories.
+/// The messages that other threads send to the driver. The channel is unbounded: each message answers something the
+/// driver asked for, so there are never more of them than running attempts and unacknowledged invocations. The messages
+/// of the catalog are bounded by the number of files in its directories.
 #[derive(Debug)]
 pub enum Message {
     /// Something changed in the functions directories.
@@ -399,7 +399,7 @@ impl Daemon {
     }
 }
 
-/// Joins what the spawner and the output thread report of a worker's end.
+/// Joins the reports of the spawner and of the output thread about a worker's end.
 fn exited(frame: &ExitFrame, captured: Captured) -> Exited {
     Exited {
         worker: frame.worker,

@@ -42,7 +42,7 @@ impl Ends {
     pub(crate) fn tell(&self, id: InvocationId) {
         let waiting = self.places.borrow_mut().remove(&id);
         for (_, sender) in waiting.into_iter().flatten() {
-            let _ = sender.send(()); // an error: the caller is just leaving
+            let _ = sender.send(()); // cannot fail: a receiver that leaves removes its place first
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
         let (mut first, mut second, mut other) = (ends.wait(ONE), ends.wait(ONE), ends.wait(OTHER));
         ends.tell(ONE);
         assert_eq!((&mut first).now_or_never(), Some(()));
-        // A new place of an invocation whose last waiters have not gone yet stays.
+        // A new place stays although the last waiters of the same invocation have not gone yet.
         let later = ends.wait(ONE);
         drop(first);
         assert_eq!((&mut second).now_or_never(), Some(()));

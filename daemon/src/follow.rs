@@ -31,7 +31,7 @@ pub async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<Log
         functions,
         end,
     } = source;
-    // Live lines are subscribed first; kept ones are read up to where those begin.
+    // Live lines first: kept lines are read up to the place where the live ones begin.
     let live = if query.follow {
         let follow = Follow {
             function: query.function.clone(),

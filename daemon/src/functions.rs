@@ -1,4 +1,4 @@
-//! What fnd knows of each function apart from its runs: its newest content as judged, and the version that serves.
+//! The state of each function apart from its runs: its newest content as judged, and the version that serves.
 
 use crate::catalog::Candidate;
 use fnd_core::diagnostic::{Diagnostic, Severity};
@@ -48,7 +48,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns the serving version, given its name by the supervisor.
+    /// Returns the version that serves; `version` is the one that the supervisor names.
     #[must_use]
     pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
         let before = self.before.as_ref();

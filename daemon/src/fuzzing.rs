@@ -1,4 +1,4 @@
-//! Doors for `tests/fuzz` to what is private. Only a build for the fuzzer has them.
+//! Gives `tests/fuzz` access to private code. Only a build for the fuzzer has this module.
 
 pub use crate::ledger::fuzzing::{in_flight, slots};
 pub use crate::takeover::fuzzing::note;

@@ -28,8 +28,8 @@ pub enum HandshakeError {
 pub struct Handshake {
     /// The spawner's description of itself.
     pub welcome: Welcome,
-    /// The directory in which it makes directories for sockets of programs that serve HTTP; absent where it is older
-    /// than that.
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
+    /// spawner is older than that.
     pub sockets: Option<PathBuf>,
     /// The configuration in force.
     pub current: Current,

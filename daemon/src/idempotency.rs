@@ -1,5 +1,5 @@
-//! Idempotency keys: a request with the key of an earlier invocation gets that invocation's answer, and a run that is
-//! repeated runs with the same payload.
+//! Idempotency keys: a request with the key of an earlier invocation gets that invocation's answer. Also repeats an
+//! invocation with the same payload.
 //!
 //! The supervisor knows the keys of live invocations, the ledger the keys of all it has. A request with a known key is
 //! answered from there. Requests with one key take turns, so that none is accepted between another's look-up and

@@ -339,7 +339,7 @@ impl State {
         }
     }
 
-    /// Asks for installations while there is room, and wakes the callers that wait when all are over.
+    /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
     pub(crate) fn settle(&mut self) {
         while let Some(candidate) = self
             .installer

@@ -293,7 +293,7 @@ mod tests {
             ("3.12/bin", "python3.12"),
         ];
         assert_eq!(found, expected.map(|(at, name)| (PathBuf::from(at), name.to_owned())));
-        // One that leads in circles ends.
+        // A link that leads in circles ends.
         symlink("round", root.join("round")).unwrap();
         assert!(way(&root.join("round")).len() < 100);
         assert_eq!(Stamp::of(&root.join("round")), None);
@@ -345,7 +345,7 @@ mod tests {
             assert!(interpreters.look().is_empty(), "step {number}");
             let _ = interpreters.concerns_an_interpreter(&watch).unwrap();
         }
-        // What else happens beside it is nobody's news.
+        // Other changes beside the interpreter are not reported.
         fs::write(at("two/bin/other"), "").unwrap();
         assert!(!interpreters.concerns_an_interpreter(&watch).unwrap());
     }

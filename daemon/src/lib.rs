@@ -146,7 +146,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let buffers = buffers::Buffers::new(current.settings.node.buffers, own.clone());
     let logs = places.state.join("logs");
     let judge = opened.writer.clone();
-    // While the clock is not believed, output is kept as long as the history.
+    // While the clock is not believed, output ages by the newest time in the history, as the history itself does.
     let time = move || {
         let ahead_of = judge.health().forgetting.clock_ahead_of;
         ahead_of.unwrap_or_else(clock::unix_ms)

@@ -227,7 +227,7 @@ impl State {
                 self.observer.metrics.borrow_mut().dropped(function, reason);
                 self.happened(function, What::Dropped(None, Some(reason), *trigger));
             }
-            // These are in the journal only.
+            // These are not part of the stream.
             Notice::Unkillable { .. } | Notice::StartsChanged | Notice::Defect(_) => {}
         }
     }

@@ -43,7 +43,7 @@ const READ_OUT_MAX: Duration = Duration::from_millis(500);
 /// port.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// The body of a caller's request on its way to a worker.
+/// A caller's request on its way to a worker.
 pub(crate) struct Upload {
     /// The body that the caller sends.
     pub(crate) body: Incoming,
@@ -219,7 +219,7 @@ impl State {
         drop(tokio::task::spawn_local(async move {
             let mut ended = server.ended.subscribe();
             let quiet = ended.wait_for(|_| server.is_quiet());
-            let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end as interrupted
+            let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end with the worker's reason
             if let Some(daemon) = daemon.upgrade() {
                 daemon.state.borrow_mut().ended_with_all(frame);
                 daemon.changed.notify_one();
@@ -330,7 +330,7 @@ struct Task {
 /// How a call ended, and what is kept of its answer.
 type Outcome = ((Reason, String), Option<RunResult>);
 
-/// What a caller gets once the end of the call is in the table of calls in flight.
+/// The message that a caller gets once the end of the call is in the table of calls in flight.
 enum Afterwards {
     Nothing,
     /// The body is over: dropping this sends the rest of the body.

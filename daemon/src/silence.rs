@@ -183,7 +183,7 @@ mod tests {
         let mut silence = Silence::default();
         silence.asked(at(0));
         for n in 1..20 {
-            // Something slow is not answered, the ping is.
+            // A slow request is not answered, the ping is.
             assert!(
                 matches!(silence.look(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
                 "{n}"

@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((buffers.held(), buffers.problem()), ((30_000, 0), None));
         first.push(&[1; 60_000]).await.unwrap();
         assert_eq!(buffers.held(), (30_000, 60_000));
-        // Two write by turns.
+        // The two bodies write by turns.
         for piece in 0..5_u8 {
             second.push(&[piece; 7_000]).await.unwrap();
             first.push(&[piece; 9_000]).await.unwrap();
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(&*first.bytes().unwrap(), expected);
         let expected: Vec<u8> = [vec![2; 30_000], (0..5).flat_map(|piece| vec![piece; 7_000]).collect()].concat();
         assert_eq!(&*second.bytes().unwrap(), expected);
-        // Nobody finds it by a name, and nothing of it stays.
+        // The file has no name, and nothing of it stays.
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         drop(first);
         assert_eq!(buffers.held(), (0, 65_000));
@@ -294,7 +294,7 @@ mod tests {
         drop(body);
         assert_eq!((buffers.held(), buffers.refused()), ((0, 0), 1));
         assert!(buffers.hold_answer(vec![0; UNCOUNTED + 1].into()).await.is_err());
-        // What was promised stays in memory.
+        // Bytes that were accepted stay in memory.
         let data = Data::from(vec![7; 1000]);
         assert_eq!(buffers.hold(&data), data);
     }
@@ -327,7 +327,7 @@ mod tests {
         let last = [hold(40_000).await, hold(30_000).await];
         assert!(matches!(last, [Answer::Kept(_), Answer::Memory(_)]));
         assert_eq!(buffers.held(), (300_000, 40_000));
-        // What a caller has in hand is counted also where there is no room.
+        // The piece that a caller is reading is counted also where there is no room.
         let in_hand = buffers.take_anyway(200_000);
         assert_eq!(buffers.held().0, 500_000);
         drop((first, last, in_hand));

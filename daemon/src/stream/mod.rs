@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! observe (what the supervisor decided) ─▶ Ring (bounded, numbered) ─▶ reader: from a number on, by a filter ─▶ its connection
-//!                                                                       too slow: told how many it missed
+//!                                                                       too slow: gets the number it missed
 //! ```
 //! A reader's only state is a number: a reader delays nothing, and costs only its wake-ups. The stream does not outlive
 //! fnd; the history does.

@@ -238,13 +238,13 @@ mod tests {
             let follow = true;
             let mut told = tell(&ring, StreamQuery { follow, ..query() }, 0);
             push(&ring, "a", 200);
-            // It has taken some and waits for its connection.
+            // The task has read some happenings and waits for its connection.
             assert_eq!(told.recv().await.unwrap().seq.number, 1);
             push(&ring, "a", 20_000);
             let (mut last, mut missed) = (1, 0);
             while last < 20_200 {
                 let event = told.recv().await.unwrap();
-                // Nothing is left out in silence.
+                // No event is left out without a report.
                 assert_eq!(event.seq.number, last + event.missed.unwrap_or(1));
                 missed += event.missed.unwrap_or(0);
                 last = event.seq.number;

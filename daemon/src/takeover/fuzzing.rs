@@ -1,14 +1,14 @@
-//! What is left with the spawner about a worker, for the fuzzer.
+//! The fuzzer's entry to adoption records.
 
 use super::AdoptionRecord;
 use fnd_core::supervisor::{Adopted, AdoptedMember, Event, NodeBudget, Now, Restored, Supervisor};
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
 
-/// Takes over a worker about which this was left, and lets all its limits pass.
+/// Adopts a worker with this record, and lets all its limits pass.
 ///
 /// # Panics
-/// Where what is read is not what would be left again.
+/// The record that is written is not the one that was read.
 pub fn note(bytes: &[u8]) {
     let Ok(left) = serde_json::from_slice::<AdoptionRecord<'static>>(bytes) else {
         return;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! tracing event -> entry (owned) -> bounded channel -> thread -> tracing-journald, or text on standard error
-//!                                     | full: dropped, counted, said when there is room again
+//!                                     | full: dropped, counted, reported when there is room again
 //! ```
 //! [`events`] has one function per event, so that the fields `FND_FUNCTION`, `FND_INVOCATION`, `FND_ATTEMPT` and the words
 //! are the same everywhere.

@@ -266,8 +266,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// Drops the guard and returns what came out: all of it is there then. Only where the guard gave up, because the
-    /// machine is busy, the rest is waited for, until the thread ends.
+    /// Drops the guard and returns the messages that were written: all of them are there then. Only if the guard gave
+    /// up, because the machine is busy, the rest is waited for, until the thread ends.
     fn end<T>(guard: Guard, out: Receiver<T>) -> impl Iterator<Item = T> {
         let begun = clock::monotonic();
         drop(guard);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(text, "said this size=3\nerror: bad\\x1b\n");
     }
 
-    /// Stands still at its first message until it is released.
+    /// Blocks at its first message until it is released.
     struct Stands {
         first: bool,
         released: Receiver<()>,
@@ -337,7 +337,7 @@ mod tests {
         assert!(end(guard, heard).any(|message| message.starts_with(&expected)));
     }
 
-    /// Says what it takes and that it flushes, if somebody listens, and then stands still until it is released.
+    /// Reports what it takes and that it flushes, if a receiver is there, and then blocks until it is released.
     struct Pauses {
         released: Receiver<()>,
         said: Sender<String>,
@@ -400,7 +400,7 @@ mod tests {
         let mut datagram = [0; 4096];
         let size = loop {
             match journald.recv(&mut datagram).unwrap() {
-                0 => {} // tracing-journald's look whether somebody listens
+                0 => {} // tracing-journald checks whether a process listens
                 size => break size,
             }
         };

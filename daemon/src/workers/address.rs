@@ -156,7 +156,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (address, path) = place(root.path(), own());
         let refused = |address: Address| async move { address.connect().await.err().map(|error| error.to_string()) };
-        // The control socket, for one, which fnd may use and the function may not.
+        // For example the control socket, which fnd may use and the function may not.
         let control = root.path().join("control.sock");
         let _control = UnixListener::bind(&control).unwrap();
         std::os::unix::fs::symlink(&control, &path).unwrap();

@@ -147,7 +147,7 @@ impl Conversation {
     }
 
     /// Reads, hands each message to `on`, and sends what could not be sent at once, until the conversation ends. `on`
-    /// may call send, stop and hang_up.
+    /// may send, stop and hang up.
     ///
     /// May be dropped at any time and called again: nothing is lost by that. Two calls must not run at once.
     pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {

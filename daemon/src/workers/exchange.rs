@@ -220,12 +220,12 @@ pub struct Passing {
 pub struct PassingEnd {
     /// How the body ended.
     pub told: oneshot::Receiver<End>,
-    /// To be dropped once that is kept.
+    /// To be dropped once the end is stored.
     pub kept: oneshot::Sender<()>,
 }
 
 impl Passing {
-    /// Returns the body, and what hears of its end.
+    /// Returns the body, and the receiver of its end.
     #[must_use]
     pub fn new(from: Incoming) -> (Self, PassingEnd) {
         let (end, told) = oneshot::channel();
@@ -239,7 +239,7 @@ impl Passing {
         (body, PassingEnd { told, kept: keeps })
     }
 
-    /// Says whether the answer is over with its head.
+    /// Returns whether the answer is over with its head.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.from.is_end_stream()
@@ -247,7 +247,7 @@ impl Passing {
 
     fn tell(&mut self, end: End) {
         if let Some(sender) = self.end.take() {
-            let _ = sender.send(end); // fnd is stopping
+            let _ = sender.send(end); // an error: fnd is stopping
         }
     }
 }
@@ -264,7 +264,7 @@ impl Body for Passing {
                     self.tell(Err(words(&error)));
                     return Poll::Ready(Some(Err(error)));
                 }
-                // Trailers are of the worker's connection.
+                // Trailers belong to the worker's connection.
                 Some(Ok(frame)) if !frame.is_data() => {}
                 Some(Ok(frame)) if self.from.is_end_stream() => {
                     self.last = Some(frame);
@@ -273,7 +273,7 @@ impl Body for Passing {
                 Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
             }
         }
-        let _ = ready!(Pin::new(&mut self.kept).poll(cx)); // gone, where fnd is stopping
+        let _ = ready!(Pin::new(&mut self.kept).poll(cx)); // the sender is dropped as the signal
         Poll::Ready(self.last.take().map(Ok))
     }
 
@@ -289,21 +289,21 @@ impl Body for Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // One without bytes is never asked for any.
+        // A body without bytes is never polled.
         if self.from.is_end_stream() {
             self.tell(Ok(()));
         }
     }
 }
 
-/// Puts headers that a caller gave and those that fnd says itself onto a request.
+/// Puts a caller's headers and fnd's own headers onto a request.
 pub fn put(headers: &mut HeaderMap, given: &[(String, String)], own: &[(&'static str, String)]) {
-    // The body that goes with it says how long it is.
+    // The body that goes with the request has a length of its own.
     let given = given
         .iter()
         .filter(|(name, _)| name != "content-length" && name != "expect");
     for (name, value) in given {
-        // Those a caller sent were headers; what a program put into the history may be none.
+        // A caller's headers were valid; those that a program put into the history may be invalid.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes())) {
             headers.append(name, value);
         }
@@ -315,7 +315,7 @@ pub fn put(headers: &mut HeaderMap, given: &[(String, String)], own: &[(&'static
     }
 }
 
-/// Returns what is kept of the head of an answer.
+/// Returns the part of an answer's head that is kept.
 #[must_use]
 pub fn kept(status: StatusCode, headers: &HeaderMap) -> Answer {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();

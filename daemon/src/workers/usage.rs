@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(memory_now(&MemoryGroups::None, "hello"), None);
     }
 
-    /// That a group in use is read is shown end to end.
+    /// The end-to-end tests show that a group in use is read.
     #[test]
     fn a_v1_group_that_is_not_there_has_no_memory_and_is_not_made() {
         let group = Path::new("/sys/fs/cgroup/memory/fnd-usage-test-without-group");

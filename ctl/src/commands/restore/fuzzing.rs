@@ -1,4 +1,4 @@
-//! `restore` without its lock, for the fuzzer.
+//! The fuzzer's entry to `restore`, without its lock.
 
 use super::{Roots, entries, write};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Restores an archive below a directory. Returns whether it was refused.
 ///
 /// # Panics
-/// Where the archive cannot be opened.
+/// The archive cannot be opened.
 #[must_use]
 pub fn restore(archive: &Path, to: &Path) -> bool {
     let file = File::open(archive).expect("the archive is there");
@@ -20,7 +20,7 @@ pub fn restore(archive: &Path, to: &Path) -> bool {
     if entries::check(&file, &roots).is_err() {
         return true;
     }
-    // Half of it may be written: a directory of the archive can be where a file of it is.
+    // Half of it may be written: the archive may have a directory in the place of one of its files.
     let _ = write::write(&file, &roots);
     false
 }

@@ -102,7 +102,8 @@ impl Capture {
         }
     }
 
-    /// Returns a capture that begins after `first` lines, which are kept already, and says that later output was lost.
+    /// Returns a capture that begins after `first` lines, which are kept already, and says that the output after them
+    /// was lost.
     pub(super) fn after_loss(meta: Meta, first: u64, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) -> Self {
         let mut capture = Self::new(meta);
         capture.head = Lines::decode(first, 0, &[]);

@@ -1,4 +1,4 @@
-//! Spools, for the fuzzer.
+//! The fuzzer's entry to spools.
 
 use super::capture::Capture;
 use super::spool::{Replayed, Spools};
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Reads these bytes as a spool in a directory, twice, and keeps the output that is in them.
 ///
 /// # Panics
-/// Where the second time gives something else.
+/// The second time gives something else.
 pub fn spool(directory: &Path, bytes: &[u8]) {
     let key = (InvocationId(1), Attempt(1));
     let path = directory.join(format!("{}.{}", key.0, key.1.0));
@@ -26,7 +26,7 @@ pub fn spool(directory: &Path, bytes: &[u8]) {
         return;
     };
     let mut second = replay().expect("it was read before");
-    // The time of a first line may stand in the base or in the line: what is restored has it in the base.
+    // The time of a first line may be in the base or in the line; a restored capture has it in the base.
     let settled = |capture: &mut Capture| {
         let meta = capture.meta.clone();
         Capture::restore(meta, capture.snapshot()).snapshot().to_wire()
