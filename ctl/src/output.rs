@@ -15,7 +15,7 @@ const WIDTH: u16 = 80;
 /// Blanks between columns.
 const GAP: u16 = 2;
 
-/// Where and how to print.
+/// The destination and the form of printed text.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// The form, from `-o`.

@@ -75,7 +75,7 @@ pub enum Checked {
     Config,
 }
 
-/// Where everything is.
+/// The paths of configuration, functions, runtimes, state and sockets.
 #[derive(Debug, Clone)]
 pub struct Places {
     /// `fnd.toml`.

@@ -63,7 +63,7 @@ pub enum Message {
     Spoken((InvocationId, Attempt), Box<Captured>),
 }
 
-/// What is attached to a running worker.
+/// The descriptors and other parts that are attached to a running worker.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) kill: Option<OwnedFd>,

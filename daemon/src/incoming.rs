@@ -319,7 +319,8 @@ impl State {
         self.sweep();
     }
 
-    /// Lets functions run that run because their file is there: the directories are quiet and everything is installed.
+    /// Starts the functions that run because their file is there: the directories are quiet and everything is
+    /// installed.
     fn load(&mut self) {
         for name in std::mem::take(&mut self.loading) {
             let newest = self.functions.get(&name).and_then(|function| function.newest.as_ref());

@@ -1,4 +1,4 @@
-//! The queue of functions to install: a bounded number at a time. Scans are settled when all their functions are
+//! The queue of functions to install, a bounded number at a time. A scan is settled when all its functions are
 //! installed or refused.
 
 use crate::catalog::Candidate;

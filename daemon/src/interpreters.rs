@@ -243,7 +243,7 @@ impl Daemon {
 }
 
 impl State {
-    /// Has functions prepared again whose interpreter has changed.
+    /// Asks for a new preparation of every function whose interpreter has changed.
     fn check_interpreters(&mut self) {
         let changed = self.interpreters.look();
         if changed.is_empty() {

@@ -49,7 +49,7 @@ pub(crate) struct Upload {
     pub(crate) body: Incoming,
     /// Most bytes of the body.
     pub(crate) limit: u64,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub(crate) answer: oneshot::Sender<Headed>,
 }
 

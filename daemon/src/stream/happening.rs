@@ -17,7 +17,7 @@ pub(crate) struct Happening {
     pub(crate) what: What,
 }
 
-/// What has happened.
+/// The kind of a happening, with its data.
 #[derive(Debug)]
 pub(crate) enum What {
     Loaded(Version),

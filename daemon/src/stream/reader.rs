@@ -25,7 +25,7 @@ pub struct StreamQuery {
     pub follow: bool,
 }
 
-/// Where a reader begins.
+/// The start of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// With the oldest event that is kept.

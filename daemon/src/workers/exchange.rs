@@ -29,7 +29,7 @@ const HEADERS_MAX: usize = 200;
 /// How long the answer to a readiness probe may take.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// What went wrong with an exchange.
+/// The error of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExchangeError {
     /// The worker did not answer correctly; in words.
