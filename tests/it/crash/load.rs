@@ -48,8 +48,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Has callers ask until [`end`](Self::end). `tag` is of this load alone.
-    pub(crate) fn begin(client: &Client, rng: &mut Rng, tag: &str) -> Self {
+    /// Has callers ask until [`end`](Self::end), with so many pauses between two requests. `tag` is of this load alone.
+    pub(crate) fn begin(client: &Client, rng: &mut Rng, tag: &str, pauses: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let callers = (0..3).map(|number| {
             let mut caller = Caller {
@@ -64,7 +64,7 @@ impl Load {
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     caller.ask(&stop);
-                    fnd_tests::wait::pause();
+                    (0..pauses).for_each(|_| fnd_tests::wait::pause());
                 }
                 caller.told
             })

@@ -90,7 +90,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
         fnd.wait_ready(function.name);
     }
     fnd.leave(Signal::SIGTERM);
-    let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string());
+    let load = Load::begin(&fnd.client(), &mut rng, &seed.to_string(), 1);
     for n in 0..kills {
         let kill = Kill::choose(&mut rng, spawner_killed);
         let begun = fnd_tests::now();

@@ -92,7 +92,7 @@ pub(super) struct Told {
 }
 
 impl Crowd {
-    pub(super) fn begin(client: &Client, rng: &mut Rng) -> Self {
+    pub(super) fn begin(client: &Client, rng: &mut Rng, pauses: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let callers = (0..2).map(|_| {
             let (client, mut rng, stop) = (client.clone(), rng.fork(), Arc::clone(&stop));
@@ -100,7 +100,7 @@ impl Crowd {
                 let mut told = Told::default();
                 while !stop.load(Ordering::Relaxed) {
                     told.ask(&client, rng.u32(..3));
-                    fnd_tests::wait::pause();
+                    (0..pauses).for_each(|_| fnd_tests::wait::pause());
                 }
                 told
             })

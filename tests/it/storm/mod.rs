@@ -30,6 +30,9 @@ const SECONDS: u64 = 40;
 const SEED: u64 = 1;
 /// Load without anything else, until memory is what it stays.
 const WARM_UP: Duration = Duration::from_secs(4);
+/// How long the callers can ask without a rest until the history is so large (64 MiB) that a full disk takes the oldest of it, as
+/// it should; in a longer storm they pause more.
+const HISTORY_LASTS: u64 = 60;
 /// The functions beside those of the kills: one that people move about, an HTTP server, a service.
 const OTHERS: [&str; 3] = ["moves", "web", "keeper"];
 
@@ -72,8 +75,9 @@ fn what_must_hold_holds_in_a_storm() {
     let mut storm = Storm::begin(again, seconds);
     let empty = Figures::of(&storm.fnd);
     storm.drop_all();
-    let load = Load::begin(&storm.fnd.client(), &mut rng.fork(), &seed.to_string());
-    let crowd = Crowd::begin(&storm.fnd.client(), &mut rng.fork());
+    let pauses = seconds.div_ceil(HISTORY_LASTS);
+    let load = Load::begin(&storm.fnd.client(), &mut rng.fork(), &seed.to_string(), pauses);
+    let crowd = Crowd::begin(&storm.fnd.client(), &mut rng.fork(), pauses);
     let begun = fnd_tests::now();
     while begun.elapsed() < WARM_UP {
         fnd_tests::wait::pause();
