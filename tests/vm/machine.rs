@@ -183,8 +183,14 @@ impl VirtualMachine {
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, limit: Duration, command: &str) -> String {
         let start = now();
+        // `jq -e` of Debian 12 is content with no input at all, so the command before it has to have worked.
+        let pipes = if command.contains("jq -e") {
+            "set -o pipefail\n"
+        } else {
+            ""
+        };
         loop {
-            let run = self.run(command);
+            let run = self.run(&format!("{pipes}{command}"));
             if run.code == 0 {
                 return run.out().trim_end().to_owned();
             }
