@@ -538,9 +538,11 @@ mod by_age_and_for_room {
                         }
                     }
                     Step::Restart => {
-                        believed.known = stored(&db, "clock_known").unwrap_or(begun);
+                        let known = stored(&db, "clock_known");
+                        believed.known = known.unwrap_or(begun);
                         believed.ahead = stored(&db, "clock_ahead");
-                        if believed.ahead.is_none() {
+                        // A run that is far ahead of the stored time is no proof of its own time.
+                        if believed.ahead.is_none() && known.is_none_or(|known| last <= known + DAY) {
                             believed.known = believed.known.max(last);
                         }
                         believed.look(wall.load(Ordering::Relaxed), 0);
