@@ -391,6 +391,13 @@ fn a_phase_that_cannot_start_a_worker() {
 }
 
 #[test]
+fn a_runtime_without_a_name() {
+    let text = "aliases = [\"x\"]\n[phases.run]\ncommand = [\"{interpreter}\"]\n";
+    let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
+    assert_eq!(told(&problems), ["1:1 missing-key: the key `id` is missing"]);
+}
+
+#[test]
 fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
     let judged = |line: &str, mode: &str| {
         let code = format!("{line}\nhandler() {{\n  cat\n}}\n");

@@ -56,7 +56,9 @@ pub fn read(source: &Source, number: usize, schema: Schema) -> (Table, Vec<Diagn
     let result = if misleading {
         Table::new()
     } else {
-        reader.table(table.get_ref(), schema.keys)
+        let result = reader.table(table.get_ref(), schema.keys);
+        reader.missing(&(0..0), &result, table.get_ref(), schema.keys);
+        result
     };
     // A line with a syntax error gets no further problems, since those would only follow from the syntax error.
     let is_syntax = |problem: &Diagnostic| problem.code == "syntax" || problem.code == "duplicate-key";
@@ -363,7 +365,7 @@ impl Reader<'_> {
         for key in keys.iter().filter(|key| key.required) {
             let there = result.contains_key(key.name) || written.keys().any(|name| name.get_ref() == key.name);
             if !there {
-                let message = format!("`{}`: the key `{}` is missing", self.path.join("."), key.name);
+                let message = self.about(&format!("the key `{}` is missing", key.name));
                 let help = format!("add `{} = {}`", key.name, key.example);
                 self.problem(span, Diagnostic::error("missing-key", message).with_help(help));
             }
