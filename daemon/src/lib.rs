@@ -158,14 +158,13 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         log_keeper.bell(),
         line_sink(current.settings.logs.journal),
     )?;
-    let functions = welcome.functions_dirs.iter().map(Into::into).collect();
+    let catalog_places = catalog::Places {
+        directories: welcome.functions_dirs.iter().map(Into::into).collect(),
+        held: own.join("directories"),
+        marks: places.run_dir.join("marks"),
+    };
     let (catalog_events, found) = mpsc::unbounded_channel();
-    let catalog = catalog::Catalog::start(
-        functions,
-        current.catalog_rules(),
-        own.join("directories"),
-        catalog_events,
-    )?;
+    let catalog = catalog::Catalog::start(catalog_places, current.catalog_rules(), catalog_events)?;
     forward(found, sender.clone());
 
     let now = clock.now();
@@ -354,6 +353,7 @@ fn prepare(places: &Places) -> anyhow::Result<()> {
     make(&own_state(places), 0o700)?;
     make(&places.run_dir, 0o755)?;
     make(&places.run_dir.join("status"), 0o755)?;
+    make(&places.run_dir.join("marks"), 0o700)?;
     make(&places.run_dir.join(ledger::RUN), 0o700)
 }
 

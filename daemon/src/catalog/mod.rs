@@ -6,10 +6,11 @@
 //!
 //! `walk` reads one directory, `presence` decides whether the directory counts, and `scan` compares. `held` remembers
 //! across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
-//! files are complete, `rescan_timer` says when to scan, and `watch` is the thread. `versions` tracks the installed
-//! versions.
+//! files are complete, `marks` whether all hints have arrived, `rescan_timer` says when to scan, and `watch` is the
+//! thread. `versions` tracks the installed versions.
 
 mod held;
+mod marks;
 mod mounts;
 mod presence;
 mod rescan_timer;
@@ -24,4 +25,4 @@ pub use presence::AWAY;
 pub use scan::Candidate;
 pub use versions::Versions;
 pub use walk::Rules;
-pub use watch::{Catalog, CatalogEvent, Rescan};
+pub use watch::{Catalog, CatalogEvent, Places, Rescan};

@@ -65,8 +65,8 @@ struct Known {
     directory: u16,
     /// The state that was reported last.
     applied: Option<(Candidate, Signature)>,
-    /// Whether a close or a rename caused that report.
-    by_close: bool,
+    /// Whether a close or a rename caused that report, and the report was not confirmed yet.
+    by_event: bool,
     /// The state seen last, and since when.
     seen: Signature,
     seen_since: Duration,
@@ -169,20 +169,36 @@ impl Scanner {
             return false; // the function is gone
         };
         let Some((applied, before)) = &known.applied else {
-            return true; // the function is reported again anyway
+            // The function is reported again anyway. Without its event nobody knows that the files were complete.
+            return !known.by_event;
         };
         if applied != candidate {
             return false; // a newer state was reported
         }
         let root = self.roots.get(usize::from(candidate.directory));
         let same = root.is_some_and(|root| {
-            let again = known.by_close && written.is_writing(&root.path, candidate);
+            let again = known.by_event && written.is_writing(&root.path, candidate);
             !again && signature(&root.path, candidate).is_ok_and(|now| now == *before)
         });
-        if !same {
+        if same {
+            known.by_event = false;
+        } else {
             known.applied = None;
         }
         same
+    }
+
+    /// Returns whether the answer to [`Scanner::confirm`] depends on events.
+    pub(super) fn needs_events(&self, candidate: &Candidate) -> bool {
+        let known = self.known.get(&candidate.function);
+        known.is_some_and(|known| known.by_event)
+    }
+
+    /// Notes that events were lost: files that are complete only by an event may have been written to since then.
+    pub(super) fn lost(&mut self) {
+        for known in self.known.values_mut().filter(|known| known.by_event) {
+            known.applied = None;
+        }
     }
 
     /// Compares the directories with the reported functions. `written` says which files were closed or renamed. The age
@@ -260,7 +276,7 @@ impl Scanner {
         let known = self.known.entry(candidate.function.clone()).or_insert(Known {
             directory: candidate.directory,
             applied: None,
-            by_close: false,
+            by_event: false,
             seen: signature,
             seen_since: now.mono,
             absent_since: None,
@@ -285,7 +301,7 @@ impl Scanner {
         match left(SETTLE, old.max(unchanged)) {
             Some(left) if !closed => difference.decide_in(left),
             left => {
-                known.by_close = left.is_some();
+                known.by_event = left.is_some();
                 known.applied = Some((candidate.clone(), signature));
                 difference.changed.push(candidate);
             }

@@ -2,11 +2,12 @@
 //! decides when to scan.
 
 use super::held;
+use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Candidate, Difference, Scanner};
 use super::walk::Rules;
-use super::watching::{Hint, Watching, hint};
+use super::watching::{Hint, Watching, hint, mark};
 use super::written::Written;
 use crate::clock::Clock;
 use fnd_core::diagnostic::Diagnostic;
@@ -53,13 +54,23 @@ enum Command {
         number: u64,
         how: Rescan,
     },
-    Confirm {
-        number: u32,
-        candidate: Candidate,
-    },
+    Confirm(Question),
+    /// All events before this mark have arrived.
+    Mark(u64),
     /// A file system was mounted or unmounted anywhere.
     Mounts,
     End,
+}
+
+/// The paths that the catalog uses.
+#[derive(Debug)]
+pub struct Places {
+    /// The functions directories.
+    pub directories: Vec<PathBuf>,
+    /// The file that lists the directories that held functions when fnd last ran.
+    pub held: PathBuf,
+    /// A directory for the marks that order its questions among the events.
+    pub marks: PathBuf,
 }
 
 /// The options of a rescan.
@@ -87,23 +98,21 @@ impl Drop for Catalog {
 }
 
 impl Catalog {
-    /// Starts watching. The first [`Catalog::rescan`] causes the first scan. `held` is the file that lists the
-    /// directories that held functions when fnd last ran.
+    /// Starts watching. The first [`Catalog::rescan`] causes the first scan.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(
-        directories: Vec<PathBuf>,
-        rules: Rules,
-        held: PathBuf,
-        events: UnboundedSender<CatalogEvent>,
-    ) -> std::io::Result<Self> {
-        Self::with_watcher((directories, held), rules, events, notify::recommended_watcher)
+    pub fn start(places: Places, rules: Rules, events: UnboundedSender<CatalogEvent>) -> std::io::Result<Self> {
+        Self::with_watcher(places, rules, events, notify::recommended_watcher)
     }
 
     /// Starts with the watcher that `make` builds; `make` gets the handler of its events.
     fn with_watcher(
-        (directories, held): (Vec<PathBuf>, PathBuf),
+        Places {
+            directories,
+            held,
+            marks,
+        }: Places,
         rules: Rules,
         events: UnboundedSender<CatalogEvent>,
         make: impl FnOnce(Box<dyn FnMut(notify::Result<notify::Event>) + Send>) -> notify::Result<RecommendedWatcher>,
@@ -112,10 +121,14 @@ impl Catalog {
         // each other. The contents of the directories bound the number of events for each scan.
         let (commands, inbox) = channel();
         let hints = commands.clone();
-        let watched = directories.clone();
+        let (watched, marked) = (directories.clone(), marks.clone());
         let watcher = make(Box::new(move |event| {
-            if let Some(hint) = hint(event, &watched) {
-                let _ = hints.send(Command::Hint(hint)); // the thread has ended: no scan is needed
+            let command = match mark(&event, &marked) {
+                Some(mark) => Some(Command::Mark(mark)),
+                None => hint(event, &watched).map(Command::Hint),
+            };
+            if let Some(command) = command {
+                let _ = hints.send(command); // the thread has ended: no scan is needed
             }
         }));
         let changes = commands.clone();
@@ -126,7 +139,8 @@ impl Catalog {
         let state = Thread {
             inbox,
             events,
-            watching: Watching::new(directories.clone(), watcher.ok()),
+            watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
+            marks: Marks::new(marks),
             scanner: Scanner::new(directories, rules, held.held()),
             held,
             clock: Clock::start(),
@@ -156,7 +170,7 @@ impl Catalog {
     /// Asks whether the files of a reported function are still the same. [`CatalogEvent::Confirmed`] with `number`
     /// follows.
     pub fn confirm(&self, number: u32, candidate: Candidate) {
-        let _ = self.commands.send(Command::Confirm { number, candidate }); // as above
+        let _ = self.commands.send(Command::Confirm(Question { number, candidate })); // as above
     }
 
     /// Replaces the rules that say which files are functions.
@@ -169,6 +183,7 @@ struct Thread {
     inbox: Receiver<Command>,
     events: UnboundedSender<CatalogEvent>,
     watching: Watching,
+    marks: Marks,
     scanner: Scanner,
     clock: Clock,
     timer: RescanTimer,
@@ -183,13 +198,14 @@ impl Thread {
     fn run(mut self) {
         loop {
             let now = self.clock.now().mono;
-            let command = match self.timer.due().map(|due| due.saturating_sub(now)) {
-                // Before any command, so that endless commands do not delay a scan.
-                Some(Duration::ZERO) => {
-                    self.look();
-                    continue;
-                }
-                Some(left) => self.inbox.recv_timeout(left),
+            let due = self.timer.due();
+            // Before any command, so that endless commands do not delay a scan.
+            if due.is_some_and(|due| due <= now) {
+                self.look();
+                continue;
+            }
+            let command = match due.into_iter().chain(self.marks.due()).min() {
+                Some(due) => self.inbox.recv_timeout(due.saturating_sub(now)),
                 None => self.inbox.recv().map_err(RecvTimeoutError::from),
             };
             match command {
@@ -198,6 +214,7 @@ impl Thread {
                     if hint.rewatch {
                         self.watching.forget();
                         self.written.lost();
+                        self.scanner.lost();
                     }
                     hint.removed.iter().for_each(|path| self.written.removed(path));
                     hint.written.into_iter().for_each(|path| self.written.written(path));
@@ -206,12 +223,18 @@ impl Thread {
                 }
                 // The driver requests a rescan afterwards.
                 Ok(Command::Rules(rules)) => self.scanner.set_rules(rules),
-                Ok(Command::Confirm { number, candidate }) => {
-                    let same = self.scanner.confirm(&candidate, &self.written);
-                    if !same {
-                        self.timer.hint(self.clock.now().mono);
-                    }
-                    self.tell(CatalogEvent::Confirmed(number, same));
+                Ok(Command::Confirm(question)) => {
+                    let waits = self.scanner.needs_events(&question.candidate) && self.watching.sees_marks();
+                    let answer = if waits {
+                        self.marks.ask(question, self.clock.now().mono)
+                    } else {
+                        Some(question)
+                    };
+                    self.confirm(answer);
+                }
+                Ok(Command::Mark(mark)) => {
+                    let questions: Vec<_> = self.marks.arrived(mark).collect();
+                    self.confirm(questions);
                 }
                 // With containers, other mounts come and go all the time.
                 Ok(Command::Mounts) => {
@@ -229,9 +252,25 @@ impl Thread {
                     }
                     self.timer.ask(number, self.clock.now().mono);
                 }
-                // A scan is due.
-                Err(RecvTimeoutError::Timeout) => {}
+                // A scan is due, or a mark was lost.
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(mark) = self.marks.overdue(self.clock.now().mono) {
+                        let questions: Vec<_> = self.marks.arrived(mark).collect();
+                        self.confirm(questions);
+                    }
+                }
             }
+        }
+    }
+
+    /// Answers questions whether files are still as they were.
+    fn confirm(&mut self, questions: impl IntoIterator<Item = Question>) {
+        for Question { number, candidate } in questions {
+            let same = self.scanner.confirm(&candidate, &self.written);
+            if !same {
+                self.timer.hint(self.clock.now().mono);
+            }
+            self.tell(CatalogEvent::Confirmed(number, same));
         }
     }
 

@@ -1,8 +1,9 @@
 //! Watches the directories with inotify, and interprets the events.
 //!
 //! Each functions directory is watched with everything below it. Its parent is watched too, so that a directory that is
-//! removed and created again is noticed.
+//! removed and created again is noticed, and the directory of the marks.
 
+use super::marks;
 use super::presence::Identity;
 use super::walk::identity;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
@@ -61,18 +62,27 @@ pub(super) fn hint(event: notify::Result<notify::Event>, directories: &[PathBuf]
     Some(hint)
 }
 
+/// Returns the mark that an event is about.
+pub(super) fn mark(event: &notify::Result<notify::Event>, directory: &Path) -> Option<u64> {
+    let event = event.as_ref().ok()?;
+    event.paths.iter().find_map(|path| marks::mark(path, directory))
+}
+
 /// The watched directories.
 pub(super) struct Watching {
     directories: Vec<PathBuf>,
+    /// The directory of the marks.
+    marks: PathBuf,
     /// Each watched path, with the identity of the directory that is watched.
     watched: HashMap<PathBuf, Identity>,
     watcher: Option<RecommendedWatcher>,
 }
 
 impl Watching {
-    pub(super) fn new(directories: Vec<PathBuf>, watcher: Option<RecommendedWatcher>) -> Self {
+    pub(super) fn new(directories: Vec<PathBuf>, marks: PathBuf, watcher: Option<RecommendedWatcher>) -> Self {
         Self {
             directories,
+            marks,
             watched: HashMap::new(),
             watcher,
         }
@@ -81,6 +91,11 @@ impl Watching {
     /// Returns whether every change causes an event.
     pub(super) fn is_complete(&self) -> bool {
         self.directories.iter().all(|directory| self.is_watched(directory))
+    }
+
+    /// Returns whether a mark causes an event.
+    pub(super) fn sees_marks(&self) -> bool {
+        self.is_watched(&self.marks)
     }
 
     fn is_watched(&self, path: &Path) -> bool {
@@ -99,6 +114,10 @@ impl Watching {
             return Some("the kernel gives no inotify instance; changes are found within seconds, by looking".into());
         }
         let mut problem = None;
+        let marks = self.marks.clone();
+        if !self.is_watched(&marks) {
+            problem = self.watch(marks, RecursiveMode::NonRecursive);
+        }
         for directory in self.directories.clone() {
             let parent = directory.parent().unwrap_or(&directory).to_owned();
             for (path, mode) in [

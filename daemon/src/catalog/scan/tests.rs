@@ -139,22 +139,47 @@ fn what_changed_since_it_was_handed_on_is_not_confirmed() {
     );
 }
 
-/// A write that was heard of too late: nothing else tells it from what was closed.
+/// The signature is that of the half file: only the event of the write says that the file is not complete.
 #[test]
 fn what_is_being_written_is_not_confirmed() {
     let mut world = World::new();
     world.write("a.sh", "half");
+    world.write("b.sh", "whole");
     let mut written = Written::default();
     written.closed(world.path("a.sh"));
+    written.closed(world.path("b.sh"));
     let now = world.now(0);
     let handed_on = world.scanner.scan(&written, now).changed;
-    assert!(world.scanner.confirm(&handed_on[0], &written));
+    assert!(handed_on.iter().all(|one| world.scanner.needs_events(one)));
     written.written(world.path("a.sh"));
-    assert!(!world.scanner.confirm(&handed_on[0], &written));
+    let confirmed: Vec<_> = handed_on
+        .iter()
+        .map(|one| world.scanner.confirm(one, &written))
+        .collect();
+    assert_eq!(confirmed, [false, true]);
+    assert!(!world.scanner.needs_events(&handed_on[1]), "a confirmed file is done");
     // Unchanged for long enough it counts, whoever has it open.
     let now = world.now(2_100);
     let handed_on = world.scanner.scan(&written, now).changed;
+    assert!(!world.scanner.needs_events(&handed_on[0]));
     assert!(world.scanner.confirm(&handed_on[0], &written));
+}
+
+/// The lost events may have been those of a second writer.
+#[test]
+fn a_lost_event_confirms_nothing() {
+    let mut world = World::new();
+    world.write("a.sh", "half");
+    world.write("b.sh", "whole");
+    let mut written = Written::default();
+    written.closed(world.path("a.sh"));
+    written.closed(world.path("b.sh"));
+    let now = world.now(0);
+    let handed_on = world.scanner.scan(&written, now).changed;
+    assert!(world.scanner.confirm(&handed_on[1], &written));
+    world.scanner.lost();
+    assert!(!world.scanner.confirm(&handed_on[0], &written));
+    assert_eq!(names(&world.scan(2_100).changed), ["a"], "what was confirmed stays");
 }
 
 #[test]

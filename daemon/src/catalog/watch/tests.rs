@@ -4,7 +4,8 @@ use fnd_core::runtime::RuntimeSummary;
 use notify::event::{CreateKind, Flag, ModifyKind, RemoveKind, RenameMode};
 use notify::{Event, EventKind};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::sync::{Arc, Condvar, Mutex};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -19,22 +20,40 @@ struct World {
     gate: Arc<Gate>,
 }
 
-/// Holds up the watcher's events while it is closed.
+/// Holds up the watcher's events.
 #[derive(Default)]
 struct Gate {
-    closed: Mutex<bool>,
-    opened: Condvar,
+    state: Mutex<Pass>,
+    changed: Condvar,
+}
+
+/// The events that may pass.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+enum Pass {
+    #[default]
+    All,
+    /// All up to the first write to a `.sh` file.
+    UntilWrite,
+    Nothing,
 }
 
 impl Gate {
-    fn set(&self, closed: bool) {
-        *self.closed.lock().unwrap() = closed;
-        self.opened.notify_all();
+    fn set(&self, pass: Pass) {
+        *self.state.lock().unwrap() = pass;
+        self.changed.notify_all();
     }
 
-    fn pass(&self) {
-        let closed = self.closed.lock().unwrap();
-        drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
+    fn pass(&self, event: &notify::Result<Event>) {
+        let write = |event: &Event| {
+            let script = event
+                .paths
+                .iter()
+                .any(|path| path.extension().is_some_and(|end| end == "sh"));
+            script && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)))
+        };
+        let is_write = event.as_ref().is_ok_and(write);
+        let stays = |state: &mut Pass| *state == Pass::Nothing || (*state == Pass::UntilWrite && is_write);
+        drop(self.changed.wait_while(self.state.lock().unwrap(), stays).unwrap());
     }
 }
 
@@ -61,11 +80,16 @@ impl World {
         let held = Arc::clone(&gate);
         let make = |mut hints: Box<dyn FnMut(notify::Result<Event>) + Send>| {
             notify::recommended_watcher(move |event| {
-                held.pass();
+                held.pass(&event);
                 hints(event);
             })
         };
-        let places = (vec![dir.path().join("f")], dir.path().join("directories"));
+        let places = Places {
+            directories: vec![dir.path().join("f")],
+            held: dir.path().join("directories"),
+            marks: dir.path().join("marks"),
+        };
+        fs::create_dir(&places.marks).unwrap();
         let catalog = Catalog::with_watcher(places, rules, sender, make).unwrap();
         Self {
             dir,
@@ -106,6 +130,22 @@ impl World {
         });
     }
 
+    /// Returns a function when it is handed on.
+    fn candidate(&mut self, name: &str) -> Candidate {
+        self.wait(name, |event| match event {
+            CatalogEvent::Changed(candidates) => candidates.into_iter().find(|one| one.function.as_str() == name),
+            _ => None,
+        })
+    }
+
+    /// Returns the answer to a question.
+    fn confirmed(&mut self, number: u32) -> bool {
+        self.wait("an answer", |event| match event {
+            CatalogEvent::Confirmed(n, same) if n == number => Some(same),
+            _ => None,
+        })
+    }
+
     /// Waits until every one of these functions was handed on.
     fn changed(&mut self, names: &[&str]) {
         let mut missing: BTreeSet<&str> = names.iter().copied().collect();
@@ -143,13 +183,35 @@ fn a_changed_file_is_handed_on() {
     world.changed(&["group/b"]);
 }
 
+/// Renamed into place by one program, and then written to by another one, whose events come late.
+#[test]
+fn an_answer_waits_for_the_events_before_it() {
+    let mut world = World::new(|_| {});
+    world.scanned(1);
+    world.gate.set(Pass::Nothing);
+    fs::write(world.dir.path().join("whole"), "echo whole").unwrap();
+    fs::rename(world.dir.path().join("whole"), world.path("a.sh")).unwrap();
+    let mut writer = File::create(world.path("a.sh")).unwrap();
+    writer.write_all(b"echo ha").unwrap();
+    world.gate.set(Pass::UntilWrite);
+    let candidate = world.candidate("a");
+    world.catalog.confirm(7, candidate);
+    world.gate.set(Pass::All);
+    assert!(!world.confirmed(7), "the half file is not taken");
+    writer.write_all(b"lf").unwrap();
+    drop(writer);
+    let candidate = world.candidate("a");
+    world.catalog.confirm(8, candidate);
+    assert!(world.confirmed(8));
+}
+
 /// A real overflow: the queue of the kernel is filled while nothing is read from it. The events of a new directory are lost
 /// with it, so what is in it is found by a look, and what happens in it afterwards only if it is watched then.
 #[test]
 fn a_full_queue_loses_nothing() {
     let mut world = World::new(|_| {});
     world.scanned(1);
-    world.gate.set(true);
+    world.gate.set(Pass::Nothing);
     // Two names by turns, since equal events in a row count once.
     let (one, other) = (world.path("one.tmp"), world.path("other.tmp"));
     fs::write(&one, "").unwrap();
@@ -159,7 +221,7 @@ fn a_full_queue_loses_nothing() {
     }
     write(&world.path("late/a.sh"), "echo");
     write(&world.path("b.sh"), "echo");
-    world.gate.set(false);
+    world.gate.set(Pass::All);
     world.changed(&["late/a", "b"]);
     // By now the queue was read to its end, so this is an event if the group is watched.
     write(&world.path("late/a.sh"), "echo again");

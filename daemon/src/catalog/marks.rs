@@ -1,0 +1,142 @@
+//! Tells when all events of the past have been handled.
+//!
+//! Inotify reports the events of one instance in the order in which they happened (inotify(7)), but late if the machine
+//! is busy. So a question about "now" creates a file in a directory that the same instance watches: when the event of
+//! this file arrives, every earlier event has arrived too.
+
+use super::scan::Candidate;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long to wait for the event of a mark. It is lost only if somebody removes the directory.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A question whether files are still the same.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) number: u32,
+    pub(super) candidate: Candidate,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    mark: u64,
+    since: Duration,
+    question: Question,
+}
+
+/// The directory, and the questions that wait for the event of a mark.
+#[derive(Debug)]
+pub(super) struct Marks {
+    directory: PathBuf,
+    last: u64,
+    /// In the order of their marks.
+    waiting: Vec<Waiting>,
+}
+
+impl Marks {
+    /// Uses an existing directory. Without it no question waits.
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            last: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Sets a mark for a question. Gives the question back if that is not possible.
+    pub(super) fn ask(&mut self, question: Question, now: Duration) -> Option<Question> {
+        self.last += 1;
+        let path = self.directory.join(self.last.to_string());
+        if File::create(&path).is_err() {
+            return Some(question);
+        }
+        let _ = fs::remove_file(&path); // the next fnd writes to it again
+        self.waiting.push(Waiting {
+            mark: self.last,
+            since: now,
+            question,
+        });
+        None
+    }
+
+    /// Returns the questions that an event answers: those of its mark and of earlier marks.
+    pub(super) fn arrived(&mut self, mark: u64) -> impl Iterator<Item = Question> {
+        let known = self.waiting.partition_point(|waiting| waiting.mark <= mark);
+        self.waiting.drain(..known).map(|waiting| waiting.question)
+    }
+
+    /// Returns when the first question has waited for too long.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.waiting.first().map(|waiting| waiting.since + WAIT)
+    }
+
+    /// Returns the mark of the last question that has waited for too long.
+    pub(super) fn overdue(&self, now: Duration) -> Option<u64> {
+        let late = self.waiting.iter().take_while(|waiting| waiting.since + WAIT <= now);
+        late.last().map(|waiting| waiting.mark)
+    }
+}
+
+/// Returns the mark that a path names.
+pub(super) fn mark(path: &Path, directory: &Path) -> Option<u64> {
+    path.strip_prefix(directory).ok()?.to_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_wire::ids::FunctionName;
+
+    fn question(number: u32) -> Question {
+        let candidate = Candidate {
+            function: FunctionName::new("f").unwrap(),
+            directory: 0,
+            source: "f.sh".to_owned(),
+            sidecar: None,
+            directory_form: false,
+        };
+        Question { number, candidate }
+    }
+
+    fn numbers(questions: impl Iterator<Item = Question>) -> Vec<u32> {
+        questions.map(|question| question.number).collect()
+    }
+
+    #[test]
+    fn a_mark_answers_its_question_and_earlier_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut marks = Marks::new(dir.path().to_owned());
+        let at = Duration::from_secs;
+        assert_eq!(marks.due(), None);
+        for number in [7, 8, 9] {
+            assert!(marks.ask(question(number), at(u64::from(number))).is_none());
+        }
+        assert_eq!(marks.due(), Some(at(7) + WAIT));
+        assert_eq!(numbers(marks.arrived(2)), [7, 8]);
+        // Each mark causes several events.
+        assert_eq!(numbers(marks.arrived(2)), [0; 0]);
+        assert_eq!(marks.overdue(at(8) + WAIT), None);
+        assert_eq!(marks.overdue(at(9) + WAIT), Some(3));
+        assert_eq!(numbers(marks.arrived(3)), [9]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn without_its_directory_a_question_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut marks = Marks::new(dir.path().join("marks"));
+        assert_eq!(marks.ask(question(7), Duration::ZERO).map(|back| back.number), Some(7));
+        assert_eq!(marks.due(), None);
+    }
+
+    #[test]
+    fn only_a_number_in_the_directory_is_a_mark() {
+        let of = |path: &str| mark(Path::new(path), Path::new("/run/marks"));
+        assert_eq!(of("/run/marks/12"), Some(12));
+        for path in ["/run/marks", "/run/marks/x", "/run/12", "/run/marks/12/12"] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+}
