@@ -1,5 +1,5 @@
-//! Whatever is written is read back as it was, and whatever is read has exactly one form, so that nobody can say the same
-//! thing in two ways, or bring a reader down with bytes.
+//! Every value is read back as it was written, and every value has exactly one form: a sender cannot say the same thing in
+//! two ways. No bytes make a reader panic.
 
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{FRAME_MAX, Partial, Reply, Request, packets};

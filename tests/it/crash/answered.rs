@@ -15,7 +15,7 @@ fn answered_and_killed(
     fnd.drop_file(file.0, file.1);
     fnd.launch();
     fnd.wait_ready("answers");
-    // What the disk does not take stays in memory, as it does for the moment before it is written.
+    // Records that the disk refuses stay in memory, as all records do for the moment before they are written.
     let tampering = Tampering {
         calls: "pwrite64".to_owned(),
         paths: vec![fnd.path("state/state/ledger.db-wal")],
@@ -24,7 +24,7 @@ fn answered_and_killed(
     };
     let fault = tampering.attach(&fnd);
     let id = ask(&fnd);
-    // Neither sees how the other ends.
+    // fnd is stopped first: neither process may see the other one end.
     fnd.signal(Signal::SIGSTOP);
     fnd.signal_spawner(Signal::SIGKILL);
     fnd.kill();
