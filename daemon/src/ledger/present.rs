@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Bytes of the header of a database; a file without one is never a database in use. Source: "Database File Format",
+/// section 1.3, of SQLite.
+const HEADER: u64 = 100;
+
 /// The files as they were when the database was opened.
 #[derive(Debug)]
 pub(super) struct Present {
@@ -122,7 +126,9 @@ impl Present {
             let files = self.lock();
             let files = files.as_ref()?;
             let is_shorter = |now: u64, before: &AtomicU64| now < before.load(Ordering::Relaxed);
-            let short = is_shorter(files.database_bytes(), &self.bytes) || is_shorter(files.log_bytes(), &self.log);
+            let bytes = files.database_bytes();
+            // Bytes that were cut off during a write of fnd are missing in the size noted after it.
+            let short = bytes < HEADER || is_shorter(bytes, &self.bytes) || is_shorter(files.log_bytes(), &self.log);
             short.then(|| format!("`{}` was truncated while fnd was running", path.display()))
         })
     }

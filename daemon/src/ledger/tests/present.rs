@@ -2,6 +2,19 @@
 
 use super::*;
 
+/// The first round of forgetting, for example, may write at the same time.
+#[test]
+fn a_database_that_is_cut_during_a_write_is_found_before_the_next_one() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    ledger.store(accepted(1, "hello")).unwrap();
+    let file = state.path().join(FILE);
+    std::fs::File::options().write(true).open(file).unwrap().set_len(0).unwrap();
+    let present = super::super::present::Present::of(state.path()).unwrap();
+    present.written();
+    assert!(present.wrong_or_short().is_some_and(|wrong| wrong.contains("truncated")));
+}
+
 #[test]
 fn a_ledger_that_is_not_at_its_name_any_more_takes_no_durable_work_and_says_why() {
     for (n, what) in [
