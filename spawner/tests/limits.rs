@@ -315,7 +315,7 @@ fn an_fnd_that_ended_with_much_unread_makes_way_for_the_next() {
         harness.send(&Request::Term(WorkerId(99)), Vec::new());
     }
     // The old connection ends and the next one waits, before the spawner sees either.
-    harness.socket = Some(fnd_spawner::protocol::Channel::new(common::connect(&harness.path("spawner.sock"))));
+    harness.reconnect();
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     let number = harness.send(&Request::Hello(Hello { min: 1, max: 9 }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));

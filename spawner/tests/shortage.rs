@@ -2,8 +2,7 @@
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
-use common::{Harness, Options, connect, privileged, text, until};
-use fnd_spawner::protocol::Channel;
+use common::{Harness, Options, privileged, text, until};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{ExitStatus, Hello, Note, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn};
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -183,8 +182,7 @@ fn a_cgroup_is_removed_though_there_were_no_descriptors_when_its_run_ended() {
 }
 
 fn reconnect(harness: &mut Harness, protocol: u16) {
-    harness.socket = None;
-    harness.socket = Some(Channel::new(connect(&harness.path("spawner.sock"))));
+    harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: protocol }), Vec::new());
     let (Reply::Welcome(welcome), _) = harness.answer(number) else { panic!("no welcome") };
     assert_eq!(welcome.protocol, protocol);

@@ -4,7 +4,6 @@
 mod common;
 
 use common::{Harness, Options, Outcome, privileged, processes_of, until};
-use fnd_spawner::protocol::Channel;
 use fnd_wire::frame::{ExitStatus, Hello, Installed, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request};
 use fnd_wire::ids::WorkerId;
 use nix::sys::signal::{Signal, kill};
@@ -118,7 +117,7 @@ fn the_next_fnd_is_greeted_though_a_start_is_held_up() {
     let installed = program(&mut harness, "held", Path::new("/bin/true"));
     let _lease = hold_up(&harness, &installed, "held");
     let (worker, _) = stuck(&mut harness, &installed);
-    harness.socket = Some(Channel::new(common::connect(&harness.path("spawner.sock"))));
+    harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
     // Everything told at greeting came before this answer.
@@ -193,7 +192,7 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
     }
     println!("{starts} starts: {failed} held up for good, {stopped} killed while stopped or running");
     // A new fnd is greeted beside it.
-    harness.socket = Some(Channel::new(common::connect(&harness.path("spawner.sock"))));
+    harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
     harness.send(&Request::Kill(WorkerId(attacker)), Vec::new());

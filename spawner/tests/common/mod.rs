@@ -211,6 +211,12 @@ impl Harness {
         path
     }
 
+    /// Connects as the next fnd; the old connection is closed first, as that of an fnd that has ended.
+    pub fn reconnect(&mut self) {
+        self.socket = None;
+        self.socket = Some(Channel::new(connect(&self.path("spawner.sock"))));
+    }
+
     pub fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> u32 {
         self.requests += 1;
         self.socket.as_mut().unwrap().send(&encode(self.requests, request), descriptors).unwrap();
