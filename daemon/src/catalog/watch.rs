@@ -15,7 +15,6 @@ use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// An event for the driver.
