@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the package on a real Debian with systemd and cgroup v2, in a virtual machine with emulated CPUs. Arguments are parts of
-# scenarios' names; without, all of them run. `VM=debian13` boots Debian 13, `FND_VM_PACKAGE` names a package that is there
+# scenarios' names; without, all of them run; `--changed` runs five of them unless something that needs all has changed since the
+# commit that tests/vm/PASSED names. `VM=debian13` boots Debian 13, `FND_VM_PACKAGE` names a package that is there
 # already, `FND_VM_OLDER` one of an older version to upgrade from (else the same one, packed anew), `FND_VM_KVM=1` uses the
 # CPUs of the host.
 set -euo pipefail

@@ -3,7 +3,8 @@
 //! Two machines are booted, since a scenario waits about half of its time; each serves one scenario after the other, the next
 //! one that nobody has begun. Each scenario has a line. One that fails leaves the journal and the cgroup tree of its time beside
 //! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only those
-//! scenarios run (`install` always and on each machine, since it brings fnd).
+//! scenarios run (`install` always and on each machine, since it brings fnd). `--changed` runs the core ones only, if
+//! nothing that needs all of them has changed ([`scope`]).
 #![expect(clippy::print_stderr, reason = "a line for each scenario is what a person watches")]
 
 mod channel;
@@ -11,11 +12,14 @@ mod guest;
 mod machine;
 mod report;
 mod scenarios;
+mod scope;
 
 use fnd_tests::wait::now;
 use machine::{Image, VirtualMachine};
 use report::Report;
 use scenarios::Scenario;
+use scope::Scope;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -29,7 +33,19 @@ fn main() -> ExitCode {
         // A disk names the one it lies on, and not from where it was made.
         std::path::absolute(path).expect("a path that is not empty")
     };
-    let filters: Vec<String> = std::env::args().skip(1).collect();
+    let mut filters: Vec<String> = std::env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository's root");
+    let all = filters.is_empty();
+    if filters == ["--changed"] {
+        filters.clear();
+        match scope::of(root) {
+            Scope::All(why) => eprintln!("all scenarios: {why}"),
+            Scope::Core(why) => {
+                eprintln!("the core scenarios only: {why}");
+                filters.extend(scenarios::CORE.iter().map(|name| (*name).to_owned()));
+            }
+        }
+    }
     let image = Image {
         base: place("FND_VM_IMAGE"),
         payload: place("FND_VM_PAYLOAD"),
@@ -57,6 +73,9 @@ fn main() -> ExitCode {
     eprintln!("{} in {:.0} s", report.summary(), start.elapsed().as_secs_f64());
     if report.failed() {
         ExitCode::FAILURE
+    } else if all {
+        scope::passed(root).into_iter().for_each(|what| eprintln!("{what}"));
+        ExitCode::SUCCESS
     } else {
         ExitCode::SUCCESS
     }

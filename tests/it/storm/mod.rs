@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long it lasts unless `FND_STORM_SECONDS` says, with warming up and without the comparison at the end.
-const SECONDS: u64 = 40;
+const SECONDS: u64 = 60;
 /// The seed where `FND_STORM_SEED` does not say another, or `random`.
 const SEED: u64 = 1;
 /// Load without anything else, until memory is what it stays.

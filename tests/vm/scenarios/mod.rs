@@ -68,10 +68,30 @@ pub(crate) const ALL: &[Scenario] = &[
     then("faults: cgroup version 1", faults::hybrid),
 ];
 
+/// Those that run although nothing that needs the machine has changed: files become functions, limits, an end of the
+/// spawner, the socket's rights, and a boot.
+pub(crate) const CORE: [&str; 5] = [
+    "first minutes: four languages",
+    "limits: read back",
+    "killing: spawner killed",
+    "service: socket",
+    "power: reboot",
+];
+
 const fn then(name: &'static str, run: fn(&mut VirtualMachine)) -> Scenario {
     Scenario {
         name,
         always: false,
         run,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_core_scenarios_exist() {
+        for name in super::CORE {
+            assert!(super::ALL.iter().any(|scenario| scenario.name == name), "{name}");
+        }
     }
 }
