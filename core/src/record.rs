@@ -256,7 +256,7 @@ pub struct Unfinished {
 mod tests {
     use super::*;
 
-    fn said(content_type: Option<&str>, data: Option<&[u8]>) -> Option<RunResult> {
+    fn run_result(content_type: Option<&str>, data: Option<&[u8]>) -> Option<RunResult> {
         let head = ResultHead {
             content_type: content_type.map(Into::into),
             ..ResultHead::default()
@@ -288,15 +288,15 @@ mod tests {
             (None, b"{}", true, "application/json", false),
             (None, b"\xff", false, "application/octet-stream", false),
         ] {
-            let result = said(content_type, Some(data)).unwrap();
+            let result = run_result(content_type, Some(data)).unwrap();
             let found = (result.json, result.media_type(), result.response.is_some());
             assert_eq!(found, (json, media_type, kept), "{content_type:?} {data:?}");
         }
     }
 
     #[test]
-    fn nothing_said_is_no_result_but_a_status_alone_is() {
-        assert_eq!(said(None, None), None);
+    fn no_data_is_no_result_but_a_status_alone_is() {
+        assert_eq!(run_result(None, None), None);
         let head = ResultHead {
             status: Some(204),
             ..ResultHead::default()

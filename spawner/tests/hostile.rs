@@ -335,7 +335,7 @@ fn spawn_with(harness: &mut Harness, installed: &Installed, worker: u64, input: 
         input: !as_previous,
         previous: as_previous,
         lasts_ms: 0,
-        note: Bytes::default(),
+        record: Bytes::default(),
     };
     let number = harness.send(&Request::Spawn(spawn), vec![input]);
     harness.answer(number).0

@@ -234,7 +234,7 @@ fn a_number_far_ahead_is_refused_and_leaves_the_others() {
         input: false,
         previous: false,
         lasts_ms: 0,
-        note: fnd_wire::form::Bytes::default(),
+        record: fnd_wire::form::Bytes::default(),
     };
     let number = harness.send(&Request::Spawn(spawn), Vec::new());
     let (reply, _) = harness.answer(number);

@@ -4,7 +4,9 @@
 mod common;
 use common::{Harness, Options, privileged, text, until};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{ExitStatus, Hello, Note, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn};
+use fnd_wire::frame::{
+    AdoptionRecord, ExitStatus, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, Spawn,
+};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
@@ -117,7 +119,7 @@ fn what_has_used_up_its_time_ends_also_where_fnd_does_nothing() {
         input: false,
         previous: false,
         lasts_ms: 200,
-        note: Bytes::default(),
+        record: Bytes::default(),
     };
     harness.send(&Request::Spawn(spawn), Vec::new());
     let exited = harness.exited(1);
@@ -128,7 +130,7 @@ fn what_has_used_up_its_time_ends_also_where_fnd_does_nothing() {
 }
 
 #[test]
-fn a_note_of_any_length_is_kept_and_a_ping_is_answered() {
+fn an_adoption_record_of_any_length_is_kept_and_a_ping_is_answered() {
     if !privileged() {
         return;
     }
@@ -137,14 +139,14 @@ fn a_note_of_any_length_is_kept_and_a_ping_is_answered() {
     let (worker, number) = harness.order(&installed, None, &[]);
     harness.spawned(number);
     let text: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
-    let note = Note { worker: WorkerId(worker), note: Bytes(text.clone()) };
-    let number = harness.send(&Request::Note(note), Vec::new());
+    let record = AdoptionRecord { worker: WorkerId(worker), record: Bytes(text.clone()) };
+    let number = harness.send(&Request::AdoptionRecord(record), Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
     let number = harness.send(&Request::Ping, Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
     reconnect(&mut harness, PROTOCOL_MAX);
     let (Reply::Held(held), _) = harness.wait(|_, reply| matches!(reply, Reply::Held(_))) else { unreachable!() };
-    assert!(held.note.0 == text, "{} bytes of {}", held.note.0.len(), text.len());
+    assert!(held.record.0 == text, "{} bytes of {}", held.record.0.len(), text.len());
     fs::write(harness.path("state/home/hello/go"), "").unwrap();
     harness.exited(worker);
     end(&mut harness);

@@ -29,13 +29,13 @@ pub const PROTOCOL_SHORTAGES: u16 = 3;
 pub const PROTOCOL_SOCKETS: u16 = 3;
 /// Largest number of names in [`Swept`].
 pub const SWEPT_MAX: usize = 100;
-/// Largest adoption record ([`Spawn::note`]) in bytes: enough for a worker with 10,000 calls in flight
+/// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight
 /// (`pool.concurrency`), and the same again for the part that comes from a manifest.
-pub const NOTE_MAX: usize = 8 << 20;
+pub const ADOPTION_RECORD_MAX: usize = 8 << 20;
 /// Largest adoption record in older protocols.
-const NOTE_MAX_BEFORE: usize = 64 * 1024;
+const ADOPTION_RECORD_MAX_BEFORE_3: usize = 64 * 1024;
 /// Largest sum of the bytes of all adoption records.
-pub const NOTES_MAX: usize = 64 << 20;
+pub const ADOPTION_RECORDS_MAX: usize = 64 << 20;
 /// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -83,9 +83,9 @@ wire_structs! {
         /// Milliseconds the attempt may run; 0: without limit. If fnd does not end the attempt in time, the spawner
         /// does: SIGTERM, grace, SIGKILL.
         pub lasts_ms: u64,
-        /// The adoption record, at most [`NOTE_MAX`] bytes: the spawner keeps it unread and passes it to the next fnd
-        /// in [`Held`].
-        pub note: Bytes,
+        /// The adoption record, at most [`ADOPTION_RECORD_MAX`] bytes: the spawner keeps it unread and passes it to the
+        /// next fnd in [`Held`].
+        pub record: Bytes,
     }
 
     /// Asks to remove an invocation's `TMPDIR`.
@@ -124,8 +124,8 @@ wire_enum! {
         9 = Acknowledge(WorkerId),
         /// Deletes installed versions of a function except those listed. Answered by [`Reply::Done`].
         10 = Prune(Prune),
-        /// Replaces a worker's adoption record ([`Spawn::note`]); from protocol 2 on. Answered by [`Reply::Done`].
-        11 = Note(Note),
+        /// Replaces a worker's adoption record ([`Spawn::record`]); from protocol 2 on. Answered by [`Reply::Done`].
+        11 = AdoptionRecord(AdoptionRecord),
         /// Removes the directories of unknown invocations; from protocol 3 on. Answered by [`Reply::Swept`].
         12 = Sweep(Sweep),
         /// Asks whether the spawner answers; from protocol 3 on. Answered by [`Reply::Done`].
@@ -160,11 +160,11 @@ wire_structs! {
     }
 
     /// A worker's new adoption record.
-    pub struct Note {
+    pub struct AdoptionRecord {
         /// The worker.
         pub worker: WorkerId,
-        /// At most [`NOTE_MAX`] bytes; the spawner does not interpret them.
-        pub note: Bytes,
+        /// At most [`ADOPTION_RECORD_MAX`] bytes; the spawner does not interpret them.
+        pub record: Bytes,
     }
 
     /// Describes the spawner and what it can enforce on this machine.
@@ -253,8 +253,8 @@ wire_structs! {
         pub age_ms: u64,
         /// If the worker got SIGTERM: milliseconds since then, and the cause.
         pub termed: Option<(u64, TermCause)>,
-        /// The adoption record ([`Spawn::note`]).
-        pub note: Bytes,
+        /// The adoption record ([`Spawn::record`]).
+        pub record: Bytes,
     }
 
     /// A worker's exit that no fnd has acknowledged. It is on disk (`spawner/exits`) from a stop of the spawner until
@@ -410,11 +410,11 @@ wire_enum! {
 
 /// Returns the largest size of an adoption record in bytes.
 #[must_use]
-pub fn note_max(protocol: u16) -> usize {
+pub fn adoption_record_max(protocol: u16) -> usize {
     if protocol >= PROTOCOL_SHORTAGES {
-        NOTE_MAX
+        ADOPTION_RECORD_MAX
     } else {
-        NOTE_MAX_BEFORE
+        ADOPTION_RECORD_MAX_BEFORE_3
     }
 }
 

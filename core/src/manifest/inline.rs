@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::source::Source;
 
 /// How many bytes of a file are searched for the block.
-pub const LOOKED_AT: usize = 64 << 10;
+pub const SEARCHED_BYTES: usize = 64 << 10;
 
 /// Returns the block in a file's first bytes, if it has one.
 ///
@@ -98,7 +98,7 @@ fn unterminated(block: &Open) -> Diagnostic {
     let help = format!(
         "end it with a line `{} ///` within the first {} KiB of the file",
         block.prefix,
-        LOOKED_AT >> 10
+        SEARCHED_BYTES >> 10
     );
     Diagnostic::error("inline-block", message)
         .at(&block.opening, 0..block.opening.toml.len())
@@ -106,7 +106,7 @@ fn unterminated(block: &Open) -> Diagnostic {
 }
 
 fn head(bytes: &[u8]) -> &[u8] {
-    bytes.get(..LOOKED_AT).unwrap_or(bytes)
+    bytes.get(..SEARCHED_BYTES).unwrap_or(bytes)
 }
 
 fn trimmed(line: &[u8]) -> &[u8] {
@@ -160,7 +160,7 @@ mod tests {
         ] {
             assert_eq!(lines(text), None, "{text:?}");
         }
-        let late = format!("{}# /// fnd\n", " \n".repeat(LOOKED_AT / 2));
+        let late = format!("{}# /// fnd\n", " \n".repeat(SEARCHED_BYTES / 2));
         assert_eq!(lines(&late), None);
     }
 

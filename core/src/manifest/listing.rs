@@ -314,7 +314,7 @@ mod tests {
 
     /// The name may be valid in another encoding, so the person who put the file there expects a function.
     #[test]
-    fn a_program_whose_name_is_not_utf_8_is_told() {
+    fn a_program_whose_name_is_not_utf_8_is_reported() {
         let entry = |name: &[u8], executable| Entry {
             name: name.to_vec(),
             kind: EntryKind::File { executable },
@@ -333,9 +333,9 @@ mod tests {
             default_runtime: false,
         };
         let listing = listing(place, &entries, |_| panic!("its path is not known"));
-        let told: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
+        let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
         let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
-        assert_eq!(told, expected.map(Some));
+        assert_eq!(reported, expected.map(Some));
         assert!(listing.problems.iter().all(|problem| problem.code == "bad-name"));
         assert_eq!(
             (listing.functions, listing.unclaimed),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn problems_are_reported() {
         let listing = list(
             &[
                 "a.sh", "a.py", "b.toml", "C.sh", "d.sh|", "e.zip", "f.py", "f/+", "g.sh",

@@ -128,7 +128,7 @@ impl Decoder {
                 self.partial.insert(call, (kind, message));
                 continue;
             }
-            return said(kind, call, &message, self.result_max).map(Some);
+            return worker_message(kind, call, &message, self.result_max).map(Some);
         }
     }
 
@@ -186,7 +186,7 @@ fn kind(number: u8) -> Option<Kind> {
     .find(|kind| *kind as u8 == number)
 }
 
-fn said(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<WorkerMessage, ProtocolError> {
+fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Result<WorkerMessage, ProtocolError> {
     match kind {
         Kind::Ready if call == 0 => {
             let ready: super::Ready = json(message)?;

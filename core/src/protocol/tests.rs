@@ -22,7 +22,7 @@ fn read(bytes: &[u8]) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
     let mut all = Vec::new();
     loop {
         match decoder.next() {
-            Ok(Some(said)) => all.push(said),
+            Ok(Some(message)) => all.push(message),
             Ok(None) => return (all, None),
             Err(error) => return (all, Some(error)),
         }
@@ -31,13 +31,13 @@ fn read(bytes: &[u8]) -> (Vec<WorkerMessage>, Option<ProtocolError>) {
 
 #[test]
 fn a_worker_says_that_it_is_ready() {
-    let (said, error) = read(&frame(1, 0, 0, br#"{"protocol":1,"concurrency":8,"new":true}"#));
+    let (messages, error) = read(&frame(1, 0, 0, br#"{"protocol":1,"concurrency":8,"new":true}"#));
     let ready = Ready {
         protocol: 1,
         concurrency: 8,
         port: None,
     };
-    assert_eq!((said, error), (vec![WorkerMessage::Ready(ready)], None));
+    assert_eq!((messages, error), (vec![WorkerMessage::Ready(ready)], None));
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn messages_of_several_calls_come_in_pieces_between_each_other() {
         frame(3, 0, 2, &two[9..]),
         frame(3, 0, 1, &one[7..]),
     ];
-    let (said, error) = read(&bytes.concat());
-    let bodies: Vec<_> = said
+    let (messages, error) = read(&bytes.concat());
+    let bodies: Vec<_> = messages
         .iter()
-        .map(|said| match said {
+        .map(|message| match message {
             WorkerMessage::Result { call, data, .. } => (*call, data.clone().unwrap()),
             other => panic!("{other:?}"),
         })
@@ -211,18 +211,18 @@ proptest! {
         all.extend(bytes);
         let whole = read(&all);
         let mut decoder = Decoder::new(100, 4);
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         let mut error = None;
         'all: for piece in all.chunks(cut) {
             decoder.push(piece);
             loop {
                 match decoder.next() {
-                    Ok(Some(one)) => said.push(one),
+                    Ok(Some(one)) => messages.push(one),
                     Ok(None) => break,
                     Err(why) => { error = Some(why); break 'all; }
                 }
             }
         }
-        prop_assert_eq!((said, error), whole);
+        prop_assert_eq!((messages, error), whole);
     }
 }

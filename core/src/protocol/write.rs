@@ -23,15 +23,15 @@ pub fn stop() -> Vec<u8> {
 }
 
 fn message(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
-    let mut left: usize = parts.iter().map(|part| part.len()).sum();
-    let mut out = Vec::with_capacity(left + HEADER * (1 + left / FRAME_MAX));
+    let mut remaining: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Vec::with_capacity(remaining + HEADER * (1 + remaining / FRAME_MAX));
     let mut bytes = parts.iter().copied();
     let mut part: &[u8] = &[];
     let mut kind = kind;
     loop {
-        let mut room = left.min(FRAME_MAX);
-        left -= room;
-        header(&mut out, room, (kind, if left > 0 { MORE } else { 0 }), call);
+        let mut room = remaining.min(FRAME_MAX);
+        remaining -= room;
+        header(&mut out, room, (kind, if remaining > 0 { MORE } else { 0 }), call);
         while room > 0 {
             if part.is_empty() {
                 let Some(next) = bytes.next() else { break };
@@ -42,7 +42,7 @@ fn message(kind: Kind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
             room -= taken.len();
             part = rest;
         }
-        if left == 0 {
+        if remaining == 0 {
             return out;
         }
         kind = Kind::Body;

@@ -104,7 +104,7 @@ impl Supervisor {
             runs: vec![run],
             member: None,
             ready: true,
-            look_at: None,
+            check_at: None,
             waits_for: None,
         };
         self.workers.insert(id, worker);
@@ -264,8 +264,8 @@ impl Supervisor {
     pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
-        if let Some(at) = worker.look_at {
-            self.timers.disarm(at, Timer::Look(id));
+        if let Some(at) = worker.check_at {
+            self.timers.disarm(at, Timer::ServiceCheck(id));
         }
         if let Some(at) = worker.phase.timer() {
             self.timers.disarm(at, Timer::Worker(id));

@@ -47,7 +47,7 @@ impl Supervisor {
             }
             Timer::Attempt(worker, id) => self.attempt_due(now, worker, id, out),
             Timer::Worker(id) => self.worker_due(now, id, out),
-            Timer::Look(id) => self.look(now, id, out),
+            Timer::ServiceCheck(id) => self.check_service(now, id, out),
             Timer::Begin(id) => self.make_ready(now, id),
             Timer::Hold(key) => self.hold_over(now, key, out),
             Timer::Claims => self.claim_again(now),
@@ -75,7 +75,7 @@ impl Supervisor {
             let words = going_on.map(|(worker, run)| ending.words(&worker.serving.rules, run.timeout));
             self.ask_to_end(now, (worker, id), ending, out);
             if let Some(words) = words {
-                self.tell_timed_out(id, &words, out);
+                self.reply_timed_out(id, &words, out);
             }
             return true;
         }

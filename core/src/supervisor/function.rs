@@ -96,7 +96,7 @@ pub(super) struct Function {
     /// Number of invocations that are being stored and then run.
     pub(super) storing: usize,
     /// Runs of a service that were requested and not submitted yet.
-    pub(super) wished: usize,
+    pub(super) requested: usize,
     /// Idempotency keys of live invocations.
     pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
     /// Charge to the node's budget while the function has workers.
@@ -107,7 +107,7 @@ pub(super) struct Function {
     pub(super) rate_paid: Duration,
     pub(super) start_failures: Option<Box<StartFailures>>,
     /// The state that was last announced.
-    pub(super) told: FunctionState,
+    pub(super) announced: FunctionState,
 }
 
 /// Start failures of a function's workers.
@@ -148,13 +148,13 @@ impl Function {
             candidate: None,
             in_call_line: false,
             storing: 0,
-            wished: 0,
+            requested: 0,
             keys: BTreeMap::new(),
             charged: Charge::default(),
             in_line: false,
             rate_paid: Duration::ZERO,
             start_failures: None,
-            told: FunctionState::Building,
+            announced: FunctionState::Building,
         }
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The adoption record of a handler's worker: what the next fnd needs to go on with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct MemberNote<'a> {
+pub struct MemberRecord<'a> {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
@@ -41,14 +41,14 @@ pub struct MemberNote<'a> {
     /// Highest call number so far, over all workers.
     pub last_call: u64,
     /// The calls in flight.
-    pub calls: Vec<CallNote>,
+    pub calls: Vec<CallRecord>,
     /// The rules of the version that runs.
     pub rules: Cow<'a, Rules>,
 }
 
 /// The adoption record of a call in flight.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CallNote {
+pub struct CallRecord {
     /// The call's number.
     pub call: u64,
     /// The invocation.
@@ -83,7 +83,7 @@ pub struct AdoptedMember {
     /// The worker's number.
     pub worker: WorkerId,
     /// The adoption record that the earlier fnd left.
-    pub note: MemberNote<'static>,
+    pub record: MemberRecord<'static>,
     /// Time since the worker's start.
     pub age: Duration,
     /// Whether the worker has ended.
@@ -94,7 +94,7 @@ impl Supervisor {
     /// Returns the adoption record of a handler's worker; absent for one that is being ended, since the next fnd has
     /// nothing to do with it.
     #[must_use]
-    pub fn member_note(&self, id: WorkerId) -> Option<MemberNote<'_>> {
+    pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
         let worker = self.workers.get(&id)?;
         let member = worker.member.as_ref()?;
         let goes_on = matches!(worker.phase, Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy);
@@ -104,7 +104,7 @@ impl Supervisor {
         let calls = worker.runs.iter().filter_map(|run| {
             let (call, cold) = run.call?;
             let invocation = self.invocations.get(&run.invocation)?;
-            Some(CallNote {
+            Some(CallRecord {
                 call,
                 invocation: run.invocation,
                 attempt: run.attempt.0,
@@ -121,7 +121,7 @@ impl Supervisor {
                 cold,
             })
         });
-        Some(MemberNote {
+        Some(MemberRecord {
             function: Cow::Borrowed(&self.functions[worker.function].name),
             id: worker.serving.id.0,
             version: worker.serving.version,
@@ -139,21 +139,21 @@ impl Supervisor {
     pub(super) fn adopt_member(&mut self, now: Now, adopted: AdoptedMember) {
         let AdoptedMember {
             worker: id,
-            note,
+            record,
             age,
             ended,
         } = adopted;
-        let key = self.functions.find_or_add(&note.function);
-        let runs: Vec<Run> = note
+        let key = self.functions.find_or_add(&record.function);
+        let runs: Vec<Run> = record
             .calls
             .iter()
-            .map(|call| self.go_on_calling(now, (id, key), (&note, age), call))
+            .map(|call| self.go_on_calling(now, (id, key), (&record, age), call))
             .collect();
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
-        self.next_call = self.next_call.max(note.last_call);
-        let rules = note.rules.into_owned();
+        self.next_call = self.next_call.max(record.last_call);
+        let rules = record.rules.into_owned();
         let load_max = rules.pool.as_ref().map(|pool| pool.load_max).unwrap_or_default();
-        let phase = match note.concurrency {
+        let phase = match record.concurrency {
             _ if ended => Phase::Over,
             None => Phase::Loading {
                 until: now.mono.saturating_add(load_max),
@@ -173,9 +173,9 @@ impl Supervisor {
             self.timers.arm(at, Timer::Worker(id));
         }
         let serving = Arc::new(Serving {
-            id: FunctionId(note.id),
-            version: note.version,
-            load_key: note.load_key,
+            id: FunctionId(record.id),
+            version: record.version,
+            load_key: record.load_key,
             load_id: InvocationId(0),
             rules: Arc::new(rules),
         });
@@ -187,16 +187,16 @@ impl Supervisor {
         if !runs.is_empty() {
             function.last_call = Some(now.mono);
         }
-        let concurrency = note.concurrency.unwrap_or(1);
-        if !ended && !note.retiring && note.concurrency.is_some() && runs.len() < to_usize(concurrency) {
+        let concurrency = record.concurrency.unwrap_or(1);
+        if !ended && !record.retiring && record.concurrency.is_some() && runs.len() < to_usize(concurrency) {
             function.free.push(id);
         }
         let member = Member {
             concurrency,
-            served: note.served,
-            ready: note.concurrency.is_some(),
+            served: record.served,
+            ready: record.concurrency.is_some(),
             cold: false,
-            retiring: note.retiring,
+            retiring: record.retiring,
             waits_for: None,
             load_error: None,
             broken: None,
@@ -213,7 +213,7 @@ impl Supervisor {
             runs,
             member: Some(Box::new(member)),
             ready: true,
-            look_at: None,
+            check_at: None,
             waits_for: None,
         };
         self.workers.insert(id, worker);
@@ -223,8 +223,8 @@ impl Supervisor {
         &mut self,
         now: Now,
         (id, key): (WorkerId, FunctionKey),
-        (note, worker_age): (&MemberNote<'_>, Duration),
-        call: &CallNote,
+        (record, worker_age): (&MemberRecord<'_>, Duration),
+        call: &CallRecord,
     ) -> Run {
         let age = match call.times {
             Some(times) => worker_age.saturating_sub(times.started_after),
@@ -238,7 +238,7 @@ impl Supervisor {
             invocation: call.invocation,
             attempt: call.attempt,
             poll: call.poll,
-            version: note.version,
+            version: record.version,
             trigger: call.trigger,
             accepted_ms: call.accepted_ms,
             first_ms: call.first_ms,

@@ -40,9 +40,9 @@ mod worker;
 pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, SpawnOrder};
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
-pub use handover::{AdoptedMember, CallNote, MemberNote};
+pub use handover::{AdoptedMember, CallRecord, MemberRecord};
 pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
-pub use takeover::{Adopted, Note, Times};
+pub use takeover::{Adopted, ScriptRecord, Times};
 pub use view::{FunctionView, Trial};
 
 use admission::Node;
@@ -107,7 +107,7 @@ pub struct Supervisor {
     /// Whether workers can be started.
     starts: starts::Starts,
     /// Whether the first scan of the functions directories is over.
-    looked: bool,
+    first_scan_done: bool,
     /// Whether all functions directories were readable since the start. If so, an unknown function does not exist.
     scanned: bool,
     /// Ends of an earlier fnd's workers that wait for the first complete scan.
@@ -136,7 +136,7 @@ impl Supervisor {
             storing: 0,
             claim_rate: claims::ClaimRate::default(),
             starts: starts::Starts::default(),
-            looked: false,
+            first_scan_done: false,
             scanned: false,
             early: Vec::new(),
             next_worker: next_worker.0,

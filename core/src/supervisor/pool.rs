@@ -231,7 +231,7 @@ impl Supervisor {
             runs: Vec::new(),
             member: Some(Box::new(member)),
             ready: true,
-            look_at: None,
+            check_at: None,
             waits_for: None,
         };
         self.workers.insert(id, worker);
@@ -394,8 +394,8 @@ impl Supervisor {
     /// always keeps are stopped last; they are started again when there is room.
     pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
         let leaving = |worker: &Worker| {
-            let told = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
-            worker.member.is_some() && told
+            let stopping = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
+            worker.member.is_some() && stopping
         };
         if self.workers.values().any(leaving) {
             return;

@@ -21,11 +21,11 @@ impl Supervisor {
     pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
         let adopted = self.worth_adopting(&mut restored, out);
         let members = self.members_worth_adopting(&mut restored, out);
-        let calls = members.iter().flat_map(|member| &member.note.calls);
+        let calls = members.iter().flat_map(|member| &member.record.calls);
         let calls = calls.map(|call| call.invocation);
         let going_on: BTreeSet<_> = adopted
             .iter()
-            .map(|adopted| adopted.note.invocation)
+            .map(|adopted| adopted.record.invocation)
             .chain(calls)
             .collect();
         for (name, content) in restored.loaded {

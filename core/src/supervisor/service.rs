@@ -33,13 +33,13 @@ impl Supervisor {
         else {
             return;
         };
-        let serves = self.phase.is_serving() && self.spawner && self.looked;
+        let serves = self.phase.is_serving() && self.spawner && self.first_scan_done;
         if !serves || function.is_held() || !function.is_enabled() {
             return;
         }
-        let there = function.live.len() + function.wished;
+        let there = function.live.len() + function.requested;
         for _ in there..to_usize(replicas) {
-            function.wished += 1;
+            function.requested += 1;
             out.push(Action::Run(function.name.clone()));
         }
     }
@@ -98,9 +98,9 @@ impl Supervisor {
             STEADY_AFTER
         };
         let at = now.mono.saturating_add(within);
-        worker.look_at = Some(at);
+        worker.check_at = Some(at);
         worker.ready = service.ready.is_none();
-        self.timers.arm(at, Timer::Look(id));
+        self.timers.arm(at, Timer::ServiceCheck(id));
     }
 
     /// Handles a service's process that is ready.
@@ -109,22 +109,22 @@ impl Supervisor {
             return;
         };
         // The process is already ending, or reports its readiness twice.
-        let Some(before) = worker.look_at.filter(|_| worker.phase == Phase::Busy && !worker.ready) else {
+        let Some(before) = worker.check_at.filter(|_| worker.phase == Phase::Busy && !worker.ready) else {
             return;
         };
-        self.timers.disarm(before, Timer::Look(id));
+        self.timers.disarm(before, Timer::ServiceCheck(id));
         let at = now.mono.saturating_add(STEADY_AFTER);
         worker.ready = true;
-        worker.look_at = Some(at);
-        self.timers.arm(at, Timer::Look(id));
+        worker.check_at = Some(at);
+        self.timers.arm(at, Timer::ServiceCheck(id));
     }
 
     /// Handles a service's process whose time to get ready, or to be well, is over.
-    pub(super) fn look(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn check_service(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        worker.look_at = None;
+        worker.check_at = None;
         let (key, run) = (worker.function, worker.runs.first().map(|run| run.invocation));
         if worker.ready {
             self.spawn_worked(now, key, out);

@@ -58,8 +58,8 @@ impl Supervisor {
             .find(&submit.function)
             .filter(|_| submit.trigger == Trigger::Load)
         {
-            let wished = &mut self.functions[key].wished;
-            *wished = wished.saturating_sub(1);
+            let requested = &mut self.functions[key].requested;
+            *requested = requested.saturating_sub(1);
         }
         if self.join(&submit, out) {
             return;

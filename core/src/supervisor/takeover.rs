@@ -2,7 +2,7 @@
 //! each.
 //!
 //! ```text
-//! started: Note -> spawner          fnd ends, or is killed          the next fnd: Restored { adopted, .. }
+//! started: ScriptRecord -> spawner  fnd ends, or is killed          the next fnd: Restored { adopted, .. }
 //!                                                                     │ the ledger has its end: Kill, then Forget
 //!                                                                     │ its invocation goes on: Busy, or Terminating
 //!                                                                     └ not in the ledger: as the adoption record says
@@ -14,7 +14,7 @@ use super::action::Action;
 use super::attempt::{Done, Ended};
 use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, Serving};
-use super::handover::{AdoptedMember, CallNote};
+use super::handover::{AdoptedMember, CallRecord};
 use super::invocation::{Deadline, Invocation, Stage, Started};
 use super::rules::Rules;
 use super::submit::on_mono;
@@ -35,7 +35,7 @@ const TERM_SLACK: Duration = Duration::from_millis(50);
 
 /// The adoption record of a script's worker: what the next fnd needs to go on with it. The spawner keeps it, unread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Note<'a> {
+pub struct ScriptRecord<'a> {
     /// The function.
     #[serde(with = "crate::text::id")]
     pub function: Cow<'a, FunctionName>,
@@ -91,7 +91,7 @@ pub struct Adopted {
     /// The worker's number.
     pub worker: WorkerId,
     /// The adoption record that the earlier fnd left.
-    pub note: Note<'static>,
+    pub record: ScriptRecord<'static>,
     /// Time since the worker's start.
     pub age: Duration,
     /// Time since the worker's SIGTERM, and its cause; absent without a SIGTERM.
@@ -130,8 +130,11 @@ impl Origin {
     /// Returns when the whole invocation ends.
     fn deadline(&self, now: Now) -> Option<Deadline> {
         let unix_ms = self.deadline_ms?;
-        let left = self.times.and_then(|times| times.deadline_in);
-        let at = left.map_or_else(|| on_mono(now, unix_ms), |left| self.started.saturating_add(left));
+        let remaining = self.times.and_then(|times| times.deadline_in);
+        let at = remaining.map_or_else(
+            || on_mono(now, unix_ms),
+            |remaining| self.started.saturating_add(remaining),
+        );
         Some(Deadline { at, unix_ms })
     }
 }
@@ -146,11 +149,11 @@ pub(super) struct EarlyEnd {
 impl Supervisor {
     /// Returns the adoption record of a script's worker.
     #[must_use]
-    pub fn note(&self, id: WorkerId) -> Option<Note<'_>> {
+    pub fn script_record(&self, id: WorkerId) -> Option<ScriptRecord<'_>> {
         let worker = self.workers.get(&id)?;
         let run = worker.runs.first()?;
         let invocation = self.invocations.get(&run.invocation)?;
-        Some(Note {
+        Some(ScriptRecord {
             function: Cow::Borrowed(&self.functions[worker.function].name),
             id: worker.serving.id.0,
             version: worker.serving.version,
@@ -174,7 +177,7 @@ impl Supervisor {
     /// Returns the workers whose attempt has no stored end yet. The others are killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
         let ended = &restored.ended;
-        let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.note.invocation, adopted.note.attempt));
+        let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.record.invocation, adopted.record.attempt));
         let mut adopted = std::mem::take(&mut restored.adopted);
         let over = adopted.extract_if(.., is_over);
         out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
@@ -184,26 +187,26 @@ impl Supervisor {
     /// Returns the workers of handlers that can go on: those without a call whose end is stored. The others are killed.
     pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
         let ended = &restored.ended;
-        let is_over = |call: &CallNote| ended.contains(&(call.invocation, call.attempt));
+        let is_over = |call: &CallRecord| ended.contains(&(call.invocation, call.attempt));
         let mut members = std::mem::take(&mut restored.members);
-        let over = members.extract_if(.., |member| member.note.calls.iter().any(is_over));
+        let over = members.extract_if(.., |member| member.record.calls.iter().any(is_over));
         out.extend(over.map(|member| Action::Kill(member.worker)));
         members
     }
 
     /// Adds an invocation that only an adoption record mentions. Its caller, who waited on a connection, is gone, and
     /// so is its payload.
-    fn insert_adopted(&mut self, now: Now, key: FunctionKey, note: &Origin) {
+    fn insert_adopted(&mut self, now: Now, key: FunctionKey, origin: &Origin) {
         let number = self.next_number();
         self.insert_invocation(Invocation {
-            id: note.invocation,
+            id: origin.invocation,
             function: key,
-            trigger: note.trigger,
-            accepted_ms: note.accepted_ms,
+            trigger: origin.trigger,
+            accepted_ms: origin.accepted_ms,
             payload: Payload::default(),
             load_key: None,
             timeout: None,
-            deadline: note.deadline(now),
+            deadline: origin.deadline(now),
             expires: None,
             priority: 0,
             number,
@@ -224,27 +227,27 @@ impl Supervisor {
     }
 
     /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker.
-    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), note: &Origin) {
-        if !self.invocations.contains_key(&note.invocation) {
-            self.insert_adopted(now, key, note);
+    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &Origin) {
+        if !self.invocations.contains_key(&origin.invocation) {
+            self.insert_adopted(now, key, origin);
         }
-        if let Some(invocation) = self.invocations.get_mut(&note.invocation)
-            && invocation.attempts <= note.attempt
+        if let Some(invocation) = self.invocations.get_mut(&origin.invocation)
+            && invocation.attempts <= origin.attempt
         {
-            invocation.attempts = note.attempt;
-            invocation.polls = note.poll;
-            invocation.version = Some(note.version);
-            let started = invocation.started.get_or_insert(note.first(now));
-            let deadline = note.deadline(now);
+            invocation.attempts = origin.attempt;
+            invocation.polls = origin.poll;
+            invocation.version = Some(origin.version);
+            let started = invocation.started.get_or_insert(origin.first(now));
+            let deadline = origin.deadline(now);
             // The ledger has both times by the wall clock only.
-            if note.times.is_some() {
-                started.before = note.first(now).before;
+            if origin.times.is_some() {
+                started.before = origin.first(now).before;
                 let before = std::mem::replace(&mut invocation.deadline, deadline);
                 if let Some(before) = before {
-                    self.timers.disarm(before.at, Timer::Deadline(note.invocation));
+                    self.timers.disarm(before.at, Timer::Deadline(origin.invocation));
                 }
                 if let Some(deadline) = deadline {
-                    self.timers.arm(deadline.at, Timer::Deadline(note.invocation));
+                    self.timers.arm(deadline.at, Timer::Deadline(origin.invocation));
                 }
             }
             invocation.stage = Stage::Running { worker };
@@ -255,37 +258,37 @@ impl Supervisor {
     pub(super) fn adopt(&mut self, now: Now, adopted: Adopted) {
         let Adopted {
             worker: id,
-            note,
+            record,
             age,
             termed,
             ended,
         } = adopted;
-        let key = self.functions.find_or_add(&note.function);
+        let key = self.functions.find_or_add(&record.function);
         let started = Now {
             mono: now.mono.saturating_sub(age),
-            unix_ms: note.started_ms,
+            unix_ms: record.started_ms,
         };
         let origin = Origin {
             started: started.mono,
-            times: note.times,
-            invocation: note.invocation,
-            attempt: note.attempt,
-            poll: note.poll,
-            version: note.version,
-            trigger: note.trigger,
-            accepted_ms: note.accepted_ms,
-            first_ms: note.first_ms,
-            deadline_ms: note.deadline_ms,
+            times: record.times,
+            invocation: record.invocation,
+            attempt: record.attempt,
+            poll: record.poll,
+            version: record.version,
+            trigger: record.trigger,
+            accepted_ms: record.accepted_ms,
+            first_ms: record.first_ms,
+            deadline_ms: record.deadline_ms,
         };
         self.go_on(now, (id, key), &origin);
         let serving = Arc::new(Serving {
-            id: FunctionId(note.id),
-            version: note.version,
-            load_key: note.load_key,
+            id: FunctionId(record.id),
+            version: record.version,
+            load_key: record.load_key,
             load_id: InvocationId(0),
-            rules: Arc::new(note.rules.into_owned()),
+            rules: Arc::new(record.rules.into_owned()),
         });
-        let timeout_at = note.timeout.map(|timeout| started.mono.saturating_add(timeout));
+        let timeout_at = record.timeout.map(|timeout| started.mono.saturating_add(timeout));
         let deadline = origin.deadline(now).map(|deadline| deadline.at);
         let (phase, ending) = match termed {
             None => (Phase::Busy, None),
@@ -302,7 +305,7 @@ impl Supervisor {
         }
         let timeout_at = timeout_at.filter(|_| phase == Phase::Busy);
         if let Some(at) = timeout_at {
-            self.timers.arm(at, Timer::Attempt(id, note.invocation));
+            self.timers.arm(at, Timer::Attempt(id, record.invocation));
         }
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         let function = &mut self.functions[key];
@@ -311,11 +314,11 @@ impl Supervisor {
         function.running.insert(id);
         function.busy += 1;
         let run = Run {
-            invocation: note.invocation,
-            attempt: Attempt(note.attempt),
-            poll: note.poll,
+            invocation: record.invocation,
+            attempt: Attempt(record.attempt),
+            poll: record.poll,
             started,
-            timeout: note.timeout,
+            timeout: record.timeout,
             timeout_at,
             ending,
             call: None,
@@ -329,7 +332,7 @@ impl Supervisor {
             runs: vec![run],
             member: None,
             ready: true,
-            look_at: None,
+            check_at: None,
             waits_for: None,
         };
         self.workers.insert(id, worker);

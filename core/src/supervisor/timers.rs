@@ -22,7 +22,7 @@ pub(super) enum Timer {
     /// The end of a worker's phase: loading, idle time, grace, or the wait after SIGKILL.
     Worker(WorkerId),
     /// A service's process has run for a while, or its time to get ready is over.
-    Look(WorkerId),
+    ServiceCheck(WorkerId),
     /// The start of a delayed invocation, a retry or a poll.
     Begin(InvocationId),
     /// The end of a crash-looping function's pause.

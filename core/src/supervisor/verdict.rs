@@ -135,7 +135,7 @@ impl Verdict {
     pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
         let member = worker.member.as_ref();
         match member.and_then(|member| member.load_error.as_ref()) {
-            Some(said) => said.clone(),
+            Some(error) => error.clone(),
             None => match judge(&worker.serving.rules, exited) {
                 (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
                 (_, message) => words::bounded(message),

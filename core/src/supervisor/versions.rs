@@ -85,10 +85,10 @@ impl Supervisor {
         self.line_up(now, key);
         if first {
             // The first state of a new function is not a change of state, so no notice is sent for it.
-            self.functions[key].told = self.functions[key].state();
+            self.functions[key].announced = self.functions[key].state();
         }
-        let told = self.announce(key, out);
-        if (first || had_error || !known) && !told {
+        let announced = self.announce(key, out);
+        if (first || had_error || !known) && !announced {
             out.push(Action::Status(installed.function));
         }
         self.release_early(now, Some(key), out);
@@ -100,7 +100,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         if matches!(function.presence, Presence::Absent) {
             function.presence = Presence::Invalid;
-            function.told = FunctionState::Invalid;
+            function.announced = FunctionState::Invalid;
         } else if function.error.as_deref() == Some(error.as_str()) {
             return;
         }
@@ -133,7 +133,7 @@ impl Supervisor {
     /// Handles the end of the first scan. If the scan read every directory, an absent function was deleted while fnd
     /// was not running. Otherwise the work of absent functions waits for a complete scan.
     pub(super) fn scanned(&mut self, now: Now, whole: bool, out: &mut Vec<Action>) {
-        self.looked = true;
+        self.first_scan_done = true;
         if whole {
             self.scanned = true;
             self.retire_deleted(now, out);
@@ -284,15 +284,15 @@ impl Supervisor {
         let function = &mut self.functions[key];
         if !function.is_shown() {
             // The next function of that name is shown as a new one.
-            if function.told != FunctionState::Building {
-                function.told = FunctionState::Building;
+            if function.announced != FunctionState::Building {
+                function.announced = FunctionState::Building;
                 function.vanish();
                 out.push(Action::Status(function.name.clone()));
             }
             return true;
         }
-        let (from, to) = (function.told, function.state());
-        function.told = to;
+        let (from, to) = (function.announced, function.state());
+        function.announced = to;
         let busy = |state| matches!(state, FunctionState::Ready | FunctionState::Running);
         if from == to || (busy(from) && busy(to)) {
             return false;

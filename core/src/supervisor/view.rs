@@ -169,7 +169,7 @@ impl Supervisor {
     /// not be read since the start.
     #[must_use]
     pub fn unknown(&self, name: &FunctionName) -> Rejection {
-        if self.looked && !self.scanned && self.functions.find(name).is_some() {
+        if self.first_scan_done && !self.scanned && self.functions.find(name).is_some() {
             let reason = "its functions directory may be the one that is away since the start of fnd; `fndctl status` says which";
             return Rejection::Unavailable { reason: reason.into() };
         }

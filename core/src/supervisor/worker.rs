@@ -40,7 +40,7 @@ pub(super) struct Worker {
     pub(super) member: Option<Box<Member>>,
     /// Only for a service: whether it is ready, when that is checked next, and why the last readiness probe failed.
     pub(super) ready: bool,
-    pub(super) look_at: Option<Duration>,
+    pub(super) check_at: Option<Duration>,
     pub(super) waits_for: Option<String>,
 }
 
@@ -203,7 +203,7 @@ impl Supervisor {
         let Some(run) = worker.run(invocation) else { return };
         let message = Ending::Timeout.words(&worker.serving.rules, run.timeout);
         self.ask_to_end(now, (id, invocation), Ending::Timeout, out);
-        self.tell_timed_out(invocation, &message, out);
+        self.reply_timed_out(invocation, &message, out);
     }
 
     /// Handles the end of a phase's time.
@@ -225,7 +225,7 @@ impl Supervisor {
     }
 
     /// Answers waiting callers that a limit was reached; the final record follows.
-    pub(super) fn tell_timed_out(&mut self, id: InvocationId, message: &str, out: &mut Vec<Action>) {
+    pub(super) fn reply_timed_out(&mut self, id: InvocationId, message: &str, out: &mut Vec<Action>) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };

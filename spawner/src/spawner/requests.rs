@@ -121,7 +121,7 @@ impl Spawner {
             }
             Request::Term(worker) => self.workers.terminate(worker, TermCause::Asked),
             Request::Ping => {}
-            Request::Note(note) => self.workers.note(note),
+            Request::AdoptionRecord(record) => self.workers.set_record(record),
             Request::Kill(worker) => self.workers.signal(worker, rustix::process::Signal::KILL),
         }
         self.reply(number, &Reply::Done, Vec::new());

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_wire::frame::{Held, Kept, NOTE_MAX, NOTES_MAX, Note, PROTOCOL_HANDLERS, TermCause};
+use fnd_wire::frame::{
+    ADOPTION_RECORD_MAX, ADOPTION_RECORDS_MAX, AdoptionRecord, Held, Kept, PROTOCOL_HANDLERS, TermCause,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -19,7 +21,7 @@ const REST_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Handover {
     /// The adoption record from fnd, not interpreted here.
-    pub(super) note: Bytes,
+    pub(super) record: Bytes,
     /// Process id of the worker's first process.
     pub(super) pid: u32,
     /// Read ends of standard output and error, and `$FND_RESULT`.
@@ -36,8 +38,8 @@ pub(super) struct Handover {
 }
 
 impl Handover {
-    pub(super) fn new(note: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
-        Self { note, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
+    pub(super) fn new(record: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
+        Self { record, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
     }
 }
 
@@ -67,17 +69,18 @@ impl Workers {
     }
 
     /// Replaces a worker's adoption record.
-    pub fn note(&mut self, Note { worker, note }: Note) {
-        let others = self.notes() - self.workers.get(&worker.0).map_or(0, |worker| worker.handover.note.0.len());
-        let fits = note.0.len() <= NOTE_MAX && others + note.0.len() <= NOTES_MAX;
+    pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord) {
+        let others =
+            self.records_len() - self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
+        let fits = record.0.len() <= ADOPTION_RECORD_MAX && others + record.0.len() <= ADOPTION_RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
-            worker.handover.note = note;
+            worker.handover.record = record;
         }
     }
 
     /// Returns the size of all adoption records in bytes.
-    pub(super) fn notes(&self) -> usize {
-        self.workers.values().map(|worker| worker.handover.note.0.len()).sum()
+    pub(super) fn records_len(&self) -> usize {
+        self.workers.values().map(|worker| worker.handover.record.0.len()).sum()
     }
 
     /// Returns whether a start is under way.
@@ -177,7 +180,7 @@ impl Workers {
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
-            let handover = Handover { termed, killed: true, ..Handover::new(held.note, ends, (began, None)) };
+            let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
             let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
             let (function, before) = (FunctionId(0), Counters::default());
             let worker = Worker {
@@ -252,7 +255,7 @@ impl Worker {
             spawned: self.spawned(id, ends),
             age_ms: millis(self.handover.began),
             termed,
-            note: self.handover.note.clone(),
+            record: self.handover.record.clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sockets;
-use fnd_wire::frame::{NOTE_MAX, NOTES_MAX};
+use fnd_wire::frame::{ADOPTION_RECORD_MAX, ADOPTION_RECORDS_MAX};
 use fnd_wire::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -28,7 +28,9 @@ impl Workers {
             return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next).into());
         }
         self.next = id + 1;
-        if spawn.note.0.len() > NOTE_MAX || self.notes() + spawn.note.0.len() > NOTES_MAX {
+        if spawn.record.0.len() > ADOPTION_RECORD_MAX
+            || self.records_len() + spawn.record.0.len() > ADOPTION_RECORDS_MAX
+        {
             return Err("its note is too long".into());
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
@@ -128,7 +130,7 @@ impl Workers {
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
         let (ends, channel, ready, aside) = sent.tried("order the start")?;
-        let handover = Handover { channel, ..Handover::new(spawn.note, ends, (began, until)) };
+        let handover = Handover { channel, ..Handover::new(spawn.record, ends, (began, until)) };
         let stage = Stage::Starting { request };
         launcher.live += 1;
         launcher.ordered(began);

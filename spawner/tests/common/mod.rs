@@ -335,7 +335,7 @@ impl Harness {
             input: files.0.is_some(),
             previous: files.1.is_some(),
             lasts_ms: 0,
-            note: Bytes::default(),
+            record: Bytes::default(),
         };
         let number = self.send(&Request::Spawn(spawn), descriptors);
         (self.worker, number)
@@ -358,7 +358,7 @@ impl Harness {
             input: true,
             previous: false,
             lasts_ms: 0,
-            note: Bytes::default(),
+            record: Bytes::default(),
         };
         let number = self.send(&Request::Spawn(spawn), vec![input]);
         (self.worker, number)

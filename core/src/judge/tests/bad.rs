@@ -5,7 +5,7 @@ use super::*;
 /// Checks the diagnostics for a manifest of a bash script.
 fn check(manifest: &str, expected: &[&str]) {
     let judged = judge("").function(&single(file("/f/x.sh", b"echo\n"), Some(manifest)));
-    assert_eq!(told(&judged.verdict.diagnostics), expected, "{manifest}");
+    assert_eq!(reported(&judged.verdict.diagnostics), expected, "{manifest}");
     assert!(judged.plan.is_none() && judged.verdict.manifest.is_none(), "{manifest}");
 }
 
@@ -145,7 +145,7 @@ fn text_that_is_no_toml() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     check(
         "enabled = 1\nfoo = 2\n[limits]\ntimeout = 30s\npids = 0\n[retry]\nbackoff = \"expo\"\n",
         &[
@@ -176,7 +176,7 @@ fn files_that_cannot_be_manifests() {
     let refused = |bytes: &[u8]| {
         let mut function = single(file("/f/x.sh", b""), None);
         function.manifest = Some(file("/f/x.toml", bytes));
-        told(&judge("").function(&function).verdict.diagnostics)
+        reported(&judge("").function(&function).verdict.diagnostics)
     };
     assert_eq!(
         refused(b"a = 1\nb = '\xff'\n"),
@@ -191,7 +191,7 @@ fn files_that_cannot_be_manifests() {
     assert!(
         refused(deep.as_bytes())
             .iter()
-            .any(|told| told.contains("nested too deeply")),
+            .any(|reported| reported.contains("nested too deeply")),
         "{:?}",
         refused(deep.as_bytes())
     );
@@ -199,7 +199,7 @@ fn files_that_cannot_be_manifests() {
     assert!(
         refused(dotted.as_bytes())
             .iter()
-            .any(|told| told.contains("nested too deeply")),
+            .any(|reported| reported.contains("nested too deeply")),
         "{:?}",
         refused(dotted.as_bytes())
     );
@@ -291,7 +291,7 @@ fn users_are_granted_by_root_alone() {
     assert!(allowed.function(&function).plan.is_some());
     function.files.iter_mut().for_each(|file| file.trusted = false);
     assert_eq!(
-        told(&allowed.function(&function).verdict.diagnostics),
+        reported(&allowed.function(&function).verdict.diagnostics),
         [
             "2:8 not-trusted: `sandbox.user` is only for functions whose code and manifest belong to root",
             "3:11 not-trusted: `sandbox.profile` is only for functions whose code and manifest belong to root",
@@ -305,21 +305,21 @@ fn env_files_that_are_not_there() {
         "env_file = \"x.env\"\n",
         &["1:12 impossible: `env_file` is for the directory form (`NAME/function.toml`)"],
     );
-    let told_of = |files: Vec<JudgedFile>| {
+    let reported_for = |files: Vec<JudgedFile>| {
         let judged = judge("").function(&directory(files, "env_file = \"x.env\""));
         (
-            told(&judged.verdict.diagnostics),
+            reported(&judged.verdict.diagnostics),
             judged.verdict.diagnostics[0].file.clone().unwrap_or_default(),
         )
     };
     let main = || file("main.sh", b"");
     assert_eq!(
-        told_of(vec![main()]).0,
+        reported_for(vec![main()]).0,
         ["1:12 no-env-file: `env_file`: there is no file `x.env` in the directory"]
     );
-    let (told, path) = told_of(vec![main(), file("x.env", b"A=1\nnothing\n")]);
+    let (reported, path) = reported_for(vec![main(), file("x.env", b"A=1\nnothing\n")]);
     assert_eq!(
-        told,
+        reported,
         ["2:1 bad-value: expected `KEY=VALUE`, a comment or an empty line"]
     );
     assert_eq!(path, "/f/x/x.env");
@@ -330,7 +330,7 @@ fn two_manifests_are_one_too_many() {
     let code = b"# /// fnd\n# enabled = true\n# ///\n";
     let judged = judge("").function(&single(file("/f/x.sh", code), Some("")));
     assert_eq!(
-        told(&judged.verdict.diagnostics),
+        reported(&judged.verdict.diagnostics),
         ["two-manifests: the file has a `/// fnd` block, and there is `/f/x.toml`"]
     );
 }
@@ -340,7 +340,7 @@ fn inline_problems_point_into_the_code() {
     let code = b"#!/bin/bash\r\n# /// fnd\r\n# [limits]\r\n# pids = 0\r\n# ///\r\n";
     let judged = judge("").function(&single(file("/f/x.sh", code), None));
     assert_eq!(
-        told(&judged.verdict.diagnostics),
+        reported(&judged.verdict.diagnostics),
         ["4:10 bad-value: `limits.pids`: expected a whole number from 1 to 4194304, found 0"]
     );
     assert_eq!(judged.verdict.diagnostics[0].file.as_deref(), Some("/f/x.sh"));
@@ -351,7 +351,7 @@ fn interpreter_lines_that_cannot_be_honoured_are_warnings() {
     let warned = |code: JudgedFile| {
         let judged = judge("").function(&single(code, None));
         assert!(judged.plan.is_some_and(|plan| plan.asked_interpreters == 0));
-        told(&judged.verdict.diagnostics)
+        reported(&judged.verdict.diagnostics)
     };
     assert_eq!(
         warned(executable("/f/x.py", b"#!/usr/bin/perl\n")),
@@ -368,19 +368,19 @@ fn interpreter_lines_that_cannot_be_honoured_are_warnings() {
 
 #[test]
 fn entries_that_are_not_clear() {
-    let told_of = |files: Vec<JudgedFile>, manifest: &str| {
-        told(&judge("").function(&directory(files, manifest)).verdict.diagnostics)
+    let reported_for = |files: Vec<JudgedFile>, manifest: &str| {
+        reported(&judge("").function(&directory(files, manifest)).verdict.diagnostics)
     };
     assert_eq!(
-        told_of(vec![file("lib.py", b"")], ""),
+        reported_for(vec![file("lib.py", b"")], ""),
         ["no-entry: no file to run: expected one of `main.*`, `handler.*`, `index.*` of a known suffix, or executable",]
     );
     assert_eq!(
-        told_of(vec![file("main.py", b""), file("index.ts", b"")], ""),
+        reported_for(vec![file("main.py", b""), file("index.ts", b"")], ""),
         ["no-entry: which file is run? there are `main.py`, `index.ts`",]
     );
     assert_eq!(
-        told_of(vec![file("main.py", b"")], "entry = \"a.py\""),
+        reported_for(vec![file("main.py", b"")], "entry = \"a.py\""),
         ["1:9 no-entry: the entry `a.py` is not in the directory"]
     );
 }

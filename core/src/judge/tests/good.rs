@@ -62,7 +62,7 @@ fn sizes_fill_limits_and_limits_win() {
         let limits = judged
             .verdict
             .manifest
-            .unwrap_or_else(|| panic!("{:?}", told(&judged.verdict.diagnostics)))
+            .unwrap_or_else(|| panic!("{:?}", reported(&judged.verdict.diagnostics)))
             .limits;
         (limits.memory >> 20, limits.cpu_milli, limits.asked.join(","))
     };
@@ -212,7 +212,7 @@ fn versions_come_from_runtime_and_configuration() {
         let judged = judge(settings).function(&single(file("/f/x.py", b""), Some(&format!("runtime = \"{name}\""))));
         (
             judged.plan.map(|plan| plan.interpreters),
-            told(&judged.verdict.diagnostics),
+            reported(&judged.verdict.diagnostics),
         )
     };
     assert_eq!(run("", "python3.11").0.unwrap(), ["/usr/bin/python3.11"]);
@@ -266,7 +266,7 @@ fn a_program_cannot_grant_itself_permissions() {
     assert!(!flags.contains(&"--allow-net") && !flags.contains(&"-A") && flags.contains(&"--no-check"));
     assert_eq!(flags.iter().filter(|flag| **flag == "run").count(), 1);
     assert_eq!(
-        told(&judged.verdict.diagnostics),
+        reported(&judged.verdict.diagnostics),
         ["permissions: `--allow-net -A` of the `#!` line grants nothing"]
     );
 }

@@ -83,7 +83,7 @@ fn with(settings: &str) -> Judge {
         files: vec![file("/etc/fnd/fnd.toml", settings.as_bytes())],
         runtimes: runtimes.to_vec(),
     });
-    assert_eq!(told(&document.diagnostics), [""; 0]);
+    assert_eq!(reported(&document.diagnostics), [""; 0]);
     judge
 }
 
@@ -92,12 +92,12 @@ fn handler(manifest: &str) -> Judged {
 }
 
 fn problems(manifest: &str) -> Vec<String> {
-    told(&handler(manifest).verdict.diagnostics)
+    reported(&handler(manifest).verdict.diagnostics)
 }
 
 fn pool(judged: Judged) -> Pool {
-    let told = told(&judged.verdict.diagnostics);
-    judged.verdict.manifest.unwrap_or_else(|| panic!("{told:?}")).pool
+    let reported = reported(&judged.verdict.diagnostics);
+    judged.verdict.manifest.unwrap_or_else(|| panic!("{reported:?}")).pool
 }
 
 #[track_caller]
@@ -141,8 +141,8 @@ fn a_handler_in_the_code_is_served_by_the_shim() {
 fn the_manifest_has_the_last_word_on_the_mode() {
     let mode = |path: &str, code: &[u8], manifest: &str| {
         let judged = with("").function(&single(executable(path, code), Some(manifest)));
-        let told = told(&judged.verdict.diagnostics);
-        let manifest = judged.verdict.manifest.unwrap_or_else(|| panic!("{told:?}"));
+        let reported = reported(&judged.verdict.diagnostics);
+        let manifest = judged.verdict.manifest.unwrap_or_else(|| panic!("{reported:?}"));
         (manifest.mode, judged.verdict.mode_reason)
     };
     let says_so = || "the manifest says so".to_owned();
@@ -166,7 +166,7 @@ fn the_manifest_has_the_last_word_on_the_mode() {
 }
 
 #[test]
-fn a_program_may_speak_the_protocol_itself() {
+fn a_program_may_use_the_protocol_itself() {
     let judged = with("").function(&single(
         executable("/f/x", b"\x7fELF"),
         Some("mode = \"handler\"\nargs = [\"-v\"]"),
@@ -227,8 +227,8 @@ fn the_module_names_the_file() {
     let files = || vec![file("hello.py", b"def work(e, c): pass\n"), file("main.py", CODE)];
     let entry = |manifest: &str| {
         let judged = with("").function(&directory(files(), manifest));
-        let told = told(&judged.verdict.diagnostics);
-        judged.plan.map(|plan| plan.entry).ok_or(told)
+        let reported = reported(&judged.verdict.diagnostics);
+        judged.plan.map(|plan| plan.entry).ok_or(reported)
     };
     assert_eq!(entry("handler = \"hello.work\"").unwrap(), "hello.py");
     assert_eq!(
@@ -313,7 +313,7 @@ fn scripts_have_no_workers_to_keep() {
     let script =
         |settings: &str, manifest: &str| with(settings).function(&single(file("/f/x.py", b"print(1)"), Some(manifest)));
     assert_eq!(
-        told(
+        reported(
             &script("", "[pool]\nmin = 1\nspare = 2\nidle = \"1m\"\nmax = 40\n")
                 .verdict
                 .diagnostics
@@ -347,7 +347,7 @@ fn what_no_handler_can_be() {
     );
     let ruby = with("").function(&single(file("/f/x.rb", b"puts 1"), Some("mode = \"handler\"")));
     assert_eq!(
-        told(&ruby.verdict.diagnostics),
+        reported(&ruby.verdict.diagnostics),
         ["1:8 no-handlers: runtime `ruby` has no handlers (the manifest says so)"]
     );
     assert_eq!(
@@ -358,7 +358,7 @@ fn what_no_handler_can_be() {
     );
     let http = with("").function(&single(file("/f/x.ts", b"export default {\n fetch() {} }"), None));
     assert_eq!(
-        told(&http.verdict.diagnostics),
+        reported(&http.verdict.diagnostics),
         ["1:1 no-handlers: runtime `deno` does not serve `export default { fetch }` (line 1)"]
     );
 }
@@ -368,7 +368,7 @@ fn a_phase_that_cannot_start_a_worker() {
     let check = |phase: &str, expected: &str| {
         let text = format!("id = \"x\"\n{phase}\n");
         let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
-        assert_eq!(told(&problems), [expected], "{phase}");
+        assert_eq!(reported(&problems), [expected], "{phase}");
     };
     let run = "[phases.run]\ncommand = [\"{interpreter}\"]\n[phases.handle]\n";
     check(
@@ -394,11 +394,11 @@ fn a_phase_that_cannot_start_a_worker() {
 fn a_runtime_without_a_name() {
     let text = "aliases = [\"x\"]\n[phases.run]\ncommand = [\"{interpreter}\"]\n";
     let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
-    assert_eq!(told(&problems), ["1:1 missing-key: the key `id` is missing"]);
+    assert_eq!(reported(&problems), ["1:1 missing-key: the key `id` is missing"]);
 }
 
 #[test]
-fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
+fn an_interpreter_that_serves_no_handlers_runs_scripts_only() {
     let judged = |line: &str, mode: &str| {
         let code = format!("{line}\nhandler() {{\n  cat\n}}\n");
         let manifest = format!("mode = \"{mode}\"");
@@ -407,7 +407,7 @@ fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
     let asked = |judged: Judged| judged.plan.map(|plan| (plan.interpreters, plan.asked_interpreters));
     for line in ["#!/bin/sh -e", "#!/usr/bin/env sh"] {
         let handler = judged(line, "handler");
-        let warned = told(&handler.verdict.diagnostics);
+        let warned = reported(&handler.verdict.diagnostics);
         assert_eq!(warned.len(), 1, "{warned:?}");
         assert!(
             warned[0].contains("which serves no handlers here; `/usr/bin/bash` does"),
@@ -415,11 +415,11 @@ fn an_interpreter_that_serves_no_handlers_is_left_to_scripts() {
         );
         assert_eq!(asked(handler), Some((vec!["/usr/bin/bash".to_owned()], 0)));
         let script = judged(line, "script");
-        assert_eq!(told(&script.verdict.diagnostics), [""; 0]);
+        assert_eq!(reported(&script.verdict.diagnostics), [""; 0]);
         assert!(asked(script).is_some_and(|(_, asked)| asked > 0));
     }
     let handler = judged("#!/opt/bash", "handler");
-    assert_eq!(told(&handler.verdict.diagnostics), [""; 0]);
+    assert_eq!(reported(&handler.verdict.diagnostics), [""; 0]);
     assert!(asked(handler).is_some_and(|(paths, asked)| paths[0] == "/opt/bash" && asked == 1));
 }
 
@@ -431,8 +431,8 @@ fn http(path: &str, code: &[u8], text: &str) -> Result<(Judged, crate::manifest:
         .manifest
         .as_ref()
         .and_then(|manifest| manifest.http_server.clone());
-    let told = told(&judged.verdict.diagnostics);
-    server.map(|server| (judged, server)).ok_or(told)
+    let reported = reported(&judged.verdict.diagnostics);
+    server.map(|server| (judged, server)).ok_or(reported)
 }
 
 #[test]
@@ -577,7 +577,7 @@ fn what_no_program_that_serves_http_can_be() {
 fn a_service_is_started_like_a_script_and_has_no_invocations() {
     let of = |text: &str| judge("").function(&single(file("/f/x.py", CODE), Some(text)));
     let judged = of("[service]\nreplicas = 3\nready = \"path:/up\"\n");
-    assert_eq!(told(&judged.verdict.diagnostics), [""; 0]);
+    assert_eq!(reported(&judged.verdict.diagnostics), [""; 0]);
     assert_eq!(judged.verdict.mode_reason, "the manifest has `[service]`");
     assert_eq!(argv(&judged).last(), Some(&"{entry}"));
     assert_eq!(judged.plan.as_ref().unwrap().mode, RunMode::Script);
@@ -618,6 +618,6 @@ fn a_service_is_started_like_a_script_and_has_no_invocations() {
             "2:11 bad-value: `service.command`: expected a path, found `x`",
         ),
     ] {
-        assert_eq!(told(&of(text).verdict.diagnostics), [expected], "{text}");
+        assert_eq!(reported(&of(text).verdict.diagnostics), [expected], "{text}");
     }
 }

@@ -77,7 +77,7 @@ fn directory(files: Vec<JudgedFile>, manifest: &str) -> JudgeFunction {
 }
 
 /// Returns diagnostics as `line:column code: message`.
-fn told(diagnostics: &[Diagnostic]) -> Vec<String> {
+fn reported(diagnostics: &[Diagnostic]) -> Vec<String> {
     let one = |problem: &Diagnostic| match &problem.place {
         Some(place) => format!("{}:{} {}: {}", place.line, place.column, problem.code, problem.message),
         None => format!("{}: {}", problem.code, problem.message),
@@ -89,6 +89,6 @@ fn argv(judged: &Judged) -> Vec<&str> {
     let plan = judged
         .plan
         .as_ref()
-        .unwrap_or_else(|| panic!("{:?}", told(&judged.verdict.diagnostics)));
+        .unwrap_or_else(|| panic!("{:?}", reported(&judged.verdict.diagnostics)));
     plan.argv.iter().map(|text| text.text.as_str()).collect()
 }

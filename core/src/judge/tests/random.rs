@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_looked_at(bytes in toml()) {
+    fn any_bytes_are_judged(bytes in toml()) {
         for runtime in ["python", "deno", "bash"] {
             let _ = detect::handler(runtime, &bytes);
         }

@@ -169,16 +169,16 @@ impl Bench {
             self.s.handle(self.now, Event::Claimed(claimed), &mut self.last);
         }
         assert!(self.s.next_deadline().is_none_or(|at| at > self.now.mono));
-        self.said()
+        self.actions()
     }
 
     /// The actions of the last event, without notices of starts and without status files.
-    pub(super) fn said(&self) -> String {
-        let told = self
+    pub(super) fn actions(&self) -> String {
+        let shown = self
             .last
             .iter()
             .filter(|action| !self.claims || claim(action).is_none());
-        let words: Vec<String> = told.filter_map(word).collect();
+        let words: Vec<String> = shown.filter_map(word).collect();
         words.join("; ")
     }
 
@@ -226,7 +226,7 @@ impl Bench {
             }
         }
         self.last = all;
-        self.said()
+        self.actions()
     }
 
     pub(super) fn restore(&mut self, restored: Restored) -> String {

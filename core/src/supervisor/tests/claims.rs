@@ -216,8 +216,8 @@ fn short_runs_are_claimed_ahead_and_long_ones_are_not() {
         b.wait(lasts);
         assert_eq!(answered(&mut b, 1), "record ok: succeeded ok; claim 2 a1");
         b.wait(Duration::from_millis(1));
-        let said = claimed(&mut b, &[2]);
-        assert_eq!(said.matches("claim").count(), ahead, "{said}");
+        let actions = claimed(&mut b, &[2]);
+        assert_eq!(actions.matches("claim").count(), ahead, "{actions}");
         if ahead > 0 {
             assert_eq!(claimed(&mut b, &(3..=18).collect::<Vec<_>>()), "");
             let next = answered(&mut b, 2);
@@ -238,15 +238,18 @@ fn scripts_are_claimed_ahead_too() {
     b.wait(Duration::from_millis(4));
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; claim 2 a1");
     b.wait(Duration::from_millis(1));
-    let said = claimed(&mut b, &[2]);
-    assert!(said.starts_with("spawn w2 a1 2; claim 3 a1"), "{said}");
+    let actions = claimed(&mut b, &[2]);
+    assert!(actions.starts_with("spawn w2 a1 2; claim 3 a1"), "{actions}");
     claimed(&mut b, &[3, 4]);
     let exit = Exited {
         late: None,
         ..exit(2, ExitStatus::Code(0))
     };
     b.spawned(2);
-    let said = b.exited(exit);
-    assert!(said.starts_with("record ok: succeeded ok; spawn w3 a1 3"), "{said}");
+    let actions = b.exited(exit);
+    assert!(
+        actions.starts_with("record ok: succeeded ok; spawn w3 a1 3"),
+        "{actions}"
+    );
     assert_eq!(b.s.queued(), 17);
 }

@@ -56,10 +56,10 @@ fn a_call_keeps_its_timeout() {
         assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
         for age in [42, 44] {
             b.wait(secs(2));
-            let note = serde_json::to_string(&b.s.member_note(WorkerId(1)).unwrap()).unwrap();
+            let record = serde_json::to_string(&b.s.member_record(WorkerId(1)).unwrap()).unwrap();
             let member = AdoptedMember {
                 worker: WorkerId(1),
-                note: serde_json::from_str(&note).unwrap(),
+                record: serde_json::from_str(&record).unwrap(),
                 age: secs(age),
                 ended: false,
             };
@@ -96,12 +96,12 @@ fn polling() -> Rules {
 fn script() -> (Bench, Adopted) {
     let mut b = Bench::with(polling());
     b.submit_stored(1);
-    let note = serde_json::to_string(&b.s.note(WorkerId(1)).unwrap()).unwrap();
+    let record = serde_json::to_string(&b.s.script_record(WorkerId(1)).unwrap()).unwrap();
     b.spawned(1);
     b.wait(secs(5));
     let adopted = Adopted {
         worker: WorkerId(1),
-        note: serde_json::from_str(&note).unwrap(),
+        record: serde_json::from_str(&record).unwrap(),
         age: secs(5),
         termed: None,
         ended: false,
@@ -110,7 +110,7 @@ fn script() -> (Bench, Adopted) {
 }
 
 /// The ledger's state of that attempt.
-fn left(b: &Bench, state: State) -> Unfinished {
+fn unfinished(b: &Bench, state: State) -> Unfinished {
     let at = b.now.unix_ms - 5_000;
     Unfinished {
         accepted: Accepted {
@@ -152,7 +152,7 @@ fn left(b: &Bench, state: State) -> Unfinished {
 fn taken_over(step: i64) -> Bench {
     let (before, adopted) = script();
     let restored = Restored {
-        unfinished: vec![left(&before, State::Running)],
+        unfinished: vec![unfinished(&before, State::Running)],
         adopted: vec![adopted],
         ..Restored::default()
     };
@@ -195,7 +195,7 @@ fn a_retry_waits_no_longer_than_its_back_off_after_the_clock_was_set_back() {
     let retrying = Rules { retry, ..rules() };
     let before = Bench::new();
     let restored = Restored {
-        unfinished: vec![left(&before, State::Waiting)],
+        unfinished: vec![unfinished(&before, State::Waiting)],
         ..Restored::default()
     };
     let mut b = next(&before, -DAY_MS.cast_signed(), restored);

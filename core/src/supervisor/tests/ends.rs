@@ -197,8 +197,8 @@ fn the_deadline_ends_what_runs() {
     });
     b.submit(1);
     b.spawned(1);
-    let said = b.wait(secs(90));
-    assert_eq!(said, "term w1; reply 1: no end within 90s (limits.deadline)");
+    let actions = b.wait(secs(90));
+    assert_eq!(actions, "term w1; reply 1: no end within 90s (limits.deadline)");
     assert_eq!(b.code(1, 0), "record deadline: failed deadline Deadline");
 }
 
@@ -254,7 +254,7 @@ fn cancel_terminates_what_runs_and_ends_what_waits_at_once() {
 #[test]
 fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
     let mut b = Bench::with(rules());
-    let left = |b: &mut Bench, n: u128, reply: u64| {
+    let caller_left = |b: &mut Bench, n: u128, reply: u64| {
         let (id, reply) = (id(n), ReplyTo(reply));
         b.event(Event::CallerLeft { id, reply })
     };
@@ -274,16 +274,16 @@ fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
     })));
     b.event(Event::Stored(id(5)));
     // The invocation runs, so it goes on.
-    assert_eq!(left(&mut b, 1, 1), "");
+    assert_eq!(caller_left(&mut b, 1, 1), "");
     // The number of another caller changes nothing.
-    assert_eq!(left(&mut b, 2, 77), "");
-    assert_eq!(left(&mut b, 2, 2), "update 2 cancelled cancelled");
-    assert_eq!(left(&mut b, 2, 2), "");
+    assert_eq!(caller_left(&mut b, 2, 77), "");
+    assert_eq!(caller_left(&mut b, 2, 2), "update 2 cancelled cancelled");
+    assert_eq!(caller_left(&mut b, 2, 2), "");
     // A caller with a key sends its request again and shares the invocation.
-    assert_eq!(left(&mut b, 4, 4), "");
-    assert_eq!(left(&mut b, 3, 3), "");
+    assert_eq!(caller_left(&mut b, 4, 4), "");
+    assert_eq!(caller_left(&mut b, 3, 3), "");
     // A queued invocation was accepted, so it must run.
-    assert_eq!(left(&mut b, 5, 5), "");
+    assert_eq!(caller_left(&mut b, 5, 5), "");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
         message: String::new(),
         result: None,
     })));
-    assert_eq!(handler.said(), "record ok: succeeded ok; reply 1: succeeded ok");
+    assert_eq!(handler.actions(), "record ok: succeeded ok; reply 1: succeeded ok");
     assert!(
         !releases(&handler),
         "each call would cost a message to the spawner and its answer"

@@ -24,7 +24,7 @@ fn a_drain_finishes_what_runs_and_keeps_what_is_durable() {
 }
 
 #[test]
-fn whoever_waits_is_not_left_waiting_for_a_retry_after_the_drain() {
+fn a_caller_does_not_wait_for_a_retry_after_the_drain() {
     let mut rules = rules();
     rules.retry.retries = 1;
     let mut b = Bench::with(rules);

@@ -85,7 +85,7 @@ fn an_idle_worker_leaves_but_for_those_that_are_kept() {
     assert_eq!(b.wait(secs(1)), "stop w1");
     assert_eq!(b.code(1, 0), "forget w1");
     let mut b = Bench::with(handler(Pool { min: 1, ..pool() }));
-    assert_eq!(b.said(), "spawn w1");
+    assert_eq!(b.actions(), "spawn w1");
     b.ready(1);
     assert_eq!(b.wait(secs(1000)), "");
 }
@@ -231,7 +231,7 @@ fn server(pool: Pool) -> Rules {
 }
 
 #[test]
-fn a_program_that_serves_http_is_told_to_leave_by_a_signal() {
+fn a_program_that_serves_http_is_stopped_by_a_signal() {
     let mut b = Bench::with(server(pool()));
     b.submit(1);
     b.ready(1);
@@ -251,7 +251,7 @@ fn what_only_one_worker_can_have_is_not_tried_beside_the_one_that_has_it() {
         ..pool()
     };
     let mut b = Bench::with(server(alone));
-    assert_eq!(b.said(), "spawn w1");
+    assert_eq!(b.actions(), "spawn w1");
     b.ready(1);
     let new = b.event(installed("f", 2, server(alone)));
     assert_eq!(new, "term w1");

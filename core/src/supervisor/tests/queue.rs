@@ -167,8 +167,11 @@ fn greater_priorities_begin_first_and_equal_ones_in_order() {
         assert_eq!(b.event(prior(n, priority)), format!("note {n}"));
     }
     for (worker, next) in [(1, 3), (2, 5), (3, 2), (4, 4)] {
-        let said = b.code(worker, 0);
-        assert!(said.ends_with(&format!("spawn w{} a1 {next}", worker + 1)), "{said}");
+        let actions = b.code(worker, 0);
+        assert!(
+            actions.ends_with(&format!("spawn w{} a1 {next}", worker + 1)),
+            "{actions}"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
 use crate::supervisor::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 
-fn left(n: u128, state: State, attempts: u32) -> Unfinished {
+fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
     Unfinished {
         accepted: Accepted {
             id: id(n),
@@ -46,11 +46,11 @@ fn left(n: u128, state: State, attempts: u32) -> Unfinished {
 
 fn bench(unfinished: Vec<Unfinished>) -> (Bench, String) {
     let mut b = Bench::new();
-    let said = b.restore(Restored {
+    let actions = b.restore(Restored {
         unfinished,
         ..Restored::default()
     });
-    (b, said)
+    (b, actions)
 }
 
 fn retrying(on: Vec<Class>) -> Rules {
@@ -64,8 +64,8 @@ fn retrying(on: Vec<Class>) -> Rules {
 
 #[test]
 fn what_was_queued_goes_on_when_its_function_is_there() {
-    let (mut b, said) = bench(vec![left(1, State::Queued, 0), left(2, State::Queued, 0)]);
-    assert_eq!(said, "");
+    let (mut b, actions) = bench(vec![unfinished(1, State::Queued, 0), unfinished(2, State::Queued, 0)]);
+    assert_eq!(actions, "");
     assert_eq!(b.event(installed("f", 1, rules())), "spawn w1 a1 1");
     assert_eq!(b.event(Event::Scanned { whole: true }), "");
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 2");
@@ -73,12 +73,12 @@ fn what_was_queued_goes_on_when_its_function_is_there() {
 
 #[test]
 fn what_was_running_is_interrupted_and_retried_only_where_asked() {
-    let (mut b, _) = bench(vec![left(1, State::Running, 2)]);
+    let (mut b, _) = bench(vec![unfinished(1, State::Running, 2)]);
     assert_eq!(
         b.event(installed("f", 1, retrying(vec![Class::Error]))),
         "record interrupted: interrupted interrupted"
     );
-    let (mut b, _) = bench(vec![left(1, State::Running, 2)]);
+    let (mut b, _) = bench(vec![unfinished(1, State::Running, 2)]);
     assert_eq!(
         b.event(installed("f", 1, retrying(vec![Class::Interrupted]))),
         "record interrupted: waiting interrupted"
@@ -90,7 +90,7 @@ fn what_was_running_is_interrupted_and_retried_only_where_asked() {
 
 #[test]
 fn a_retry_waits_for_what_remains_of_its_delay() {
-    let (mut b, _) = bench(vec![left(1, State::Waiting, 1)]);
+    let (mut b, _) = bench(vec![unfinished(1, State::Waiting, 1)]);
     let mut retrying = retrying(vec![Class::Error]);
     retrying.retry.backoff.interval = secs(4);
     assert_eq!(b.event(installed("f", 1, retrying)), "");
@@ -101,9 +101,9 @@ fn a_retry_waits_for_what_remains_of_its_delay() {
 #[test]
 fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
     let (mut b, _) = bench(vec![
-        left(1, State::Queued, 0),
-        left(2, State::Running, 1),
-        left(3, State::Waiting, 1),
+        unfinished(1, State::Queued, 0),
+        unfinished(2, State::Running, 1),
+        unfinished(3, State::Waiting, 1),
     ]);
     assert_eq!(
         b.event(Event::Scanned { whole: true }),
@@ -117,9 +117,9 @@ fn what_belongs_to_a_deleted_function_ends_with_the_first_scan() {
 fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
     let all = || {
         vec![
-            left(1, State::Queued, 0),
-            left(2, State::Running, 1),
-            left(3, State::Waiting, 1),
+            unfinished(1, State::Queued, 0),
+            unfinished(2, State::Running, 1),
+            unfinished(3, State::Waiting, 1),
         ]
     };
     let (mut b, _) = bench(all());
@@ -144,7 +144,7 @@ fn what_may_be_in_a_directory_that_is_away_waits_for_it() {
 /// A caller of a function that may exist is told to come again, not that the function does not exist.
 #[test]
 fn a_function_in_a_directory_that_is_away_is_not_unknown() {
-    let (mut b, _) = bench(vec![left(1, State::Queued, 0)]);
+    let (mut b, _) = bench(vec![unfinished(1, State::Queued, 0)]);
     b.event(Event::Scanned { whole: false });
     let mut ask = |function: &str, n: u128| {
         let mut out = Vec::new();
@@ -165,7 +165,7 @@ fn a_function_in_a_directory_that_is_away_is_not_unknown() {
 
 #[test]
 fn what_belongs_to_an_invalid_function_waits_for_it() {
-    let (mut b, _) = bench(vec![left(1, State::Queued, 0)]);
+    let (mut b, _) = bench(vec![unfinished(1, State::Queued, 0)]);
     b.event(Event::Refused {
         function: name("f"),
         error: "bad".to_owned(),
@@ -176,20 +176,20 @@ fn what_belongs_to_an_invalid_function_waits_for_it() {
 
 #[test]
 fn what_a_caller_waited_for_does_not_run_again() {
-    let mut queued = left(1, State::Queued, 0);
+    let mut queued = unfinished(1, State::Queued, 0);
     queued.accepted.durable = false;
-    let mut running = left(2, State::Running, 1);
+    let mut running = unfinished(2, State::Running, 1);
     running.accepted.durable = false;
-    let (_, said) = bench(vec![queued, running]);
+    let (_, actions) = bench(vec![queued, running]);
     assert_eq!(
-        said,
+        actions,
         "update 1 interrupted interrupted; record interrupted: interrupted interrupted"
     );
 }
 
 #[test]
 fn temporary_files_of_what_ended_at_the_start_are_released_when_the_function_is_known() {
-    let mut running = left(1, State::Running, 1);
+    let mut running = unfinished(1, State::Running, 1);
     running.accepted.durable = false;
     let (mut b, _) = bench(vec![running]);
     let released = |b: &Bench| {
@@ -207,13 +207,13 @@ fn temporary_files_of_what_ended_at_the_start_are_released_when_the_function_is_
 
 #[test]
 fn what_expired_or_passed_its_deadline_meanwhile_ends_at_once() {
-    let mut expired = left(1, State::Queued, 0);
+    let mut expired = unfinished(1, State::Queued, 0);
     expired.accepted.expires_ms = Some(EPOCH_MS - 1);
-    let mut late = left(2, State::Waiting, 1);
+    let mut late = unfinished(2, State::Waiting, 1);
     late.accepted.deadline_ms = Some(EPOCH_MS - 1);
-    let (_, said) = bench(vec![expired, late]);
+    let (_, actions) = bench(vec![expired, late]);
     assert_eq!(
-        said,
+        actions,
         "update 2 failed deadline Deadline; update 1 skipped skipped-expired"
     );
 }

@@ -109,14 +109,14 @@ fn a_due_retry_goes_before_what_is_queued() {
 }
 
 #[test]
-fn a_poll_gets_what_the_last_one_left_and_is_no_retry() {
+fn a_poll_gets_the_result_of_the_last_one_and_is_no_retry() {
     let mut b = Bench::with(polling());
     b.submit(1);
     b.exited(Exited {
         result: Some(text("one")),
         ..exit(1, Code(99))
     });
-    assert_eq!(b.said(), "record execute-again: polling execute-again");
+    assert_eq!(b.actions(), "record execute-again: polling execute-again");
     assert_eq!(b.wait(secs(15)), "spawn w2 a2 1");
     assert_eq!(previous(&b), Some("one".to_owned()));
     // A retry after a poll gets the result of the poll.

@@ -24,7 +24,7 @@ fn service(ready: Option<&str>) -> Rules {
 
 impl Bench {
     /// Submits the run that the supervisor requested.
-    fn wished(&mut self, n: u128) -> String {
+    fn submit_requested(&mut self, n: u128) -> String {
         let submit = Submit {
             trigger: Trigger::Load,
             reply: None,
@@ -39,7 +39,7 @@ impl Bench {
     fn running(ready: Option<&str>) -> Self {
         let mut b = Self::with(service(ready));
         assert_eq!(b.event(Event::Scanned { whole: true }), "run f");
-        assert_eq!(b.wished(1), "spawn w1 a1 1");
+        assert_eq!(b.submit_requested(1), "spawn w1 a1 1");
         assert_eq!(b.spawned(1), "");
         b
     }
@@ -58,13 +58,13 @@ fn each_end_is_a_run_and_the_next_follows_after_a_growing_delay() {
     assert_eq!(b.code(1, 3), "record exit-3: failed exit-3");
     assert_eq!(b.wait(Duration::from_millis(999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "run f");
-    assert_eq!(b.wished(2), "spawn w2 a1 2");
+    assert_eq!(b.submit_requested(2), "spawn w2 a1 2");
     b.spawned(2);
     // An exit with 0 is an end like any other.
     assert_eq!(b.code(2, 0), "record ok: succeeded ok");
     assert_eq!(b.wait(Duration::from_millis(1999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "run f");
-    b.wished(3);
+    b.submit_requested(3);
     b.spawned(3);
     b.wait(secs(60));
     // The process had run well for a while, so the first delay applies.
@@ -79,16 +79,16 @@ fn five_ends_in_a_minute_are_a_crash_loop_and_a_minute_without_one_ends_it() {
     let mut b = Bench::with(rules);
     b.event(Event::Scanned { whole: true });
     for n in 1..5 {
-        b.wished(n.into());
+        b.submit_requested(n.into());
         b.spawned(n);
         b.code(n, 1);
         assert_eq!(b.wait(secs(1)), "run f");
     }
-    b.wished(5);
+    b.submit_requested(5);
     b.spawned(5);
     assert_eq!(b.code(5, 1), "record exit-1: failed exit-1; Running to CrashLooping");
     assert_eq!(b.wait(secs(1)), "run f");
-    b.wished(6);
+    b.submit_requested(6);
     b.spawned(6);
     assert_eq!(b.wait(secs(60)), "CrashLooping to Running");
 }
@@ -98,7 +98,7 @@ fn a_new_version_starts_when_the_old_one_has_ended() {
     let mut b = Bench::running(None);
     assert_eq!(b.event(installed("f", 2, service(None))), "term w1");
     assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled; run f");
-    assert_eq!(b.wished(2), "spawn w2 a1 2");
+    assert_eq!(b.submit_requested(2), "spawn w2 a1 2");
     b.spawned(2);
     // Installing the same version again changes nothing.
     assert_eq!(b.event(installed("f", 2, service(None))), "");
@@ -116,10 +116,13 @@ fn it_ends_with_its_function_and_when_it_is_disabled_or_fnd_drains() {
         Event::Drain,
     ] {
         let mut b = Bench::running(None);
-        let said = b.event(event);
-        assert!(said.contains("term w1"), "{said}");
-        let said = b.code(1, 0);
-        assert!(said.starts_with("record ") && !said.contains("run f"), "{said}");
+        let actions = b.event(event);
+        assert!(actions.contains("term w1"), "{actions}");
+        let actions = b.code(1, 0);
+        assert!(
+            actions.starts_with("record ") && !actions.contains("run f"),
+            "{actions}"
+        );
     }
 }
 
@@ -141,7 +144,7 @@ fn one_that_is_not_ready_in_time_is_ended_and_says_why() {
     assert_eq!(b.wait(secs(10)), "term w1");
     assert_eq!(b.code(1, 0), "record load: failed load");
     assert_eq!(b.wait(secs(1)), "run f");
-    b.wished(2);
+    b.submit_requested(2);
     b.spawned(2);
     let (worker, concurrency) = (WorkerId(2), 1);
     b.event(Event::WorkerReady { worker, concurrency });

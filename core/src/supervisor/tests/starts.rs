@@ -71,8 +71,8 @@ fn a_hundred_run_after_the_shortage_and_no_function_loops() {
         assert!(!workers.is_empty(), "{ended}");
         for worker in workers {
             b.spawned(worker);
-            let said = b.code(worker, 0);
-            assert!(said.starts_with("record ok: succeeded ok"), "{said}");
+            let actions = b.code(worker, 0);
+            assert!(actions.starts_with("record ok: succeeded ok"), "{actions}");
             ended += 1;
         }
     }
@@ -156,10 +156,10 @@ fn one_whose_function_was_deleted_or_that_has_no_next_fnd_ends() {
         b.submit_stored(2);
         b.event(event);
         assert_eq!(b.no_room(2), "put back a1 queued");
-        let said = b.no_room(1);
+        let actions = b.no_room(1);
         assert!(
-            said.contains("update 1 cancelled cancelled") && said.ends_with(end),
-            "{said}"
+            actions.contains("update 1 cancelled cancelled") && actions.ends_with(end),
+            "{actions}"
         );
     }
 }
@@ -186,7 +186,7 @@ fn a_handler_and_a_version_on_trial_are_started_again() {
 }
 
 #[test]
-fn who_waits_for_a_spawner_that_does_not_answer_is_told_at_once() {
+fn callers_are_answered_at_once_where_the_spawner_does_not_answer() {
     let mut b = Bench::with(Rules {
         max_running: 1,
         ..rules()
@@ -199,14 +199,14 @@ fn who_waits_for_a_spawner_that_does_not_answer_is_told_at_once() {
         silent,
         "reply 1: unavailable; reply 2: unavailable; update 2 cancelled cancelled"
     );
-    let told = b.last.iter().find_map(|action| match action {
+    let reason = b.last.iter().find_map(|action| match action {
         Action::Reply(_, answer) => match &**answer {
             Answer::Rejected(Rejection::Unavailable { reason }) => Some(reason.clone()),
             _ => None,
         },
         _ => None,
     });
-    assert!(told.unwrap().starts_with("fnd-spawner does not answer"));
+    assert!(reason.unwrap().starts_with("fnd-spawner does not answer"));
     assert_eq!(b.submit(4), "reply 4: unavailable");
     assert_eq!(b.submit_stored(5), "reply 5: queued");
     assert_eq!(b.event(Event::SpawnerAnswers(true)), "");

@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::outcome::{State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Action, Adopted, Event, Exited, Note, Restored, Retry, Rules, Submit};
+use crate::supervisor::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -23,28 +23,28 @@ fn retrying() -> Rules {
 
 /// The adoption record of an fnd that started invocation 1, durable or not, as worker 1 and went down ten seconds
 /// later.
-fn note(durable: bool) -> Note<'static> {
+fn script_record(durable: bool) -> ScriptRecord<'static> {
     let mut b = Bench::with(retrying());
     if durable {
         b.submit_stored(1);
     } else {
         b.submit(1);
     }
-    let text = serde_json::to_string(&b.s.note(WorkerId(1)).unwrap()).unwrap();
+    let text = serde_json::to_string(&b.s.script_record(WorkerId(1)).unwrap()).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-fn adopted(note: Note<'static>) -> Adopted {
+fn adopted(record: ScriptRecord<'static>) -> Adopted {
     Adopted {
         worker: WorkerId(1),
-        note,
+        record,
         age: secs(10),
         termed: None,
         ended: false,
     }
 }
 
-fn left(state: State, attempts: u32, durable: bool) -> Unfinished {
+fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
     let accepted = Accepted {
         id: id(1),
         function: name("f"),
@@ -85,18 +85,21 @@ fn left(state: State, attempts: u32, durable: bool) -> Unfinished {
 fn next(unfinished: Vec<Unfinished>, adopted: Vec<Adopted>) -> (Bench, String) {
     let mut b = Bench::new();
     b.now.unix_ms += 10_000;
-    let said = b.restore(Restored {
+    let actions = b.restore(Restored {
         unfinished,
         adopted,
         ..Restored::default()
     });
-    (b, said)
+    (b, actions)
 }
 
 #[test]
 fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
-    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
-    assert_eq!((said.as_str(), b.s.running()), ("", 1));
+    let (mut b, actions) = next(
+        vec![unfinished(State::Running, 1, true)],
+        vec![adopted(script_record(true))],
+    );
+    assert_eq!((actions.as_str(), b.s.running()), ("", 1));
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.event(Event::Scanned { whole: true }), "");
     assert_eq!(b.wait(Duration::from_millis(19_999)), "");
@@ -110,9 +113,9 @@ fn what_runs_goes_on_and_its_timeout_counts_from_its_start() {
 
 #[test]
 fn a_start_the_ledger_had_not_heard_of_yet_goes_on_and_does_not_expire() {
-    for unfinished in [left(State::Queued, 0, true), left(State::Queued, 0, false)] {
-        let (mut b, said) = next(vec![unfinished], vec![adopted(note(true))]);
-        assert_eq!((said.as_str(), b.s.running()), ("", 1));
+    for queued in [unfinished(State::Queued, 0, true), unfinished(State::Queued, 0, false)] {
+        let (mut b, actions) = next(vec![queued], vec![adopted(script_record(true))]);
+        assert_eq!((actions.as_str(), b.s.running()), ("", 1));
         b.event(installed("f", 1, retrying()));
         assert_eq!(b.code(1, 0), "record ok: succeeded ok");
     }
@@ -120,8 +123,8 @@ fn a_start_the_ledger_had_not_heard_of_yet_goes_on_and_does_not_expire() {
 
 #[test]
 fn what_only_the_spawner_knows_is_recorded_but_not_tried_again() {
-    let (mut b, said) = next(vec![], vec![adopted(note(false))]);
-    assert_eq!(said, "");
+    let (mut b, actions) = next(vec![], vec![adopted(script_record(false))]);
+    assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 1), "record exit-1: failed exit-1");
 }
@@ -129,22 +132,22 @@ fn what_only_the_spawner_knows_is_recorded_but_not_tried_again() {
 #[test]
 fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
     let mut b = Bench::new();
-    let said = b.restore(Restored {
-        adopted: vec![adopted(note(false))],
+    let actions = b.restore(Restored {
+        adopted: vec![adopted(script_record(false))],
         ended: [(id(1), 1)].into(),
         ..Restored::default()
     });
-    assert_eq!(said, "kill w1");
+    assert_eq!(actions, "kill w1");
     assert_eq!(b.code(1, 0), "forget w1");
     let mut b = Bench::new();
     b.now.unix_ms += 10_000;
-    let said = b.restore(Restored {
-        unfinished: vec![left(State::Waiting, 1, true)],
-        adopted: vec![adopted(note(true))],
+    let actions = b.restore(Restored {
+        unfinished: vec![unfinished(State::Waiting, 1, true)],
+        adopted: vec![adopted(script_record(true))],
         ended: [(id(1), 1)].into(),
         ..Restored::default()
     });
-    assert_eq!(said, "kill w1");
+    assert_eq!(actions, "kill w1");
     assert_eq!(b.code(1, 0), "forget w1");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.wait(secs(1)), "spawn w1 a2 1");
@@ -153,45 +156,48 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
 /// The table of begun attempts shows the second attempt, but the end of the first is not stored.
 #[test]
 fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
-    let (first, mut second) = (adopted(note(false)), adopted(note(false)));
-    (second.worker, second.note.attempt) = (WorkerId(2), 2);
-    let (mut b, said) = next(vec![left(State::Running, 2, false)], vec![first, second]);
-    assert_eq!(said, "");
+    let (first, mut second) = (adopted(script_record(false)), adopted(script_record(false)));
+    (second.worker, second.record.attempt) = (WorkerId(2), 2);
+    let (mut b, actions) = next(vec![unfinished(State::Running, 2, false)], vec![first, second]);
+    assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 1), "record exit-1: running");
     assert_eq!(b.code(2, 0), "record ok: succeeded ok");
 }
 
 #[test]
-fn one_that_was_told_to_end_meanwhile_has_what_is_left_of_its_grace() {
-    let mut late = adopted(note(true));
+fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
+    let mut late = adopted(script_record(true));
     (late.age, late.termed) = (secs(32), Some((secs(2), TermCause::TimeUp)));
-    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![late]);
-    assert_eq!(said, "");
+    let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![late]);
+    assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.wait(secs(3)), "kill w1");
     assert_eq!(
         b.exited(exit(1, ExitStatus::Signal(9))),
         "record timeout: waiting timeout"
     );
-    let mut cancelled = adopted(note(true));
+    let mut cancelled = adopted(script_record(true));
     cancelled.termed = Some((secs(1), TermCause::Asked));
-    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![cancelled]);
+    let (mut b, _) = next(vec![unfinished(State::Running, 1, true)], vec![cancelled]);
     b.event(installed("f", 1, retrying()));
     assert_eq!(
         b.exited(exit(1, ExitStatus::Signal(15))),
         "record cancelled: cancelled cancelled"
     );
-    let mut stopped = adopted(note(true));
+    let mut stopped = adopted(script_record(true));
     (stopped.termed, stopped.ended) = (Some((secs(100), TermCause::Stopped)), true);
-    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![stopped]);
+    let (mut b, _) = next(vec![unfinished(State::Running, 1, true)], vec![stopped]);
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 7), "record interrupted: interrupted interrupted");
 }
 
 #[test]
 fn an_end_waits_for_its_function_and_says_when_it_was() {
-    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
+    let (mut b, _) = next(
+        vec![unfinished(State::Running, 1, true)],
+        vec![adopted(script_record(true))],
+    );
     let ended = Exited {
         late: Some((secs(4), secs(6))),
         ..exit(1, ExitStatus::Code(1))
@@ -204,18 +210,21 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
     });
     assert_eq!(lasted, Some((6_000_000, EPOCH_MS + 6_000)));
     // The function was deleted meanwhile: no retry follows.
-    let (mut b, _) = next(vec![left(State::Running, 1, true)], vec![adopted(note(true))]);
+    let (mut b, _) = next(
+        vec![unfinished(State::Running, 1, true)],
+        vec![adopted(script_record(true))],
+    );
     assert_eq!(b.code(1, 1), "");
     assert_eq!(b.event(Event::Scanned { whole: true }), "record exit-1: failed exit-1");
 }
 
 #[test]
 fn of_two_attempts_the_newer_goes_on_and_the_older_is_recorded() {
-    let older = adopted(note(true));
+    let older = adopted(script_record(true));
     let mut newer = older.clone();
-    (newer.worker, newer.note.attempt, newer.age) = (WorkerId(2), 2, secs(1));
-    let (mut b, said) = next(vec![left(State::Running, 1, true)], vec![older, newer]);
-    assert_eq!((said.as_str(), b.s.running()), ("", 2));
+    (newer.worker, newer.record.attempt, newer.age) = (WorkerId(2), 2, secs(1));
+    let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![older, newer]);
+    assert_eq!((actions.as_str(), b.s.running()), ("", 2));
     b.event(installed("f", 1, retrying()));
     assert_eq!(b.code(1, 1), "record exit-1: running");
     assert_eq!(b.code(2, 0), "record ok: succeeded ok");

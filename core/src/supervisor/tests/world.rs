@@ -179,7 +179,7 @@ pub(super) fn variant(n: u8) -> Rules {
 struct Process {
     order: SpawnOrder,
     /// The adoption record at the spawner, and the worker's start.
-    note: String,
+    record: String,
     since: Duration,
     memory: u64,
     cpu_milli: u32,
@@ -238,7 +238,7 @@ pub(super) struct World {
     to_claim: Vec<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
     /// Services for which a run was requested.
-    wished: Vec<FunctionName>,
+    requested: Vec<FunctionName>,
     /// Answers that callers still wait for.
     owed: BTreeSet<ReplyTo>,
     spawner: bool,
@@ -273,7 +273,7 @@ impl World {
             to_store: Vec::new(),
             to_claim: Vec::new(),
             processes: BTreeMap::new(),
-            wished: Vec::new(),
+            requested: Vec::new(),
             owed: BTreeSet::new(),
             spawner: true,
             silent: false,
@@ -593,21 +593,21 @@ impl World {
             process.killed = false;
             Adopted {
                 worker: *worker,
-                note: serde_json::from_str(&process.note).unwrap(),
+                record: serde_json::from_str(&process.record).unwrap(),
                 age: self.now.mono - process.since,
                 ended: false,
                 termed: process.term.map(|at| (self.now.mono - at, TermCause::Asked)),
             }
         });
         let adopted: Vec<Adopted> = adopted.collect();
-        let calls = members.iter().flat_map(|member| &member.note.calls);
-        let noted = calls.map(|call| (call.invocation, call.attempt));
-        let noted = noted.chain(
+        let calls = members.iter().flat_map(|member| &member.record.calls);
+        let recorded = calls.map(|call| (call.invocation, call.attempt));
+        let recorded = recorded.chain(
             adopted
                 .iter()
-                .map(|adopted| (adopted.note.invocation, adopted.note.attempt)),
+                .map(|adopted| (adopted.record.invocation, adopted.record.attempt)),
         );
-        let ended = noted.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
+        let ended = recorded.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
         let ended = ended.collect();
         self.handle(Event::Restored(Restored {
             unfinished,
@@ -646,10 +646,10 @@ impl World {
             .iter()
             .filter(|(_, process)| process.is_pooled() && process.started && !process.broken);
         let member = |(worker, process): (&WorkerId, &Process)| {
-            let note = serde_json::to_string(&self.s.member_note(*worker)?).unwrap();
+            let record = serde_json::to_string(&self.s.member_record(*worker)?).unwrap();
             Some(AdoptedMember {
                 worker: *worker,
-                note: serde_json::from_str(&note).unwrap(),
+                record: serde_json::from_str(&record).unwrap(),
                 age: self.now.mono - process.since,
                 ended: false,
             })
@@ -696,7 +696,7 @@ impl World {
         }
         assert_eq!(self.s.workers(), self.processes.len());
         self.judge_due();
-        for function in std::mem::take(&mut self.wished) {
+        for function in std::mem::take(&mut self.requested) {
             let id = self.id();
             self.handle(Event::Submit(Box::new(Submit {
                 trigger: Trigger::Load,

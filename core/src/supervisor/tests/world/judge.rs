@@ -33,7 +33,7 @@ impl World {
                 assert!(process.started && process.term.is_none());
                 process.term = Some(self.now.mono);
             }
-            Action::Run(function) => self.wished.push(function),
+            Action::Run(function) => self.requested.push(function),
             Action::Call(order) => self.call(&order),
             Action::Stop(worker) => self.stop(worker),
             Action::Forget(worker) => assert!(!self.processes.contains_key(&worker)),
@@ -111,17 +111,17 @@ impl World {
         self.next_worker = order.worker.0 + 1;
         let (version, rules) = self.installed.get(&order.function).expect("nothing to start").clone();
         assert!(rules.enabled && !self.disabled.contains(&order.function));
-        let note = match &order.attempt {
+        let record = match &order.attempt {
             Some(attempt) => {
                 assert_eq!(order.version, version, "the newest version starts");
                 self.may_begin(attempt);
                 self.begins(attempt);
-                serde_json::to_string(&self.s.note(order.worker).expect("it has begun")).unwrap()
+                serde_json::to_string(&self.s.script_record(order.worker).expect("it has begun")).unwrap()
             }
             None => String::new(),
         };
         let process = Process {
-            note,
+            record,
             since: self.now.mono,
             memory: order.rules.memory,
             cpu_milli: order.rules.cpu_milli.unwrap_or(0),
@@ -266,8 +266,8 @@ impl World {
             self.step(&Step::WaitForDeadline);
             let coming = |process: &Process| !process.started || (process.is_pooled() && process.ready.is_none());
             let quiet = before == self.log.len() && self.s.next_deadline().is_none();
-            let told = self.to_store.is_empty() && self.to_claim.is_empty();
-            if quiet && told && !self.processes.values().any(coming) {
+            let stored = self.to_store.is_empty() && self.to_claim.is_empty();
+            if quiet && stored && !self.processes.values().any(coming) {
                 break;
             }
         }
@@ -311,9 +311,9 @@ impl World {
         }
         assert!(self.drained, "the drain does not end");
         assert!(self.owed.is_empty(), "nobody answered {:?}", self.owed);
-        let left = self.ledger.values().filter(|entry| !entry.is_final());
+        let unfinished = self.ledger.values().filter(|entry| !entry.is_final());
         assert!(
-            left.into_iter().all(|entry| entry.accepted.durable),
+            unfinished.into_iter().all(|entry| entry.accepted.durable),
             "a caller's work is left behind"
         );
     }
