@@ -45,7 +45,7 @@ impl Unread {
 
 impl State {
     /// Stores what the last scan could not read.
-    pub(crate) fn looked(&mut self, unread: Vec<Diagnostic>) {
+    pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>) {
         let readable = unread.is_empty() && !self.unread.now.is_empty();
         self.unread.now = unread;
         if readable && !self.supervisor.is_scanned() {

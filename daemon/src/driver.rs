@@ -60,7 +60,7 @@ pub enum Message {
     /// The problems of a part that has a thread of its own may have changed.
     ProblemsChanged,
     /// All output of a call that has ended was read.
-    Spoken((InvocationId, Attempt), Box<Captured>),
+    OutputRead((InvocationId, Attempt), Box<Captured>),
 }
 
 /// The descriptors and other parts that are attached to a running worker.
@@ -149,7 +149,7 @@ pub(crate) struct State {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) observer: Observer,
     pub(crate) exposed: Exposed,
-    pub(crate) told_problems: crate::problems::Reported,
+    pub(crate) reported_problems: crate::problems::Reported,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
@@ -260,7 +260,7 @@ impl Daemon {
         loop {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
-                state.tell_problems();
+                state.report_problems();
                 state.wakes_at = state.next_deadline();
                 let deadline = state.wakes_at.map(|mono| state.clock.instant(mono));
                 let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
@@ -388,7 +388,7 @@ impl Daemon {
                 }
             }
             Message::ProblemsChanged => state.problems_changed(),
-            Message::Spoken(key, captured) => state.output_counted(key, &captured),
+            Message::OutputRead(key, captured) => state.output_counted(key, &captured),
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 // A caller that started a script reads its status file next, so the file is written before the answer.

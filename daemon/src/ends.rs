@@ -39,7 +39,7 @@ impl Ends {
     }
 
     /// Wakes all callers that wait for an invocation's end.
-    pub(crate) fn tell(&self, id: InvocationId) {
+    pub(crate) fn wake(&self, id: InvocationId) {
         let waiting = self.places.borrow_mut().remove(&id);
         for (_, sender) in waiting.into_iter().flatten() {
             let _ = sender.send(()); // cannot fail: a receiver that leaves removes its place first
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_waits_is_told_of_their_own_end_only() {
+    fn each_waiter_is_woken_by_its_own_end_only() {
         let ends = Ends::default();
         let (mut first, mut second, mut other) = (ends.wait(ONE), ends.wait(ONE), ends.wait(OTHER));
-        ends.tell(ONE);
+        ends.wake(ONE);
         assert_eq!((&mut first).now_or_never(), Some(()));
         // A new place stays although the last waiters of the same invocation have not gone yet.
         let later = ends.wait(ONE);

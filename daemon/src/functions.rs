@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interpreter_tells_its_version_by_its_name() {
+    fn an_interpreter_shows_its_version_by_its_name() {
         assert_eq!(version_in("/usr/bin/python3.11").as_deref(), Some("3.11"));
         assert_eq!(version_in("/usr/bin/bash"), None);
         assert_eq!(version_in("/usr/bin/python3"), None);

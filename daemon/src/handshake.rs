@@ -60,15 +60,15 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             descriptors,
         } = connection.next().await?;
         match reply {
-            Reply::Welcome(greeted) => {
-                if greeted.protocol < PROTOCOL_HANDLERS {
-                    let version = &greeted.version;
+            Reply::Welcome(welcomed) => {
+                if welcomed.protocol < PROTOCOL_HANDLERS {
+                    let version = &welcomed.version;
                     tracing::warn!(
                         "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
                          until it is started again (`systemctl stop fnd && systemctl start fnd`)"
                     );
                 }
-                welcome = Some(greeted);
+                welcome = Some(welcomed);
             }
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {

@@ -163,7 +163,7 @@ impl Control {
     }
 
     pub(crate) async fn discard_dead_letter(self, id: InvocationId) -> Result<bool, Failure> {
-        let is_dead = |brought: Option<StoredInvocation>| brought.is_some_and(|brought| brought.dead);
+        let is_dead = |stored: Option<StoredInvocation>| stored.is_some_and(|stored| stored.dead);
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(false);
         }

@@ -282,7 +282,7 @@ impl State {
                     self.remove(&name);
                 }
             }
-            CatalogEvent::Found {
+            CatalogEvent::Findings {
                 problems,
                 clashes,
                 unclaimed,
@@ -296,7 +296,7 @@ impl State {
                     self.step(Event::Refused { function: name, error });
                 }
                 self.found = (problems, unclaimed);
-                self.looked(unread);
+                self.set_unread(unread);
                 self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {

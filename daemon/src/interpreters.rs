@@ -25,7 +25,7 @@ use tokio::io::unix::AsyncFd;
 /// A package manager replaces many files; one check serves all changes within this time.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long changes may stay unseen that the kernel does not report (network file systems).
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 /// Links followed on the way to an interpreter (the kernel's own limit, `path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
@@ -101,7 +101,7 @@ impl Interpreters {
     }
 
     /// Checks all interpreters and returns those that changed since the last check.
-    pub(crate) fn look(&mut self) -> Vec<Changed> {
+    pub(crate) fn check(&mut self) -> Vec<Changed> {
         // Watch first: then changes after the check are reported.
         self.watch_ways();
         let mut changed = Vec::new();
@@ -205,13 +205,13 @@ impl Daemon {
     pub(crate) async fn follow_interpreters(self: Rc<Self>) {
         let watch = self.state.borrow().interpreters.watch.clone();
         loop {
-            let told = async {
+            let changed = async {
                 match &watch {
                     Some(watch) => self.watch_interpreters(watch).await,
                     None => std::future::pending().await,
                 }
             };
-            if tokio::time::timeout(LOOK_AGAIN, told).await.is_ok() {
+            if tokio::time::timeout(CHECK_INTERVAL, changed).await.is_ok() {
                 // A package manager does not report when it has replaced its last file.
                 tokio::time::sleep(SETTLE).await;
             }
@@ -222,15 +222,15 @@ impl Daemon {
 
     async fn watch_interpreters(&self, watch: &AsyncFd<OwnedFd>) {
         loop {
-            let told = match watch.readable().await {
+            let concerned = match watch.readable().await {
                 Ok(mut ready) => {
-                    let told = self.state.borrow().interpreters.concerns_an_interpreter(watch);
+                    let concerned = self.state.borrow().interpreters.concerns_an_interpreter(watch);
                     ready.clear_ready();
-                    told
+                    concerned
                 }
                 Err(error) => Err(error),
             };
-            match told {
+            match concerned {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
@@ -245,7 +245,7 @@ impl Daemon {
 impl State {
     /// Asks for a new preparation of every function whose interpreter has changed.
     fn check_interpreters(&mut self) {
-        let changed = self.interpreters.look();
+        let changed = self.interpreters.check();
         if changed.is_empty() {
             return;
         }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_way_of_replacing_one_is_told_and_seen() {
+    async fn every_way_of_replacing_one_is_reported_and_seen() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         fs::create_dir_all(at("one/bin")).unwrap();
@@ -313,7 +313,7 @@ mod tests {
         let mut interpreters = Interpreters::new();
         interpreters.follow(&BTreeSet::from([path.as_str()]));
         let watch = interpreters.watch.clone().unwrap();
-        assert!(interpreters.look().is_empty());
+        assert!(interpreters.check().is_empty());
         let replace_link = || {
             symlink("two", at("next")).unwrap();
             fs::rename(at("next"), at("current")).unwrap();
@@ -339,10 +339,10 @@ mod tests {
                 interpreters.concerns_an_interpreter(&watch).unwrap(),
                 "step {number} is told"
             );
-            let changed = interpreters.look();
+            let changed = interpreters.check();
             assert_eq!(changed.len(), 1, "step {number}");
             assert_eq!(changed[0].real.is_some(), there, "step {number}");
-            assert!(interpreters.look().is_empty(), "step {number}");
+            assert!(interpreters.check().is_empty(), "step {number}");
             let _ = interpreters.concerns_an_interpreter(&watch).unwrap();
         }
         // Other changes beside the interpreter are not reported.

@@ -128,7 +128,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
 
     let (sender, messages) = mpsc::unbounded_channel();
     let stored = sender.clone();
-    let noted: Vec<_> = held.iter().flat_map(takeover::Worker::attempts).collect();
+    let held_attempts: Vec<_> = held.iter().flat_map(takeover::Worker::attempts).collect();
     let run = places.run_dir.join(ledger::RUN);
     let site = ledger::Site {
         state: &own,
@@ -138,7 +138,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let opened = ledger::open(
         site,
         retention_policy::at_first(&current.settings),
-        &noted,
+        &held_attempts,
         move |acknowledged| {
             let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
         },
@@ -205,7 +205,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         reloading: false,
         observer: observe::Observer::new(now.unix_ms),
         exposed: metrics::Exposed::default(),
-        told_problems: problems::Reported::default(),
+        reported_problems: problems::Reported::default(),
         drained: Some(Vec::new()),
         started_ms: now.unix_ms,
         places: named(&places),
@@ -231,11 +231,11 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
     daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
-    let told = daemon.state.borrow().messages.clone();
-    let and_told = told.clone();
-    buffers.on_change(move || drop(and_told.send(Message::ProblemsChanged)));
+    let problems_sender = daemon.state.borrow().messages.clone();
+    let buffers_sender = problems_sender.clone();
+    buffers.on_change(move || drop(buffers_sender.send(Message::ProblemsChanged)));
     let connections = Rc::clone(&daemon.state.borrow().connections);
-    connections.on_change(move || drop(told.send(Message::ProblemsChanged)));
+    connections.on_change(move || drop(problems_sender.send(Message::ProblemsChanged)));
     let mut restored = opened.restored;
     for unfinished in &mut restored.unfinished {
         if let Some(data) = &mut unfinished.accepted.payload.data {
@@ -245,7 +245,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
     (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
     daemon.step(Event::Restored(restored));
-    daemon.state.borrow_mut().tell_lost();
+    daemon.state.borrow_mut().report_lost();
     for exited in exits {
         daemon.state.borrow_mut().exited(exited);
     }
@@ -472,7 +472,7 @@ impl State {
     /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     fn close(&mut self) {
         self.catch_up();
-        self.speak_up(None);
+        self.store_awaiting_output(None);
         for function in self.status.all_due() {
             self.write_status(&function);
         }

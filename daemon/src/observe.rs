@@ -5,7 +5,7 @@
 use crate::driver::State;
 use crate::metrics::{self, Metrics};
 use crate::stream::{Happening, Ring, What};
-use fnd_core::outcome::{Reason, State as Stands};
+use fnd_core::outcome::{Reason, State as InvocationState};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{Action, AttemptOrder, Event, Notice, Restored};
 use fnd_core::trace::{Span, Trace};
@@ -19,7 +19,7 @@ pub(crate) struct Observer {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
     /// The version and the error of each function as reported last.
-    told: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
+    reported: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
     /// The function of each process, and whether the process belongs to a pool.
     workers: HashMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
@@ -34,7 +34,7 @@ impl Observer {
         Self {
             ring: Rc::new(Ring::new(epoch)),
             metrics: Rc::new(RefCell::new(Metrics::new())),
-            told: HashMap::new(),
+            reported: HashMap::new(),
             workers: HashMap::new(),
             pools: HashMap::new(),
             flights: HashMap::new(),
@@ -79,17 +79,17 @@ impl Observer {
                 .insert((invocation, Attempt(attempt)), (trace, metrics::method(None)));
         };
         for adopted in &restored.adopted {
-            flies(adopted.note.invocation, adopted.note.attempt);
+            flies(adopted.record.invocation, adopted.record.attempt);
         }
-        for call in restored.members.iter().flat_map(|member| &member.note.calls) {
+        for call in restored.members.iter().flat_map(|member| &member.record.calls) {
             flies(call.invocation, call.attempt);
         }
         for adopted in &restored.adopted {
-            let function = adopted.note.function.clone().into_owned();
+            let function = adopted.record.function.clone().into_owned();
             self.workers.insert(adopted.worker, (function, false));
         }
         for member in &restored.members {
-            let function = member.note.function.clone().into_owned();
+            let function = member.record.function.clone().into_owned();
             self.scale(&function, 1);
             self.workers.insert(member.worker, (function, true));
         }
@@ -183,7 +183,7 @@ impl State {
             }
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => self.noticed(notice),
-            Action::Status(function) => self.tell_version(function),
+            Action::Status(function) => self.report_version(function),
             // The end of an attempt is reported when its output is counted; the others are not reported.
             Action::Record(..)
             | Action::Update(_)
@@ -233,24 +233,24 @@ impl State {
     }
 
     /// Reports which version serves and what is wrong with newer content, if that has changed.
-    fn tell_version(&mut self, function: &FunctionName) {
+    fn report_version(&mut self, function: &FunctionName) {
         let Some((version, error)) = self.supervisor.version_and_error(function) else {
-            if self.observer.told.remove(function).is_some() {
+            if self.observer.reported.remove(function).is_some() {
                 self.observer.metrics.borrow_mut().forget(function);
                 self.happened(function, What::Removed);
             }
             return;
         };
-        let before = self.observer.told.get(function);
+        let before = self.observer.reported.get(function);
         let is_new = before.is_none();
-        let (known, told) = before.map_or((None, None), |(version, error)| (*version, error.as_deref()));
-        if (known, told) == (version, error) && !is_new {
+        let (known, reported) = before.map_or((None, None), |(version, error)| (*version, error.as_deref()));
+        if (known, reported) == (version, error) && !is_new {
             return;
         }
         let loaded = version.filter(|version| known != Some(*version));
-        let refused = error.filter(|error| told != Some(*error)).map(Box::<str>::from);
+        let refused = error.filter(|error| reported != Some(*error)).map(Box::<str>::from);
         let now = (version, error.map(Into::into));
-        self.observer.told.insert(function.clone(), now);
+        self.observer.reported.insert(function.clone(), now);
         if is_new {
             self.observer.metrics.borrow_mut().known(function);
         }
@@ -299,7 +299,7 @@ impl State {
 
     /// Reports an invocation that ended without an attempt: skipped, cancelled while it waited, or out of time.
     fn invocation_ended(&self, record: &InvocationRecord) {
-        let what = if record.state == Stands::Skipped {
+        let what = if record.state == InvocationState::Skipped {
             if let Some(reason) = record.reason {
                 self.observer.metrics.borrow_mut().dropped(&record.function, reason);
             }
@@ -319,7 +319,7 @@ impl State {
     }
 
     fn concluded(&self, record: &InvocationRecord) {
-        let gave_up = record.exhausted.filter(|_| record.state == Stands::Failed);
+        let gave_up = record.exhausted.filter(|_| record.state == InvocationState::Failed);
         let mut metrics = self.observer.metrics.borrow_mut();
         metrics.invocation_ended(&record.function, record.state, gave_up.is_some());
         if let Some(exhausted) = gave_up {

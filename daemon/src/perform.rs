@@ -72,7 +72,7 @@ impl State {
             Action::Claim(record) => {
                 let id = record.id;
                 // The record of its last attempt comes first.
-                self.speak_up(Some(id));
+                self.store_awaiting_output(Some(id));
                 if self.ledger.submit(Command::Claim(record)).is_err() {
                     self.follow_up.push_back(Event::ClaimFailed(vec![id]));
                 }
@@ -94,7 +94,7 @@ impl State {
             }
             Action::Record(attempt, record) => {
                 if let Some((attempt, record)) = self.keep_record(attempt, record) {
-                    self.speak_up(Some(record.id));
+                    self.store_awaiting_output(Some(record.id));
                     self.record(attempt, record);
                 }
             }
@@ -103,7 +103,7 @@ impl State {
                 self.store(Command::Update(record));
             }
             Action::Update(record) => {
-                self.speak_up(Some(record.id));
+                self.store_awaiting_output(Some(record.id));
                 if record.state.is_final() {
                     events::invocation_ended(&record);
                 }
@@ -149,7 +149,7 @@ impl State {
     fn ended(&mut self, record: &InvocationRecord) {
         if record.state.is_final() {
             self.uploads.remove(&record.id);
-            self.ends.tell(record.id);
+            self.ends.wake(record.id);
         }
     }
 
@@ -210,7 +210,7 @@ impl State {
             lasts_ms: order
                 .lasts
                 .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
-            note: Bytes(takeover::note(self, order.worker, tmp)),
+            record: Bytes(takeover::adoption_record(self, order.worker, tmp)),
         });
         if let Some(number) = self.send(&request, passed.descriptors) {
             let starting = Starting {

@@ -171,8 +171,8 @@ impl State {
     }
 
     /// Handles a message of a worker.
-    fn said(&mut self, worker: WorkerId, said: WorkerMessage) {
-        match said {
+    fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
+        match message {
             WorkerMessage::Ready(ready) => {
                 let concurrency = ready.concurrency;
                 self.step(match self.serves_at(worker, ready.port) {
@@ -214,9 +214,9 @@ impl State {
         self.step(Event::Closed(worker));
         let Some(conversation) = conversation else { return };
         let mut last = Vec::new();
-        conversation.drain_messages(|said| last.push(said));
-        for said in last {
-            self.said(worker, said);
+        conversation.drain_messages(|message| last.push(message));
+        for message in last {
+            self.handle_message(worker, message);
         }
         self.catch_up();
     }
@@ -302,7 +302,7 @@ impl State {
 
     /// Stores records that wait for their output, because a newer record of the invocation follows, or (without an
     /// invocation) because fnd ends.
-    pub(crate) fn speak_up(&mut self, invocation: Option<InvocationId>) {
+    pub(crate) fn store_awaiting_output(&mut self, invocation: Option<InvocationId>) {
         if self.awaited_output.is_empty() {
             return;
         }
@@ -381,17 +381,17 @@ impl Daemon {
 fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) -> bool {
     let messages = messages.clone();
     let done = move |captured| {
-        let _ = messages.send(Message::Spoken(key, Box::new(captured))); // fnd is stopping
+        let _ = messages.send(Message::OutputRead(key, Box::new(captured))); // fnd is stopping
     };
-    member.call_output.end(key, done) == Ended::Spoke
+    member.call_output.end(key, done) == Ended::Printed
 }
 
 /// Runs the conversation with one worker until it is over.
 async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversation>) {
     let end = conversation
-        .run(|said| {
+        .run(|message| {
             if let Some(daemon) = daemon.upgrade() {
-                daemon.state.borrow_mut().said(worker, said);
+                daemon.state.borrow_mut().handle_message(worker, message);
                 daemon.put_off.notify_one();
             }
         })

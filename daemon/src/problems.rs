@@ -93,7 +93,7 @@ impl Reported {
 impl State {
     /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
-        self.told_problems.due = true;
+        self.reported_problems.due = true;
         if let Some(daemon) = self.daemon.upgrade() {
             daemon.changed.notify_one();
         }
@@ -140,12 +140,12 @@ impl State {
     }
 
     /// Reports which problems began and which are over, if they may have changed.
-    pub(crate) fn tell_problems(&mut self) {
-        if !std::mem::take(&mut self.told_problems.due) {
+    pub(crate) fn report_problems(&mut self) {
+        if !std::mem::take(&mut self.reported_problems.due) {
             return;
         }
         let now = self.problems();
-        let (began, over) = self.told_problems.update(now);
+        let (began, over) = self.reported_problems.update(now);
         for problem in over {
             tracing::info!("over: {}", problem.text);
             self.push_problem(problem, false);
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_forgotten_for_room_and_a_clock_that_is_ahead_are_told() {
+    fn what_was_forgotten_for_room_and_a_clock_that_is_ahead_are_reported() {
         let codes = |for_room, clock_ahead_of| {
             let forgetting = Forgetting {
                 for_room,
@@ -216,28 +216,28 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_once_when_it_begins_and_once_when_it_is_over() {
-        let mut told = Reported::default();
+    fn each_is_reported_once_when_it_begins_and_once_when_it_is_over() {
+        let mut reported = Reported::default();
         let lost = |count: u32| Problem::new("history-lost", format!("{count} records were lost"));
         let away = |path: &str| Problem::about("functions-directory", path, format!("`{path}` cannot be read"));
-        assert_eq!(told.update(vec![]), (vec![], vec![]));
+        assert_eq!(reported.update(vec![]), (vec![], vec![]));
         assert_eq!(
-            told.update(vec![lost(1), away("/a")]),
+            reported.update(vec![lost(1), away("/a")]),
             (vec![lost(1), away("/a")], vec![])
         );
         assert_eq!(
-            told.update(vec![lost(2), away("/a"), away("/b")]),
+            reported.update(vec![lost(2), away("/a"), away("/b")]),
             (vec![away("/b")], vec![])
         );
-        assert_eq!(told.update(vec![away("/b")]), (vec![], vec![away("/a"), lost(2)]));
-        assert_eq!(told.update(vec![lost(3)]), (vec![lost(3)], vec![away("/b")]));
+        assert_eq!(reported.update(vec![away("/b")]), (vec![], vec![away("/a"), lost(2)]));
+        assert_eq!(reported.update(vec![lost(3)]), (vec![lost(3)], vec![away("/b")]));
     }
 
     #[test]
     fn the_same_problem_given_twice_is_one() {
-        let mut told = Reported::default();
+        let mut reported = Reported::default();
         let twice = vec![Problem::new("metrics", "x"), Problem::new("metrics", "x")];
-        assert_eq!(told.update(twice.clone()).0.len(), 1);
-        assert_eq!(told.update(twice), (vec![], vec![]));
+        assert_eq!(reported.update(twice.clone()).0.len(), 1);
+        assert_eq!(reported.update(twice), (vec![], vec![]));
     }
 }

@@ -41,7 +41,7 @@ const EXIT_WAIT: Duration = Duration::from_secs(1);
 const READ_OUT_MAX: Duration = Duration::from_millis(500);
 /// Pause between two readiness probes, at first and at most: the kernel sends no event when a process listens on a
 /// port.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+const PROBE_PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// A caller's request on its way to a worker.
 pub(crate) struct Upload {
@@ -184,8 +184,8 @@ impl State {
         let http = rules.http.as_ref().map(|http| http.ready.clone());
         let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
         endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
-        let look = look(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
-        Some(ReadinessProbe(tokio::task::spawn_local(look)))
+        let probe = probe(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
+        Some(ReadinessProbe(tokio::task::spawn_local(probe)))
     }
 
     /// Stores the address at which a worker says that it serves.
@@ -229,7 +229,7 @@ impl State {
     }
 
     /// Reports the calls whose connections ended with an earlier fnd.
-    pub(crate) fn tell_lost(&mut self) {
+    pub(crate) fn report_lost(&mut self) {
         for (worker, call) in std::mem::take(&mut self.lost) {
             let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
             self.answered(worker, call, (Reason::Interrupted, message), None);
@@ -343,7 +343,7 @@ enum Afterwards {
 }
 
 impl Afterwards {
-    fn tell(self) {
+    fn send(self) {
         match self {
             Self::Answer(answer, headed) => {
                 let _ = answer.send(headed); // an error: the caller has gone
@@ -381,7 +381,7 @@ impl Task {
             daemon.state.borrow_mut().answered(self.worker, self.call, how, result);
             daemon.changed.notify_one();
         }
-        afterwards.tell();
+        afterwards.send();
         drop(open);
     }
 
@@ -435,9 +435,9 @@ impl Task {
             return Ok((how, None));
         }
         answer.send(headed).map_err(|_| ExchangeError::Caller)?;
-        let PassingEnd { told, kept } = end;
+        let PassingEnd { ended, kept } = end;
         *afterwards = Afterwards::End { kept };
-        match told.await {
+        match ended.await {
             Ok(end) => end.map(|()| (how, None)).map_err(ExchangeError::Worker),
             Err(_) => Err(ExchangeError::Caller),
         }
@@ -473,7 +473,7 @@ fn strange(port: u16, user: u32) -> String {
 }
 
 /// Probes whether a worker serves, until it does.
-async fn look(
+async fn probe(
     daemon: Weak<Daemon>,
     (worker, user): (WorkerId, Option<u32>),
     endpoint: Endpoint,
@@ -486,8 +486,8 @@ async fn look(
     else {
         return;
     };
-    let mut pause = LOOK_AGAIN.0;
-    let mut said = String::new();
+    let mut pause = PROBE_PAUSE.0;
+    let mut reported = String::new();
     loop {
         let found = exchange::probe(&address, key.as_ref(), ready.as_deref()).await;
         let Some(daemon) = daemon.upgrade() else { return };
@@ -505,14 +505,14 @@ async fn look(
                 let concurrency = u32::MAX;
                 return daemon.step(Event::WorkerReady { worker, concurrency });
             }
-            Err(why) if why != said => {
-                said.clone_from(&why);
+            Err(why) if why != reported => {
+                reported.clone_from(&why);
                 daemon.step(Event::NotReady { worker, why });
             }
             Err(_) => {}
         }
         drop(daemon);
-        tokio::time::sleep(pause).await; // no event tells: see LOOK_AGAIN
-        pause = (pause * 2).min(LOOK_AGAIN.1);
+        tokio::time::sleep(pause).await; // no event reports it: see PROBE_PAUSE
+        pause = (pause * 2).min(PROBE_PAUSE.1);
     }
 }

@@ -55,7 +55,7 @@ impl Silence {
         std::mem::take(&mut self.silent)
     }
 
-    fn look(&mut self, now: Duration) -> Step {
+    fn check(&mut self, now: Duration) -> Step {
         let due = self.wakes_at.take().unwrap_or(now);
         let Some(since) = self.since else { return Step::Nothing };
         // fnd itself did not run for a while: frames that came meanwhile are not read yet.
@@ -124,7 +124,7 @@ impl State {
 
     /// Checks whether the spawner answers; returns when to check again.
     fn check_silence(&mut self) -> Option<Duration> {
-        match self.silence.look(self.clock.now().mono) {
+        match self.silence.check(self.clock.now().mono) {
             Step::Nothing => None,
             Step::Again(at) => Some(at),
             Step::Ping(at) => {
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_while_nothing_is_asked() {
+    fn nothing_is_checked_while_nothing_is_asked() {
         let mut silence = Silence::default();
         assert!(silence.asked(at(0)));
         assert!(!silence.asked(at(10)), "somebody looks already");
         silence.heard(at(20), false);
-        assert_eq!(silence.look(at(1000)), Step::Nothing);
+        assert_eq!(silence.check(at(1000)), Step::Nothing);
         assert!(silence.asked(at(2000)));
     }
 
@@ -185,7 +185,7 @@ mod tests {
         for n in 1..20 {
             // A slow request is not answered, the ping is.
             assert!(
-                matches!(silence.look(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
+                matches!(silence.check(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
                 "{n}"
             );
             silence.heard(at(n * 1000 + 1), true);
@@ -196,9 +196,9 @@ mod tests {
     fn one_that_answers_nothing_is_pinged_and_silent_after_five_seconds() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.look(at(1000)), Step::Ping(at(5000)));
+        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
         assert!(!silence.asked(at(1500)));
-        assert_eq!(silence.look(at(5000)), Step::Silent);
+        assert_eq!(silence.check(at(5000)), Step::Silent);
         assert!(!silence.asked(at(6000)), "that is known");
         assert!(silence.heard(at(9000), false));
         assert!(silence.asked(at(9100)));
@@ -208,8 +208,8 @@ mod tests {
     fn a_pause_of_fnd_itself_is_no_silence() {
         let mut silence = Silence::default();
         silence.asked(at(0));
-        assert_eq!(silence.look(at(1000)), Step::Ping(at(5000)));
-        assert_eq!(silence.look(at(60_000)), Step::Again(at(65_000)));
-        assert_eq!(silence.look(at(65_000)), Step::Silent);
+        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
+        assert_eq!(silence.check(at(60_000)), Step::Again(at(65_000)));
+        assert_eq!(silence.check(at(65_000)), Step::Silent);
     }
 }

@@ -69,7 +69,7 @@ pub struct Spawner {
 /// and takes a moment for it.
 const LAST_ONE_ENDS: Duration = Duration::from_secs(5);
 /// Pause between two checks of that: the lock gives no event when it is free, except to a wait without end.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const CHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until no spawner uses a state directory, if fnd starts its own: after a `kill -9` of the fnd before this one,
 /// its spawner still has to end. If that takes too long, the wait ends: starting another spawner then reports the
@@ -88,7 +88,7 @@ pub async fn last_one_ended(cli: &Cli, places: &Places) {
     };
     let free = async {
         while is_used() {
-            tokio::time::sleep(LOOK_AGAIN).await; // no event: see LOOK_AGAIN
+            tokio::time::sleep(CHECK_PAUSE).await; // no event: see CHECK_PAUSE
         }
     };
     drop(tokio::time::timeout(LAST_ONE_ENDS, free).await);

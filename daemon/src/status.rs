@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_tried_again_and_said_once() {
+    fn what_could_not_be_written_is_tried_again_and_reported_once() {
         let directory = tempfile::tempdir().unwrap();
         let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
         let at = Duration::from_millis;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_file_is_told_when_its_changes_are_written() {
+    fn a_waiter_for_a_file_wakes_when_its_changes_are_written() {
         let directory = tempfile::tempdir().unwrap();
         let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
         let at = Duration::from_millis;
@@ -330,7 +330,7 @@ mod tests {
         assert!(first.try_recv().is_err() && second.try_recv().is_err(), "it failed");
         let third = files.written(&hello).expect("it waits for the next try");
         files.tried(&hello, at(1050), true);
-        assert!([first, second, third].iter_mut().all(|told| told.try_recv().is_ok()));
+        assert!([first, second, third].iter_mut().all(|waiter| waiter.try_recv().is_ok()));
         assert!(files.changed(&hello, at(2000)) && !files.changed(&hello, at(2001)));
         let gone = files.written(&hello).expect("it waits");
         files.remove(&hello).unwrap();

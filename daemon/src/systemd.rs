@@ -30,36 +30,36 @@ pub fn listener() -> io::Result<Option<UnixListener>> {
 }
 
 /// Sends states to the service manager. A manager that is missing or does not listen is no error.
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
 /// Reports that fnd serves.
 pub fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// Sets the line that `systemctl status` shows.
 pub fn status(line: &str) {
-    tell(&[NotifyState::Status(line)]);
+    notify(&[NotifyState::Status(line)]);
 }
 
 /// Reports that a reload began; [`ready`] ends it.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
 }
 
 /// Reports that fnd stops.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
 /// Reports that fnd is alive.
 pub fn alive() {
-    tell(&[NotifyState::Watchdog]);
+    notify(&[NotifyState::Watchdog]);
 }
 
 /// Returns the interval at which [`alive`] must be called: half of the service manager's limit.

@@ -7,9 +7,9 @@ use crate::driver::{Attached, State};
 use crate::requests::Server;
 use crate::workers::endpoint::Endpoint;
 use crate::workers::output::{Meta, Piped};
-use fnd_core::supervisor::{Adopted, AdoptedMember, MemberNote, Note};
+use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{self, Held, Request, Spawned, note_max};
+use fnd_wire::frame::{self, Held, Request, Spawned, adoption_record_max};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use std::time::Duration;
 enum AdoptionRecord<'a> {
     /// About an attempt.
     Attempt {
-        note: Box<Note<'a>>,
+        note: Box<ScriptRecord<'a>>,
         /// `limits.output`.
         output_max: u64,
     },
@@ -32,7 +32,7 @@ enum AdoptionRecord<'a> {
         #[serde(with = "fnd_core::text::id")]
         tmp: InvocationId,
         #[serde(default)]
-        handed_over: Option<Box<MemberNote<'a>>>,
+        handed_over: Option<Box<MemberRecord<'a>>>,
         /// Its address and key, where it serves HTTP.
         #[serde(flatten)]
         endpoint: Endpoint,
@@ -41,15 +41,15 @@ enum AdoptionRecord<'a> {
 
 /// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
 /// be killed.
-pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
-    let left = match tmp {
+pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
+    let record = match tmp {
         Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
             function,
             tmp,
             handed_over: None,
             endpoint: Endpoint::default(),
         }),
-        None => state.supervisor.note(worker).map(|note| {
+        None => state.supervisor.script_record(worker).map(|note| {
             let output_max = note.rules.output_max;
             AdoptionRecord::Attempt {
                 note: Box::new(note),
@@ -57,15 +57,15 @@ pub(crate) fn note(state: &State, worker: WorkerId, tmp: Option<(FunctionId, Inv
             }
         }),
     };
-    left.and_then(|left| bytes(&left, state.welcome.protocol))
+    record.and_then(|record| bytes(&record, state.welcome.protocol))
         .unwrap_or_default()
 }
 
-fn bytes(left: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
-    let bytes = serde_json::to_vec(left).ok()?;
-    if bytes.len() > note_max(protocol) {
+fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
+    let bytes = serde_json::to_vec(record).ok()?;
+    if bytes.len() > adoption_record_max(protocol) {
         // Only an fnd-spawner of an earlier version has so low a limit.
-        let (length, most) = (bytes.len(), note_max(protocol));
+        let (length, most) = (bytes.len(), adoption_record_max(protocol));
         tracing::error!(
             "what the next fnd has to know of a worker is {length} bytes, more than fnd-spawner takes ({most}): its work is interrupted at a restart"
         );
@@ -101,13 +101,13 @@ pub(crate) struct Worker {
     ends: Ends,
     /// The socket of a handler's worker.
     channel: Option<OwnedFd>,
-    left: Option<AdoptionRecord<'static>>,
+    record: Option<AdoptionRecord<'static>>,
 }
 
 impl Worker {
     /// Returns the attempts that run in it.
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
-        match &self.left {
+        match &self.record {
             Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
             Some(AdoptionRecord::Member { handed_over, .. }) => {
                 let calls = handed_over.iter().flat_map(|note| &note.calls);
@@ -124,7 +124,7 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
         let mut descriptors = descriptors.into_iter();
         let ends = Ends::take(&held.spawned, &mut descriptors);
         let channel = descriptors.next();
-        let left = serde_json::from_slice(&held.note.0)
+        let record = serde_json::from_slice(&held.record.0)
             .inspect_err(|error| {
                 let worker = held.spawned.worker;
                 tracing::warn!("what an earlier fnd left about {worker} cannot be read ({error}), it is killed");
@@ -134,7 +134,7 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
             held,
             ends,
             channel,
-            left,
+            record,
         }
     };
     held.into_iter().map(read).collect()
@@ -149,7 +149,7 @@ impl State {
         }
         let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for worker in held {
-            if matches!(worker.left, Some(AdoptionRecord::Member { .. })) {
+            if matches!(worker.record, Some(AdoptionRecord::Member { .. })) {
                 members.extend(self.attach_member(worker));
             } else {
                 adopted.extend(self.attach_one(worker, &mut piped));
@@ -158,7 +158,7 @@ impl State {
         self.output.adopt(piped);
         let known = adopted
             .iter()
-            .map(|adopted| (adopted.note.invocation, Attempt(adopted.note.attempt)));
+            .map(|adopted| (adopted.record.invocation, Attempt(adopted.record.attempt)));
         self.output.salvage(known.collect());
         (adopted, members)
     }
@@ -168,14 +168,14 @@ impl State {
             held,
             ends,
             channel,
-            left,
+            record,
         } = worker;
         let Some(AdoptionRecord::Member {
             function,
             tmp,
             handed_over,
             endpoint,
-        }) = left
+        }) = record
         else {
             return None;
         };
@@ -183,13 +183,13 @@ impl State {
         if handed_over.is_some() {
             // The calls in the record are right only until the first message between fnd and the worker. If this fnd
             // crashes, the next one must not rely on them.
-            let left = AdoptionRecord::Member {
+            let record = AdoptionRecord::Member {
                 function,
                 tmp,
                 handed_over: None,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&left, self.welcome.protocol));
+            self.leave(worker, bytes(&record, self.welcome.protocol));
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -232,7 +232,7 @@ impl State {
         }
         Some(AdoptedMember {
             worker,
-            note: *handed_over.filter(|_| goes_on)?,
+            record: *handed_over.filter(|_| goes_on)?,
             age: Duration::from_millis(held.age_ms),
             ended: held.spawned.pid == 0,
         })
@@ -242,31 +242,31 @@ impl State {
     /// between two messages.
     pub(crate) fn leave_member(&mut self, worker: WorkerId) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
-        let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_note(worker)) else {
+        let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_record(worker)) else {
             return;
         };
         let attached = self.attached.get(&worker);
         let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
-        let left = AdoptionRecord::Member {
+        let record = AdoptionRecord::Member {
             function,
             tmp,
             handed_over: Some(Box::new(note)),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
-        let left = bytes(&left, self.welcome.protocol);
-        self.leave(worker, left);
+        let record = bytes(&record, self.welcome.protocol);
+        self.leave(worker, record);
     }
 
     /// Has the spawner keep this record about a worker, in place of the one before.
-    fn leave(&mut self, worker: WorkerId, left: Option<Vec<u8>>) {
-        if let Some(note) = left {
-            let note = Bytes(note);
-            self.request(&Request::Note(frame::Note { worker, note }), Vec::new());
+    fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>) {
+        if let Some(record) = record {
+            let record = Bytes(record);
+            self.request(&Request::AdoptionRecord(frame::AdoptionRecord { worker, record }), Vec::new());
         }
     }
 
     fn attach_one(&mut self, worker: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
-        let Worker { held, ends, left, .. } = worker;
+        let Worker { held, ends, record, .. } = worker;
         let worker = held.spawned.worker;
         let Ends {
             stdout,
@@ -274,7 +274,7 @@ impl State {
             result,
             kill,
         } = ends;
-        let Some(AdoptionRecord::Attempt { note, output_max }) = left else {
+        let Some(AdoptionRecord::Attempt { note, output_max }) = record else {
             self.request(&Request::Kill(worker), Vec::new());
             return None;
         };
@@ -303,7 +303,7 @@ impl State {
         self.attached.insert(worker, attached);
         Some(Adopted {
             worker,
-            note: *note,
+            record: *note,
             age: Duration::from_millis(held.age_ms),
             termed: held.termed.map(|(ago, cause)| (Duration::from_millis(ago), cause)),
             ended: held.spawned.pid == 0,

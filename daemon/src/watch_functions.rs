@@ -27,7 +27,7 @@ pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
         ring,
     };
     // The task ends when the caller drops the receiver.
-    drop(tokio::task::spawn_local(tell(
+    drop(tokio::task::spawn_local(send_changes(
         Rc::clone(daemon),
         watcher,
         filter,
@@ -74,7 +74,7 @@ impl Watcher {
     }
 }
 
-async fn tell(daemon: Rc<Daemon>, mut watcher: Watcher, filter: FunctionFilter, into: mpsc::Sender<FunctionChange>) {
+async fn send_changes(daemon: Rc<Daemon>, mut watcher: Watcher, filter: FunctionFilter, into: mpsc::Sender<FunctionChange>) {
     loop {
         watcher.read_on(&daemon);
         let Some(function) = watcher.changed.pop_first() else {

@@ -59,7 +59,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
         if self.of.full.load(Ordering::Relaxed) {
-            self.of.look();
+            self.of.check_full();
         }
     }
 }
@@ -156,7 +156,7 @@ impl Buffers {
 
     /// Checks whether memory suffices, and reports a change. It counts as sufficient again only below a quarter of the
     /// budget: otherwise each body at the limit would be reported.
-    fn look(&self) {
+    fn check_full(&self) {
         let (memory, disk) = self.held();
         let was = self.full.load(Ordering::Relaxed);
         let is = disk > 0 || (was && memory > self.max.load(Ordering::Relaxed) / 4);
@@ -233,7 +233,7 @@ impl Buffers {
         let begun = self.overflow.begin(bytes.len() as u64);
         let mut kept = Kept::new(begun.inspect_err(|_| self.refuse())?, self);
         kept.append(bytes).inspect_err(|_| self.refuse())?;
-        self.look();
+        self.check_full();
         Ok(kept)
     }
 

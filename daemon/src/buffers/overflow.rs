@@ -187,6 +187,6 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.give_back();
-        self.of.look();
+        self.of.check_full();
     }
 }

@@ -97,22 +97,22 @@ impl RescanTimer {
     }
 
     /// Takes the result of a scan.
-    pub(super) fn finished(&mut self, look: FinishedScan) -> Settled {
+    pub(super) fn finished(&mut self, scan: FinishedScan) -> Settled {
         self.hinted = None;
-        if look.moved {
-            self.changed = look.ended;
+        if scan.moved {
+            self.changed = scan.ended;
             self.quiet = false;
         }
-        self.unsettled_since = look.unsettled.map(|_| self.unsettled_since.unwrap_or(look.began));
-        self.last = Some(look);
+        self.unsettled_since = scan.unsettled.map(|_| self.unsettled_since.unwrap_or(scan.began));
+        self.last = Some(scan);
         // The start of the scan counts: if the kernel was too busy to report a change, this scan finds the change
         // before it is called quiet.
-        let quiet = !self.quiet && look.began >= self.quiet_at();
+        let quiet = !self.quiet && scan.began >= self.quiet_at();
         self.quiet |= quiet;
-        let settled = look.unsettled.is_none();
+        let settled = scan.unsettled.is_none();
         let over = self
             .asked
-            .extract_if(.., |(_, at)| settled || look.began >= *at + PATIENCE);
+            .extract_if(.., |(_, at)| settled || scan.began >= *at + PATIENCE);
         let over = over.map(|(number, _)| number).collect();
         Settled { quiet, over }
     }

@@ -5,7 +5,7 @@
 //! part that cannot be read.
 
 use super::presence::{Held, Identity, Observed, Presence, in_doubt};
-use super::walk::{Found, Rules, Signature, Walked, identity, signature, walk};
+use super::walk::{CandidateState, Rules, Signature, Walked, identity, signature, walk};
 use super::written::Written;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::supervisor::Now;
@@ -205,12 +205,12 @@ impl Scanner {
     /// of a file's time stamps is by the wall clock; the time since a state was seen is by the monotonic clock.
     pub(super) fn scan(&mut self, written: &Written, now: Now) -> Difference {
         let mut difference = Difference::default();
-        let mut found: BTreeMap<FunctionName, Found> = BTreeMap::new();
+        let mut found: BTreeMap<FunctionName, CandidateState> = BTreeMap::new();
         let mut doubts = Vec::new();
         let accept = std::mem::take(&mut self.accept_empty);
         for root in &mut self.roots {
             let mut walked = walk(root.index, &root.path, &self.rules);
-            root.look(&mut walked, &self.known, accept, now.mono);
+            root.check(&mut walked, &self.known, accept, now.mono);
             // A directory that came back may not be complete yet: it gets the time for which a function may be absent.
             if let Some(left) = root
                 .presence
@@ -269,8 +269,8 @@ impl Scanner {
     }
 
     /// Reports a function if its state is new and complete.
-    fn compare(&mut self, found: Found, written: &Written, now: Now, difference: &mut Difference) {
-        let Found { candidate, signature } = found;
+    fn compare(&mut self, found: CandidateState, written: &Written, now: Now, difference: &mut Difference) {
+        let CandidateState { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
         let root = root.map(|root| root.path.as_path());
         let known = self.known.entry(candidate.function.clone()).or_insert(Known {
@@ -311,9 +311,9 @@ impl Scanner {
 
 impl Root {
     /// Takes the result of reading: if the directory or a group does not count, `walked` doubts all of it.
-    fn look(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
+    fn check(&mut self, walked: &mut Walked, known: &BTreeMap<FunctionName, Known>, accept: bool, mono: Duration) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
-        self.seen = match walked.looked {
+        self.seen = match walked.observed {
             Observed::Read { identity, .. } => Some(identity),
             Observed::Missing | Observed::Unreadable(_) => None,
         };
@@ -323,7 +323,7 @@ impl Root {
             .collect();
         if let Some(why) = self
             .presence
-            .observed(&walked.looked, ours().next().is_some(), accept, mono)
+            .observed(&walked.observed, ours().next().is_some(), accept, mono)
         {
             *walked = Walked::nothing();
             walked.doubts.everything = true;
@@ -337,12 +337,12 @@ impl Root {
                 continue;
             }
             let presence = self.groups.entry(group.clone()).or_default();
-            let looked = Observed::Read {
+            let observed = Observed::Read {
                 identity: of_mount(*identity),
                 empty: *empty,
             };
             let knows = ours().any(|(name, _)| is_in(group, name));
-            if let Some(why) = presence.observed(&looked, knows, accept, mono) {
+            if let Some(why) = presence.observed(&observed, knows, accept, mono) {
                 walked.doubts.groups.insert(group.clone());
                 walked
                     .unread

@@ -37,7 +37,7 @@ pub(super) struct Signature {
 
 /// A candidate and the state of its files.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct CandidateState {
     pub(super) candidate: Candidate,
     pub(super) signature: Signature,
 }
@@ -46,10 +46,10 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Walked {
     /// The result of reading the directory itself.
-    pub(super) looked: Observed,
+    pub(super) observed: Observed,
     /// Its groups that were read, each with its identity and whether it holds no function.
     pub(super) groups: Vec<(String, Identity, bool)>,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<CandidateState>,
     /// Functions that two files claim, with one of the candidates.
     pub(super) clashes: Vec<Candidate>,
     pub(super) problems: Vec<Diagnostic>,
@@ -63,7 +63,7 @@ impl Walked {
     /// Returns the contents of a directory that could not be read.
     pub(super) fn nothing() -> Self {
         Self {
-            looked: Observed::Missing,
+            observed: Observed::Missing,
             groups: Vec::new(),
             found: Vec::new(),
             clashes: Vec::new(),
@@ -90,25 +90,25 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
     let before = match identity(root) {
         Ok(before) => before,
         Err(error) => {
-            walked.looked = failed(&error);
+            walked.observed = failed(&error);
             return walked;
         }
     };
     let groups = match level(directory, root, None, rules, &mut walked) {
         Ok(groups) => groups,
         Err(error) => {
-            walked.looked = failed(&error);
+            walked.observed = failed(&error);
             return walked;
         }
     };
     for group in groups {
         let path = root.join(&group);
         let functions = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
-        let looked = identity(&path).and_then(|identity| {
+        let observed = identity(&path).and_then(|identity| {
             level(directory, &path, Some(&group), rules, &mut walked)?;
             Ok(identity)
         });
-        match looked {
+        match observed {
             Ok(identity) => {
                 let now = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
                 walked.groups.push((group, identity, now == functions));
@@ -123,7 +123,7 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
     }
     // If the directory was replaced or unmounted in the meantime, the contents come partly from one and partly from the
     // other.
-    walked.looked = match identity(root) {
+    walked.observed = match identity(root) {
         Ok(after) if after == before => Observed::Read {
             identity: before,
             empty: walked.found.is_empty() && walked.clashes.is_empty() && walked.doubts.is_empty(),
@@ -195,7 +195,7 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
             }
         }
         let candidate = candidate(directory, group, function);
-        out.found.push(Found {
+        out.found.push(CandidateState {
             candidate,
             signature: digest.finish(),
         });

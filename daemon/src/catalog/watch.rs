@@ -26,7 +26,7 @@ pub enum CatalogEvent {
     Removed(Vec<FunctionName>),
     /// All problems with names and places, and all files that are not functions; replaces the previous event of this
     /// kind.
-    Found {
+    Findings {
         /// The problems.
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
@@ -145,7 +145,7 @@ impl Catalog {
             clock: Clock::start(),
             timer: RescanTimer::new(),
             written: Written::default(),
-            told: Difference::default(),
+            reported: Difference::default(),
             blind: None,
         };
         let thread = move || state.run();
@@ -188,7 +188,7 @@ struct Thread {
     timer: RescanTimer,
     written: Written,
     /// The last report; `blind` is why directories cannot be watched.
-    told: Difference,
+    reported: Difference,
     held: held::File,
     blind: Option<String>,
 }
@@ -200,7 +200,7 @@ impl Thread {
             let due = self.timer.due();
             // Before any command, so that endless commands do not delay a scan.
             if due.is_some_and(|due| due <= now) {
-                self.look();
+                self.scan();
                 continue;
             }
             let command = match due.into_iter().chain(self.marks.due()).min() {
@@ -269,22 +269,22 @@ impl Thread {
             if !same {
                 self.timer.hint(self.clock.now().mono);
             }
-            self.tell(CatalogEvent::Confirmed(number, same));
+            self.send(CatalogEvent::Confirmed(number, same));
         }
     }
 
     /// Scans the directories and reports the differences.
-    fn look(&mut self) {
+    fn scan(&mut self) {
         let began = self.clock.now();
         // Watch before the scan, so that a change after the scan causes an event.
         let blind = self.watching.refresh();
         if blind != self.blind {
             self.blind.clone_from(&blind);
-            blind.into_iter().for_each(|why| self.tell(CatalogEvent::Blind(why)));
+            blind.into_iter().for_each(|why| self.send(CatalogEvent::Blind(why)));
         }
         let found = self.scanner.scan(&self.written, began);
-        self.written.looked();
-        let look = FinishedScan {
+        self.written.scanned();
+        let scan = FinishedScan {
             began: began.mono,
             ended: self.clock.now().mono,
             moved: !found.changed.is_empty() || !found.removed.is_empty(),
@@ -292,28 +292,28 @@ impl Thread {
             // No event reports that a failing disk works again.
             watched: self.watching.is_complete() && found.unread.is_empty(),
         };
-        let settled = self.timer.finished(look);
+        let settled = self.timer.finished(scan);
         self.report(found);
         for number in settled.over {
-            self.tell(CatalogEvent::Scanned(number));
+            self.send(CatalogEvent::Scanned(number));
         }
         if settled.quiet {
-            self.tell(CatalogEvent::Quiet);
+            self.send(CatalogEvent::Quiet);
         }
     }
 
     fn report(&mut self, found: Difference) {
-        let told = &mut self.told;
-        let same = found.problems == told.problems
-            && found.unclaimed == told.unclaimed
-            && found.clashes == told.clashes
-            && found.unread == told.unread;
+        let reported = &mut self.reported;
+        let same = found.problems == reported.problems
+            && found.unclaimed == reported.unclaimed
+            && found.clashes == reported.clashes
+            && found.unread == reported.unread;
         if !same {
-            told.problems.clone_from(&found.problems);
-            told.unclaimed.clone_from(&found.unclaimed);
-            told.clashes.clone_from(&found.clashes);
-            told.unread.clone_from(&found.unread);
-            self.tell(CatalogEvent::Found {
+            reported.problems.clone_from(&found.problems);
+            reported.unclaimed.clone_from(&found.unclaimed);
+            reported.clashes.clone_from(&found.clashes);
+            reported.unread.clone_from(&found.unread);
+            self.send(CatalogEvent::Findings {
                 problems: found.problems,
                 clashes: found.clashes,
                 unclaimed: found.unclaimed,
@@ -322,14 +322,14 @@ impl Thread {
         }
         self.held.store(self.scanner.held());
         if !found.removed.is_empty() {
-            self.tell(CatalogEvent::Removed(found.removed));
+            self.send(CatalogEvent::Removed(found.removed));
         }
         if !found.changed.is_empty() {
-            self.tell(CatalogEvent::Changed(found.changed));
+            self.send(CatalogEvent::Changed(found.changed));
         }
     }
 
-    fn tell(&self, event: CatalogEvent) {
+    fn send(&self, event: CatalogEvent) {
         let _ = self.events.send(event); // the driver is gone: the thread ends with its handle
     }
 }

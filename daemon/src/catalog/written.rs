@@ -42,7 +42,7 @@ impl Written {
     }
 
     /// Notes that a scan has used the complete files.
-    pub(super) fn looked(&mut self) {
+    pub(super) fn scanned(&mut self) {
         self.complete.clear();
     }
 
@@ -93,11 +93,11 @@ mod tests {
         assert!(written.is_complete(root, &alone) && !written.is_writing(root, &alone));
         written.written(path());
         assert!(!written.is_complete(root, &alone));
-        // A look forgets who closed, not who writes.
-        written.looked();
+        // A scan forgets who closed, not who writes.
+        written.scanned();
         assert!(written.is_writing(root, &alone));
         written.closed(path());
-        written.looked();
+        written.scanned();
         assert!(!written.is_complete(root, &alone) && !written.is_writing(root, &alone));
         written.written(path());
         written.removed(Path::new("/d"));

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_while_fnd_stops_is_told_when_to_ask_again() {
+    fn a_caller_that_waits_while_fnd_stops_learns_when_to_retry() {
         let reason = "fnd is stopping".to_owned();
         let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
         assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));

@@ -80,7 +80,7 @@ impl Connections {
             turn: Cell::new(None),
         };
         connection.rest(Activity::Idle);
-        self.look();
+        self.check_scarcity();
         Ok(Rc::new(connection))
     }
 
@@ -114,8 +114,8 @@ impl Connections {
         let Some(turn) = first.map(|(turn, _)| *turn) else {
             return false;
         };
-        if let Some((_, told)) = yielding.remove(&turn) {
-            told.notify_one();
+        if let Some((_, evicted)) = yielding.remove(&turn) {
+            evicted.notify_one();
         }
         true
     }
@@ -167,7 +167,7 @@ impl Connections {
 
     /// Checks whether places are scarce. The threshold for the end is lower than that for the beginning: otherwise each
     /// connection opened and closed at the limit would cause a report.
-    fn look(&self) {
+    fn check_scarcity(&self) {
         let limit = |most: usize| if self.scarce.get() { most * 3 / 4 } else { most };
         let users = self.users.borrow();
         let of_one = users.iter().filter(|(uid, _)| **uid != 0).map(|(_, open)| *open).max();
@@ -225,8 +225,8 @@ impl Connection {
         let turn = (activity, self.all.ticks.get());
         self.all.ticks.set(turn.1 + 1);
         self.turn.set(Some(turn));
-        let told = (self.uid, Rc::clone(&self.evicted));
-        self.all.yielding.borrow_mut().insert(turn, told);
+        let entry = (self.uid, Rc::clone(&self.evicted));
+        self.all.yielding.borrow_mut().insert(turn, entry);
     }
 }
 
@@ -242,7 +242,7 @@ impl Drop for Connection {
             }
         }
         drop(users);
-        self.all.look();
+        self.all.check_scarcity();
     }
 }
 

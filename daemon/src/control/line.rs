@@ -102,9 +102,9 @@ impl Line {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let stream = self.stream.borrow();
         // poll(2) reports a hang-up whatever events are requested.
-        let mut look = [PollFd::new(&*stream, PollFlags::empty())];
+        let mut polled = [PollFd::new(&*stream, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut look, Some(&now)).is_ok() && look[0].revents().contains(PollFlags::HUP)
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
     fn watch(&self) -> Option<AsyncFd<OwnedFd>> {

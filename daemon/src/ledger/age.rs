@@ -53,7 +53,7 @@ impl Age {
     }
 
     /// Checks the clock; `passed` is the time since the last check.
-    pub(super) fn look(&mut self, unix_ms: u64, passed: Duration) {
+    pub(super) fn check(&mut self, unix_ms: u64, passed: Duration) {
         let is_ahead = unix_ms > self.known_ms.saturating_add(AHEAD_MS);
         self.ahead = is_ahead.then(|| self.ahead.map_or(Duration::ZERO, |ahead| ahead.saturating_add(passed)));
         if self.ahead.is_none_or(|ahead| ahead >= BELIEVED_AFTER) {
@@ -143,7 +143,7 @@ mod tests {
             (u64::MAX, false),
         ] {
             let mut age = known(100 * DAY);
-            age.look(unix_ms, HOUR);
+            age.check(unix_ms, HOUR);
             assert_eq!(age.now_ms(unix_ms), believed.then_some(unix_ms), "{unix_ms}");
             assert_eq!(age.ahead_of(), (!believed).then_some(100 * DAY), "{unix_ms}");
         }
@@ -152,26 +152,26 @@ mod tests {
     #[test]
     fn it_is_believed_when_it_has_been_ahead_for_a_day() {
         let mut age = known(100 * DAY);
-        age.look(140 * DAY, HOUR);
+        age.check(140 * DAY, HOUR);
         for hours in 1..24_u64 {
-            age.look(140 * DAY + hours * 3_600_000, HOUR);
+            age.check(140 * DAY + hours * 3_600_000, HOUR);
             assert_eq!(age.ahead_of(), Some(100 * DAY), "{hours}");
         }
-        age.look(141 * DAY, HOUR);
+        age.check(141 * DAY, HOUR);
         assert_eq!(age.now_ms(141 * DAY), Some(141 * DAY));
-        age.look(142 * DAY, HOUR);
+        age.check(142 * DAY, HOUR);
         assert_eq!(age.ahead_of(), None, "it goes on from there");
     }
 
     #[test]
     fn a_clock_that_comes_back_begins_its_day_again() {
         let mut age = known(100 * DAY);
-        age.look(140 * DAY, HOUR);
-        age.look(140 * DAY, 20 * HOUR);
-        age.look(100 * DAY, HOUR);
+        age.check(140 * DAY, HOUR);
+        age.check(140 * DAY, 20 * HOUR);
+        age.check(100 * DAY, HOUR);
         assert_eq!(age.now_ms(100 * DAY), Some(100 * DAY));
-        age.look(140 * DAY, HOUR);
-        age.look(140 * DAY, 20 * HOUR);
+        age.check(140 * DAY, HOUR);
+        age.check(140 * DAY, 20 * HOUR);
         assert_eq!(age.ahead_of(), Some(100 * DAY));
     }
 
@@ -188,14 +188,14 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let db = crate::ledger::schema::open(&state.path().join(crate::ledger::FILE)).unwrap();
         let mut age = Age::of(&db, 100 * DAY).unwrap();
-        age.look(100 * DAY, HOUR);
+        age.check(100 * DAY, HOUR);
         age.store(&db).unwrap();
         // A record that the stored time leaves room for is later than that; the one of the wrong clock is not.
         ran(&db, 100 * DAY + 43_200_000);
         assert_eq!(Age::of(&db, 100 * DAY).unwrap().known_ms, 100 * DAY + 43_200_000);
         ran(&db, 140 * DAY);
         let mut age = Age::of(&db, 140 * DAY).unwrap();
-        age.look(140 * DAY, HOUR);
+        age.check(140 * DAY, HOUR);
         assert_eq!(age.ahead_of(), Some(100 * DAY));
     }
 
@@ -204,24 +204,24 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let db = crate::ledger::schema::open(&state.path().join(crate::ledger::FILE)).unwrap();
         let mut age = Age::of(&db, 100 * DAY).unwrap();
-        age.look(100 * DAY, HOUR);
+        age.check(100 * DAY, HOUR);
         age.store(&db).unwrap();
         let mut age = Age::of(&db, 140 * DAY).unwrap();
-        age.look(140 * DAY, HOUR);
+        age.check(140 * DAY, HOUR);
         assert_eq!(age.ahead_of(), Some(100 * DAY));
         age.store(&db).unwrap();
         // Runs of that time are no evidence for it.
         ran(&db, 140 * DAY);
         let mut age = Age::of(&db, 140 * DAY).unwrap();
-        age.look(140 * DAY, 12 * HOUR);
+        age.check(140 * DAY, 12 * HOUR);
         assert_eq!(age.ahead_of(), Some(100 * DAY));
         age.store(&db).unwrap();
         let mut age = Age::of(&db, 140 * DAY).unwrap();
-        age.look(140 * DAY, 12 * HOUR);
+        age.check(140 * DAY, 12 * HOUR);
         assert_eq!(age.ahead_of(), None, "a day in all");
         age.store(&db).unwrap();
         let mut age = Age::of(&db, 141 * DAY).unwrap();
-        age.look(141 * DAY, HOUR);
+        age.check(141 * DAY, HOUR);
         assert_eq!(age.ahead_of(), None);
     }
 }

@@ -205,7 +205,7 @@ fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
         examined.findings.push(finding(Severity::Unknown, check, what));
         return;
     }
-    let found = match in_flight::look(&path) {
+    let found = match in_flight::inspect(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
             Severity::Ok,
             check,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Most invocations that one step checks, and so most that it forgets.
-const LOOK: usize = 500;
+const CHECK_MAX: usize = 500;
 /// Most adjacent invocations that one statement forgets: about 2 ms if the database is in memory.
 const RANGE: usize = 250;
 /// Most bytes of payloads and results that one step forgets; a larger one gets a step of its own.
@@ -144,11 +144,11 @@ impl Round {
 
     /// Forgets some records.
     pub(super) fn step(&mut self, db: &Connection) -> rusqlite::Result<Done> {
-        let found = self.look(db)?;
+        let found = self.candidates(db)?;
         let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
-        let (mut forgotten, mut bytes, mut looked) = (0, 0, 0_usize);
+        let (mut forgotten, mut bytes, mut checked) = (0, 0, 0_usize);
         let begun = crate::clock::monotonic();
-        while looked < found.len() {
+        while checked < found.len() {
             if bytes > STEP_BYTES || forgotten > 0 && begun.elapsed() > STEP_TIME {
                 break;
             }
@@ -156,25 +156,25 @@ impl Round {
                 Scope::Of(_) => self.neighbours.probe(),
                 Scope::All | Scope::Each(_) => RANGE,
             };
-            let run = found[looked..].iter().take(most).take_while(|one| self.takes(one));
+            let run = found[checked..].iter().take(most).take_while(|one| self.takes(one));
             let run: Vec<_> = run.map(|one| one.id).collect();
             if run.is_empty() {
-                looked += 1;
+                checked += 1;
                 continue;
             }
             let (count, of_these) = self.forget_some(&transaction, &run)?;
             bytes += of_these;
             forgotten += count;
-            looked += count;
+            checked += count;
         }
         transaction.commit()?;
         // Only after the commit, so that a step that fails is repeated.
-        if let Some(last) = looked.checked_sub(1).and_then(|last| found.get(last)) {
+        if let Some(last) = checked.checked_sub(1).and_then(|last| found.get(last)) {
             self.at = last.id;
         }
         Ok(Done {
             forgotten,
-            over: looked == found.len() && found.len() < LOOK,
+            over: checked == found.len() && found.len() < CHECK_MAX,
         })
     }
 
@@ -210,7 +210,7 @@ impl Round {
         Ok((ids.len(), bytes))
     }
 
-    fn look(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
+    fn candidates(&self, db: &Connection) -> rusqlite::Result<Vec<Candidate>> {
         let (at, end) = (self.at.to_be_bytes(), self.bounds.end().min(self.until).to_be_bytes());
         let mut statement = db.prepare_cached(&sql(&self.scope))?;
         match &self.scope {
@@ -237,7 +237,7 @@ pub(super) fn sql(scope: &Scope) -> String {
         "SELECT id, {FAILED}, NOT ({UNFINISHED})
             AND NOT EXISTS (SELECT 1 FROM function WHERE name = invocation.function AND last_invocation = invocation.id),
             dead IS 1, key IS NOT NULL, {function}
-        FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {LOOK}"
+        FROM invocation {index} WHERE {which} id > ?1 AND id <= ?2 ORDER BY id LIMIT {CHECK_MAX}"
     )
 }
 
@@ -413,7 +413,7 @@ impl Weigh {
         }
         let mut statement = db.prepare_cached(&weigh_sql())?;
         let mut rows = statement.query(params![function.as_str(), self.at.to_be_bytes()])?;
-        let mut looked = 0;
+        let mut checked = 0;
         while let Some(row) = rows.next()? {
             let id = u128::from_be_bytes(row.get(0)?);
             let bytes: u64 = row.get(1)?;
@@ -422,9 +422,9 @@ impl Weigh {
             }
             self.left -= bytes;
             self.at = id;
-            looked += 1;
+            checked += 1;
         }
-        Ok((looked < LOOK).then_some(0))
+        Ok((checked < CHECK_MAX).then_some(0))
     }
 }
 
@@ -438,7 +438,7 @@ fn weigh_sql() -> String {
     format!(
         "SELECT id, {RECORD_BYTES} + {ATTEMPT_BYTES} * attempts + {texts}
             + (SELECT ifnull(sum(length(data)), 0) FROM body WHERE body.invocation = invocation.id)
-        FROM invocation INDEXED BY by_function WHERE function = ?1 AND id < ?2 ORDER BY id DESC LIMIT {LOOK}"
+        FROM invocation INDEXED BY by_function WHERE function = ?1 AND id < ?2 ORDER BY id DESC LIMIT {CHECK_MAX}"
     )
 }
 

@@ -165,9 +165,9 @@ pub(super) struct Seen {
 }
 
 /// Reads a table without changing it.
-pub(super) fn look(path: &Path) -> io::Result<Seen> {
-    let left = old_table::read(&File::open(path)?)?;
-    Ok(left.seen())
+pub(super) fn inspect(path: &Path) -> io::Result<Seen> {
+    let table = old_table::read(&File::open(path)?)?;
+    Ok(table.seen())
 }
 
 fn open(path: &Path) -> io::Result<File> {

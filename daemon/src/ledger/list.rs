@@ -1,7 +1,7 @@
 //! Lists of invocations, newest first. The work for a page is bounded, whatever the filter and the number of
 //! invocations.
 //!
-//! A page checks at most [`LOOK_MAX`] rows. If few of them match the filter, the page is short, and its cursor
+//! A page checks at most [`CHECK_MAX`] rows. If few of them match the filter, the page is short, and its cursor
 //! continues after the last row that was checked. The most frequent searches have an index: a function, failed
 //! invocations, unfinished invocations, dead letters. A cursor is an id, and ids grow with time, so new invocations
 //! appear in no later page.
@@ -15,7 +15,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
-pub(super) const LOOK_MAX: usize = 2000;
+pub(super) const CHECK_MAX: usize = 2000;
 /// An id is made shortly before its invocation is accepted; so the time of an id may be before `since` by this much.
 const ID_SLACK_MS: u64 = 60_000;
 
@@ -100,12 +100,12 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
     let mut found = statement.query(params_from_iter(values))?;
     let mut records: Vec<InvocationRecord> = Vec::new();
     let mut last: Option<InvocationId> = None;
-    let mut looked = 0;
+    let mut checked = 0;
     while let Some(row) = found.next()? {
-        if records.len() == limit || looked == LOOK_MAX {
+        if records.len() == limit || checked == CHECK_MAX {
             return Ok(Page { records, next: last });
         }
-        looked += 1;
+        checked += 1;
         last = Some(rows::id(row, 0)?);
         // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(14)?.unwrap_or(false) {

@@ -197,17 +197,17 @@ impl OpenError {
 
 /// Opens the ledger at a site, creates it if it does not exist, and starts its threads.
 ///
-/// `noted` are attempts that the ledger may not know, or may know as ended: [`Restored::ended`] says which of them have
-/// ended. If the disk is full, the ledger opens with the records that can be read. Its writer reports failure until it
-/// can store the rest. `acknowledge` is called on the writer's thread after each commit or failure: once for each
-/// durable invocation in the transaction, once for all claims and once for all ends. It must not block.
+/// `held_attempts` are attempts that the ledger may not know, or may know as ended: [`Restored::ended`] says which of
+/// them have ended. If the disk is full, the ledger opens with the records that can be read. Its writer reports failure
+/// until it can store the rest. `acknowledge` is called on the writer's thread after each commit or failure: once for
+/// each durable invocation in the transaction, once for all claims and once for all ends. It must not block.
 ///
 /// # Errors
 /// [`OpenError`]; the first three variants leave the database untouched.
 pub fn open<F>(
     site: Site<'_>,
     retention: Retention,
-    noted: &[(InvocationId, u32)],
+    held_attempts: &[(InvocationId, u32)],
     acknowledge: F,
 ) -> Result<Opened, OpenError>
 where
@@ -224,10 +224,10 @@ where
         last_id,
         last_runs,
         versions,
-    } = match find(site, noted) {
+    } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site.state, &detail)?;
-            find(site, noted)?
+            find(site, held_attempts)?
         }
         found => found?,
     };
@@ -261,7 +261,7 @@ struct Start {
     versions: HashMap<FunctionName, Vec<Version>>,
 }
 
-fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
+fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
     let unwritable = |error: &OpenError| unwritable::is_unwritable(error, state);
@@ -283,7 +283,7 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
         path: run.join(in_flight::FILE),
         source,
     };
-    let (mut earlier, file) = Earlier::read((run, state), noted).map_err(no_table)?;
+    let (mut earlier, file) = Earlier::read((run, state), held_attempts).map_err(no_table)?;
     // Keep all changes in memory until the commit, so that the supervisor's state is read before anything must be
     // written.
     db.pragma_update(None, "cache_spill", false).map_err(failed)?;
@@ -291,7 +291,7 @@ fn find(Site { state, run, .. }: Site<'_>, noted: &[(InvocationId, u32)]) -> Res
     let known = in_flight::known(&transaction).map_err(failed)?;
     let running = earlier.settle(&transaction).map_err(failed)?;
     let mut restored = restore::restored(&transaction).map_err(failed)?;
-    restored.ended = restore::ended(&transaction, noted).map_err(failed)?;
+    restored.ended = restore::ended(&transaction, held_attempts).map_err(failed)?;
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;

@@ -72,7 +72,7 @@ impl Present {
             log: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         };
-        match present.look() {
+        match present.open() {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(present),
             Err(error) => Err(error),
         }
@@ -82,7 +82,7 @@ impl Present {
     ///
     /// # Errors
     /// From opening the files.
-    pub(super) fn look(&self) -> rustix::io::Result<()> {
+    pub(super) fn open(&self) -> rustix::io::Result<()> {
         *self.lock() = Some(Files::of(&self.state)?);
         self.written();
         Ok(())

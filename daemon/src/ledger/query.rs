@@ -196,9 +196,9 @@ impl Reader {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
             // One transaction for all its statements: the invocation may be forgotten between two of them.
-            let looked = db.unchecked_transaction().and_then(|look| question(&look));
+            let result = db.unchecked_transaction().and_then(|transaction| question(&transaction));
             // The caller may have gone away.
-            let _ = answer.send(looked);
+            let _ = answer.send(result);
         });
         self.jobs.try_send(job).map_err(|error| match error {
             std::sync::mpsc::TrySendError::Full(_) => QueryError::Busy,

@@ -262,7 +262,7 @@ impl Sweeper {
     /// Reads the clock and stores the known time. Returns the clock.
     fn check_clock(&mut self, db: &Connection) -> Now {
         let now = (self.clock)();
-        self.age.look(now.unix_ms, now.mono.saturating_sub(self.clock_seen));
+        self.age.check(now.unix_ms, now.mono.saturating_sub(self.clock_seen));
         self.clock_seen = now.mono;
         self.forgetting.clock_ahead_of = self.age.ahead_of();
         if let Err(error) = self.age.store(db) {

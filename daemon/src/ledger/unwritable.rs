@@ -132,7 +132,7 @@ fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &Present
         Err(error) => ((open(path)?, open_read_only(path)?), Err(error)),
     };
     (*db, *reading) = both;
-    if let Err(error) = present.look() {
+    if let Err(error) = present.open() {
         tracing::warn!("failed to look at the files of the ledger ({error}): nobody will see that they are replaced");
     }
     result

@@ -36,7 +36,7 @@ const REST: u32 = 9;
 /// The longest such wait, and so the longest time until fnd notices that the disk works again.
 const REST_MAX: Duration = Duration::from_secs(10);
 /// How often the writer reads whether a user has confirmed a refusal: the user does it with a separate program.
-const STANDING: Duration = Duration::from_secs(2);
+const NOTICES_POLL: Duration = Duration::from_secs(2);
 /// Forgetting steps in each pause while the disk fails.
 const STEPS_IN_RETRY: usize = 20;
 /// Most commands that are kept for a retry. Older commands are the starts of invocations that newer commands end, so
@@ -99,8 +99,8 @@ impl Writer {
         let sweeper = Sweeper::new(&db, retention)?;
         queue.set_figures(sweeper.figures(&db)?);
         queue.set_forgetting(sweeper.forgetting());
-        let stands = notices::read(&db)?;
-        queue.stands(stands.clone());
+        let notices = notices::read(&db)?;
+        queue.set_notices(notices.clone());
         if let Some(later) = &later {
             queue.done(0, Some(later.reason.to_string()));
             queue.failed();
@@ -115,7 +115,7 @@ impl Writer {
             later,
             in_flight: Arc::clone(&in_flight),
             present: Arc::clone(&present),
-            stands,
+            notices,
             acknowledge,
             sweeper,
             backlog: VecDeque::new(),
@@ -237,7 +237,7 @@ struct Thread {
     later: Option<Later>,
     in_flight: Arc<InFlight>,
     present: Arc<Present>,
-    stands: Notices,
+    notices: Notices,
     acknowledge: Acknowledge,
     sweeper: Sweeper,
     /// Commands of failed transactions, oldest first.
@@ -253,13 +253,13 @@ impl Thread {
             reason: Arc::clone(&later.reason),
             until: crate::clock::monotonic(),
         });
-        let mut told = Health::default();
-        self.tell(queue, &mut told);
+        let mut reported = Health::default();
+        self.report_health(queue, &mut reported);
         loop {
             let pause = match &failing {
                 Some(failing) => RETRY.max(failing.until.saturating_duration_since(crate::clock::monotonic())),
-                None if self.stands.is_clear() => self.sweeper.pause(),
-                None => STANDING,
+                None if self.notices.is_clear() => self.sweeper.pause(),
+                None => NOTICES_POLL,
             };
             let Batch {
                 commands,
@@ -275,7 +275,7 @@ impl Thread {
                 queue.done(count, Some(reason.to_string()));
                 self.settle(&commands, &Err(Arc::clone(reason)));
                 self.keep(queue, commands);
-                self.tell(queue, &mut told);
+                self.report_health(queue, &mut reported);
                 continue;
             }
             self.backlog_bytes = 0;
@@ -319,7 +319,7 @@ impl Thread {
                     failing = Some(Failing { reason, until });
                 }
             }
-            self.tell(queue, &mut told);
+            self.report_health(queue, &mut reported);
             if last {
                 // If this fails, the changes stay in the write-ahead log, which the next start reads.
                 let _ = self.db.pragma_update(None, "wal_checkpoint", "truncate");
@@ -329,27 +329,27 @@ impl Thread {
     }
 
     /// Reports the health if it has changed since the last report.
-    fn tell(&self, queue: &Queue, told: &mut Health) {
+    fn report_health(&self, queue: &Queue, reported: &mut Health) {
         let health = queue.health();
-        if health != *told {
-            *told = health;
+        if health != *reported {
+            *reported = health;
             (self.acknowledge)(Acknowledged::HealthChanged);
         }
     }
 
     /// Refuses durable work while queued work is missing from the ledger; returns the rest.
     fn without_refused(&mut self, commands: Vec<Command>, queue: &Queue) -> Vec<Command> {
-        if self.stands.is_clear() {
+        if self.notices.is_clear() {
             return commands;
         }
-        if let Ok(stands) = notices::read(&self.db)
-            && stands != self.stands
+        if let Ok(notices) = notices::read(&self.db)
+            && notices != self.notices
         {
             tracing::info!("what is said of the damaged ledger was confirmed");
-            self.stands = stands;
-            queue.stands(self.stands.clone());
+            self.notices = notices;
+            queue.set_notices(self.notices.clone());
         }
-        let Some(hold) = self.stands.hold.clone() else {
+        let Some(hold) = self.notices.hold.clone() else {
             return commands;
         };
         let (refused, rest): (Vec<_>, Vec<_>) = commands
@@ -581,11 +581,11 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
             new.insert(accepted.id);
         }
     }
-    let mut told = HashSet::new();
+    let mut covered = HashSet::new();
     let later = |command: &&Command| match command {
-        Command::Claim(record) | Command::Update(record) => told.insert(record.id),
+        Command::Claim(record) | Command::Update(record) => covered.insert(record.id),
         Command::Record(_, record) => {
-            told.insert(record.id);
+            covered.insert(record.id);
             true
         }
         Command::Store(accepted) => !is_left_out(accepted),

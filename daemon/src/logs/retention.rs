@@ -131,7 +131,7 @@ impl Time {
     }
 
     /// Checks the clock. Returns the time to use.
-    fn look(&mut self, unix_ms: u64, now: Instant) -> u64 {
+    fn check(&mut self, unix_ms: u64, now: Instant) -> u64 {
         let passed = now.saturating_duration_since(self.at).saturating_add(JUMP);
         let latest_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
         if unix_ms <= self.believed_ms.saturating_add(latest_ms) {
@@ -162,7 +162,7 @@ impl Keeper {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(root: PathBuf, keep: Keep, clock: impl Fn() -> u64 + Send + 'static) -> io::Result<Self> {
-        let (told, hears) = sync_channel(1);
+        let (sender, hears) = sync_channel(1);
         let bytes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes);
         let rules = Arc::new(Mutex::new(keep));
@@ -170,7 +170,7 @@ impl Keeper {
         std::thread::Builder::new().name("forgetting".into()).spawn(move || {
             let mut time = Time::new(clock());
             loop {
-                let now_ms = time.look(clock(), monotonic());
+                let now_ms = time.check(clock(), monotonic());
                 let keep = now.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 match sweep(&root, &keep, now_ms, || is_low(&root)) {
                     Ok(bytes) => counted.store(bytes, Ordering::Relaxed),
@@ -181,7 +181,7 @@ impl Keeper {
                 }
             }
         })?;
-        let rings = Some(told);
+        let rings = Some(sender);
         Ok(Self {
             bell: Bell { rules, rings },
             bytes,
@@ -298,7 +298,7 @@ fn find(root: &Path, now_ms: u64) -> io::Result<Vec<Kept>> {
     for entry in entries {
         let directory = entry?.path();
         if directory.is_dir() {
-            found.push(look(directory, now_ms)?);
+            found.push(inspect(directory, now_ms)?);
         }
     }
     Ok(found)
@@ -309,7 +309,7 @@ fn written_ms(about: &Metadata) -> u64 {
     u64::try_from(written.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn look(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
+fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<Kept> {
     let numbers = segments(&directory)?;
     let newest = numbers.last().copied();
     let mut bytes = 0;
@@ -382,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_written_to_since_it_was_looked_at_stays() {
+    fn one_that_is_written_to_since_it_was_inspected_stays() {
         let root = made(&[("a", 0, 500), ("a", 1, 300)]);
-        let mut kept = look(root.path().join("a"), NOW).unwrap();
+        let mut kept = inspect(root.path().join("a"), NOW).unwrap();
         let newest = segment_path(&kept.directory, 1);
         std::io::Write::write_all(&mut File::options().append(true).open(newest).unwrap(), b"again").unwrap();
         assert_eq!((kept.forget().unwrap(), kept.forget().unwrap()), (1000, 0));
@@ -448,7 +448,7 @@ mod tests {
             (4, NOW + 40 * DAY, NOW + 40 * DAY),
             (5, NOW, NOW),
         ] {
-            assert_eq!(time.look(unix_ms, hours(hour)), expected, "{hour}");
+            assert_eq!(time.check(unix_ms, hours(hour)), expected, "{hour}");
         }
     }
 

@@ -87,9 +87,9 @@ fn older(text: &str) -> String {
             "info" => ("_info", "gauge"),
             other => ("", other),
         };
-        let told = help.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '));
-        let told = told.map_or("", |(_, told)| told);
-        out.push_str(&format!("# HELP {name}{suffix} {told}\n# TYPE {name}{suffix} {kind}\n"));
+        let text = help.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '));
+        let text = text.map_or("", |(_, text)| text);
+        out.push_str(&format!("# HELP {name}{suffix} {text}\n# TYPE {name}{suffix} {kind}\n"));
     }
     out
 }

@@ -13,6 +13,6 @@ mod reader;
 mod ring;
 
 pub(crate) use happening::{Happening, What};
-pub(crate) use reader::{Next, news, read, tell};
+pub(crate) use reader::{Next, news, read, subscribe};
 pub use reader::{Since, StreamQuery};
 pub(crate) use ring::Ring;

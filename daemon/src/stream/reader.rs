@@ -75,7 +75,7 @@ pub(crate) async fn news(ring: &Ring, after: u64) {
 }
 
 /// Sends a reader the events it asked for, as long as it reads.
-pub(crate) fn tell(ring: &Rc<Ring>, query: StreamQuery, now_ms: u64) -> mpsc::Receiver<StreamEvent> {
+pub(crate) fn subscribe(ring: &Rc<Ring>, query: StreamQuery, now_ms: u64) -> mpsc::Receiver<StreamEvent> {
     let (sender, receiver) = mpsc::channel(BATCH);
     // The task ends when the caller drops the receiver.
     drop(tokio::task::spawn_local(go_on(Rc::clone(ring), query, now_ms, sender)));
@@ -178,9 +178,9 @@ mod tests {
     }
 
     async fn all(ring: &Rc<Ring>, query: StreamQuery) -> Vec<StreamEvent> {
-        let mut told = tell(ring, query, 0);
+        let mut subscription = subscribe(ring, query, 0);
         let mut events = Vec::new();
-        while let Some(event) = told.recv().await {
+        while let Some(event) = subscription.recv().await {
             events.push(event);
         }
         events
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_from_another_epoch_is_told_and_gets_what_is_kept() {
+    fn a_reader_from_another_epoch_is_informed_and_gets_what_is_kept() {
         local(async {
             let ring = Rc::new(Ring::new(5));
             push(&ring, "a", 2);
@@ -232,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_holds_up_nobody_and_is_told_how_many_it_missed() {
+    fn a_slow_reader_delays_nobody_and_learns_how_many_it_missed() {
         local(async {
             let ring = Rc::new(Ring::new(5));
             let follow = true;
-            let mut told = tell(&ring, StreamQuery { follow, ..query() }, 0);
+            let mut subscription = subscribe(&ring, StreamQuery { follow, ..query() }, 0);
             push(&ring, "a", 200);
             // The task has read some happenings and waits for its connection.
-            assert_eq!(told.recv().await.unwrap().seq.number, 1);
+            assert_eq!(subscription.recv().await.unwrap().seq.number, 1);
             push(&ring, "a", 20_000);
             let (mut last, mut missed) = (1, 0);
             while last < 20_200 {
-                let event = told.recv().await.unwrap();
+                let event = subscription.recv().await.unwrap();
                 // No event is left out without a report.
                 assert_eq!(event.seq.number, last + event.missed.unwrap_or(1));
                 missed += event.missed.unwrap_or(0);
@@ -251,7 +251,7 @@ mod tests {
             }
             assert!(missed > 10_000, "{missed}");
             push(&ring, "b", 1);
-            assert_eq!(told.recv().await.unwrap().seq.number, 20_201);
+            assert_eq!(subscription.recv().await.unwrap().seq.number, 20_201);
         });
     }
 }

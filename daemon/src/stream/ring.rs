@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_and_who_is_behind_is_told_where_they_begin() {
+    fn the_newest_stay_and_a_reader_that_is_behind_learns_where_they_begin() {
         let ring = Ring::new(7);
         assert_eq!((ring.last(), ring.before_oldest()), (0, 0));
         assert!(ring.take(0, 10).happenings.is_empty());

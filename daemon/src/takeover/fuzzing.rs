@@ -9,11 +9,11 @@ use std::time::Duration;
 ///
 /// # Panics
 /// The record that is written is not the one that was read.
-pub fn note(bytes: &[u8]) {
-    let Ok(left) = serde_json::from_slice::<AdoptionRecord<'static>>(bytes) else {
+pub fn adoption_record(bytes: &[u8]) {
+    let Ok(record) = serde_json::from_slice::<AdoptionRecord<'static>>(bytes) else {
         return;
     };
-    let text = serde_json::to_string(&left).expect("it was read");
+    let text = serde_json::to_string(&record).expect("it was read");
     let again: AdoptionRecord<'static> = serde_json::from_str(&text).expect("it was written");
     assert_eq!(serde_json::to_string(&again).expect("it was read"), text);
     let worker = WorkerId(1);
@@ -23,7 +23,7 @@ pub fn note(bytes: &[u8]) {
         match serde_json::from_str(&text).expect("it was written") {
             AdoptionRecord::Attempt { note, .. } => restored.adopted.push(Adopted {
                 worker,
-                note: *note,
+                record: *note,
                 age,
                 termed: None,
                 ended,
@@ -31,7 +31,7 @@ pub fn note(bytes: &[u8]) {
             AdoptionRecord::Member { handed_over, .. } => {
                 restored.members.extend(handed_over.map(|note| AdoptedMember {
                     worker,
-                    note: *note,
+                    record: *note,
                     age,
                     ended,
                 }))
@@ -53,7 +53,7 @@ pub fn note(bytes: &[u8]) {
         let mut actions = Vec::new();
         supervisor.handle(now, Event::Restored(restored), &mut actions);
         supervisor.handle(now, Event::Scanned { whole: true }, &mut actions);
-        let _ = (supervisor.note(worker), supervisor.member_note(worker));
+        let _ = (supervisor.script_record(worker), supervisor.member_record(worker));
         for _ in 0..20 {
             let Some(due) = supervisor.next_deadline() else { break };
             now.mono = now.mono.max(due);

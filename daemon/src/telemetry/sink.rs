@@ -300,29 +300,29 @@ mod tests {
     }
 
     /// Blocks at its first message until it is released.
-    struct Stands {
+    struct Blocked {
         first: bool,
         released: Receiver<()>,
-        said: Sender<String>,
+        messages: Sender<String>,
     }
 
-    impl Sink for Stands {
+    impl Sink for Blocked {
         fn take(&mut self, entry: &Entry) {
             if std::mem::take(&mut self.first) {
                 self.released.recv().unwrap();
             }
-            self.said.send(entry.message.clone()).unwrap();
+            self.messages.send(entry.message.clone()).unwrap();
         }
     }
 
     #[test]
-    fn a_sink_that_stands_still_stops_nobody_and_drops_are_said() {
+    fn a_blocked_sink_stops_nobody_and_drops_are_reported() {
         let (release, released) = channel::<()>();
-        let (said, heard) = channel();
-        let sink = Stands {
+        let (messages, heard) = channel();
+        let sink = Blocked {
             first: true,
             released,
-            said,
+            messages,
         };
         let (layer, guard) = start_with(sink).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -340,26 +340,26 @@ mod tests {
     /// Reports what it takes and that it flushes, if a receiver is there, and then blocks until it is released.
     struct Pauses {
         released: Receiver<()>,
-        said: Sender<String>,
+        messages: Sender<String>,
     }
 
     impl Sink for Pauses {
         fn take(&mut self, entry: &Entry) {
-            drop(self.said.send(entry.message.clone()));
+            drop(self.messages.send(entry.message.clone()));
         }
 
         fn flush(&mut self) {
-            drop(self.said.send("flush".to_owned()));
+            drop(self.messages.send("flush".to_owned()));
             // Released for good when the other end is gone.
             let _ = self.released.recv();
         }
     }
 
     #[test]
-    fn what_is_said_during_a_flush_is_out_at_the_end() {
+    fn what_is_logged_during_a_flush_is_written_at_the_end() {
         let (release, released) = channel();
-        let (said, heard) = channel();
-        let (layer, guard) = start_with(Pauses { released, said }).unwrap();
+        let (messages, heard) = channel();
+        let (layer, guard) = start_with(Pauses { released, messages }).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!("one");
             assert_eq!(heard.recv_timeout(LIMIT).unwrap(), "one");

@@ -252,7 +252,7 @@ impl Conversation {
             // The decoder is not borrowed while `on` runs, because `on` may ask for its state.
             let next = self.decoder.borrow_mut().next();
             match next {
-                Ok(Some(said)) => on(said),
+                Ok(Some(message)) => on(message),
                 Ok(None) => break,
                 Err(error) => {
                     // Nothing after the error can be trusted.

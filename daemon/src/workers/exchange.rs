@@ -219,7 +219,7 @@ pub struct Passing {
 #[derive(Debug)]
 pub struct PassingEnd {
     /// How the body ended.
-    pub told: oneshot::Receiver<End>,
+    pub ended: oneshot::Receiver<End>,
     /// To be dropped once the end is stored.
     pub kept: oneshot::Sender<()>,
 }
@@ -228,7 +228,7 @@ impl Passing {
     /// Returns the body, and the receiver of its end.
     #[must_use]
     pub fn new(from: Incoming) -> (Self, PassingEnd) {
-        let (end, told) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
         let (keeps, kept) = oneshot::channel();
         let body = Self {
             from,
@@ -236,7 +236,7 @@ impl Passing {
             last: None,
             kept,
         };
-        (body, PassingEnd { told, kept: keeps })
+        (body, PassingEnd { ended, kept: keeps })
     }
 
     /// Returns whether the answer is over with its head.
@@ -245,7 +245,7 @@ impl Passing {
         self.from.is_end_stream()
     }
 
-    fn tell(&mut self, end: End) {
+    fn report_end(&mut self, end: End) {
         if let Some(sender) = self.end.take() {
             let _ = sender.send(end); // an error: fnd is stopping
         }
@@ -259,16 +259,16 @@ impl Body for Passing {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         while self.end.is_some() {
             match ready!(Pin::new(&mut self.from).poll_frame(cx)) {
-                None => self.tell(Ok(())),
+                None => self.report_end(Ok(())),
                 Some(Err(error)) => {
-                    self.tell(Err(words(&error)));
+                    self.report_end(Err(words(&error)));
                     return Poll::Ready(Some(Err(error)));
                 }
                 // Trailers belong to the worker's connection.
                 Some(Ok(frame)) if !frame.is_data() => {}
                 Some(Ok(frame)) if self.from.is_end_stream() => {
                     self.last = Some(frame);
-                    self.tell(Ok(()));
+                    self.report_end(Ok(()));
                 }
                 Some(Ok(frame)) => return Poll::Ready(Some(Ok(frame))),
             }

@@ -122,7 +122,7 @@ enum Command {
     Start(Box<Piped>),
     Adopt(Vec<Piped>),
     StartPool(Arc<call_output::Ends>, Box<Meta>),
-    Look(WorkerId),
+    CheckMarks(WorkerId),
     Finish {
         worker: WorkerId,
         result: Option<OwnedFd>,

@@ -224,7 +224,7 @@ async fn a_silent_follower_is_kept_and_hears_that_fnd_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_on_which_nothing_is_said_is_closed_soon() {
+async fn a_silent_connection_is_closed_soon() {
     serve_here(async |mut stream| {
         let start = tokio::time::Instant::now();
         let mut bytes = Vec::new();

@@ -295,7 +295,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 }
 
 #[test]
-fn what_is_not_there_is_told_apart() {
+fn missing_things_are_distinguished() {
     let server = Running::start();
     for (path, status, code) in [
         ("/", 404, "not-found"),

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| fnd_daemon::fuzzing::note(bytes));
+fuzz_target!(|bytes: &[u8]| fnd_daemon::fuzzing::adoption_record(bytes));

@@ -11,7 +11,7 @@ fn ms(n: u32) -> Duration {
 struct World {
     timer: RescanTimer,
     now: Duration,
-    /// How long a look takes.
+    /// How long a scan takes.
     takes: Duration,
 }
 
@@ -24,8 +24,8 @@ impl World {
         }
     }
 
-    /// Lets time pass until the next look and returns what came of it.
-    fn look(&mut self, moved: bool, unsettled: Option<Duration>) -> Settled {
+    /// Lets time pass until the next scan and returns what came of it.
+    fn scan(&mut self, moved: bool, unsettled: Option<Duration>) -> Settled {
         self.now = self.now.max(self.timer.due().expect("something is waited for"));
         let began = self.now;
         self.now += self.takes;
@@ -51,21 +51,21 @@ fn over(number: u64) -> Settled {
 }
 
 #[test]
-fn nothing_is_looked_at_before_the_first_wish() {
+fn nothing_is_scanned_before_the_first_request() {
     let mut world = World::new();
     world.timer.hint(world.now);
     assert_eq!(world.timer.due(), None);
     world.ask(1);
     assert_eq!(world.timer.due(), Some(ms(1_000)));
-    assert_eq!(world.look(true, None), over(1));
+    assert_eq!(world.scan(true, None), over(1));
 }
 
 #[test]
 fn a_young_file_holds_the_answer_up_until_it_is_complete() {
     let mut world = World::new();
     world.ask(1);
-    assert_eq!(world.look(true, Some(ms(1_900))), Settled::default());
-    assert_eq!(world.look(true, None), over(1));
+    assert_eq!(world.scan(true, Some(ms(1_900))), Settled::default());
+    assert_eq!(world.scan(true, None), over(1));
     assert_eq!(world.now, ms(1_000 + 3 + 1_900 + 3));
 }
 
@@ -73,7 +73,7 @@ fn a_young_file_holds_the_answer_up_until_it_is_complete() {
 fn a_growing_file_holds_the_answer_up_for_as_long_as_patience_lasts() {
     let mut world = World::new();
     world.ask(1);
-    while world.look(false, Some(ms(2_000))) != over(1) {
+    while world.scan(false, Some(ms(2_000))) != over(1) {
         world.timer.hint(world.now);
         assert!(world.now < ms(7_000));
     }
@@ -81,15 +81,15 @@ fn a_growing_file_holds_the_answer_up_for_as_long_as_patience_lasts() {
 }
 
 #[test]
-fn wishes_do_not_hold_each_other_up() {
+fn requests_do_not_delay_each_other() {
     let mut world = World::new();
     for number in 1..=3 {
         world.ask(number);
         while world.now < ms(1_000) + ms(1_500) * u32::try_from(number).unwrap() {
-            assert_eq!(world.look(false, Some(ms(250))), Settled::default());
+            assert_eq!(world.scan(false, Some(ms(250))), Settled::default());
         }
     }
-    while world.look(false, Some(ms(250))) != over(1) {
+    while world.scan(false, Some(ms(250))) != over(1) {
         assert!(world.now < ms(7_000));
     }
 }
@@ -98,65 +98,65 @@ fn wishes_do_not_hold_each_other_up() {
 fn it_is_quiet_once_after_each_change() {
     let mut world = World::new();
     world.ask(1);
-    world.look(true, None);
+    world.scan(true, None);
     let quiet = Settled {
         quiet: true,
         over: vec![],
     };
-    assert_eq!(world.look(false, None), quiet);
+    assert_eq!(world.scan(false, None), quiet);
     assert_eq!(world.now, ms(1_003 + 1_000 + 3));
     // Now only the rescan is left.
     assert_eq!(world.timer.due(), Some(world.now + RESCAN));
-    assert_eq!(world.look(false, None), Settled::default());
+    assert_eq!(world.scan(false, None), Settled::default());
     world.timer.hint(world.now);
-    assert_eq!(world.look(true, None), Settled::default());
-    assert_eq!(world.look(false, None), quiet);
+    assert_eq!(world.scan(true, None), Settled::default());
+    assert_eq!(world.scan(false, None), quiet);
 }
 
 /// What is no function may be written to all the time; so may a function, which only holds up others for a while.
 #[test]
-fn hints_that_never_cease_delay_neither_quiet_nor_looks() {
+fn hints_that_never_cease_delay_neither_quiet_nor_scans() {
     for (unsettled, latest) in [(None, 3_100), (Some(ms(2_000)), 7_100)] {
         let mut world = World::new();
         world.ask(1);
-        world.look(true, unsettled);
-        let mut looks = 0;
+        world.scan(true, unsettled);
+        let mut scans = 0;
         loop {
             world.timer.hint(world.now);
             world.timer.hint(world.now + ms(19));
-            looks += 1;
-            if world.look(false, unsettled).quiet {
+            scans += 1;
+            if world.scan(false, unsettled).quiet {
                 break;
             }
             assert!(world.now < ms(latest), "{unsettled:?}: {:?}", world.now);
         }
-        assert!(looks > 10, "{looks}");
+        assert!(scans > 10, "{scans}");
     }
 }
 
 #[test]
-fn looking_leaves_time_for_other_things() {
+fn scans_leave_time_for_other_things() {
     let mut world = World::new();
     world.takes = ms(700);
     world.ask(1);
-    world.look(true, None);
+    world.scan(true, None);
     let ended = world.now;
     world.timer.hint(ended + MS);
     assert_eq!(world.timer.due(), Some(ended + ms(700)));
 }
 
 #[test]
-fn directories_that_cannot_be_watched_are_looked_at_more_often() {
+fn directories_that_cannot_be_watched_are_scanned_more_often() {
     let mut timer = RescanTimer::new();
     timer.ask(1, ms(0));
-    let look = FinishedScan {
+    let scan = FinishedScan {
         began: ms(0),
         ended: ms(1),
         moved: false,
         unsettled: None,
         watched: false,
     };
-    timer.finished(look);
+    timer.finished(scan);
     assert_eq!(timer.due(), Some(ms(1) + REWATCH));
 }
 
@@ -164,7 +164,7 @@ fn directories_that_cannot_be_watched_are_looked_at_more_often() {
 enum Happens {
     Hint,
     Ask,
-    /// A look, if one is due within this time, that takes and finds this.
+    /// A scan, if one is due within this time, that takes and finds this.
     FinishedScan {
         within: u32,
         takes: u32,
@@ -216,7 +216,7 @@ proptest! {
                     let until = world.now + ms(within);
                     if world.timer.due().is_some_and(|due| due <= until) {
                         world.takes = ms(takes);
-                        take(world.look(moved, unsettled.map(ms)), moved, &mut owed);
+                        take(world.scan(moved, unsettled.map(ms)), moved, &mut owed);
                     } else {
                         world.now = until;
                     }
@@ -228,7 +228,7 @@ proptest! {
         // Looks last at most 400 ms here, and so do the rests between them.
         let end = world.now + PATIENCE + QUIET + ms(2_000);
         while world.timer.due().is_some_and(|due| due <= end) {
-            take(world.look(false, Some(ms(2_000))), false, &mut owed);
+            take(world.scan(false, Some(ms(2_000))), false, &mut owed);
         }
         prop_assert!(!owed, "never quiet again");
         answered.sort_unstable();

@@ -262,7 +262,7 @@ fn a_bad_name_is_a_problem_that_names_the_file() {
 
 /// The look that decides comes when it can decide: no sooner, and no later than the file is old enough.
 #[test]
-fn what_is_not_complete_says_when_to_look_again() {
+fn what_is_not_complete_says_when_to_scan_again() {
     let mut world = World::new();
     world.write("a.sh", "echo");
     assert_eq!(world.scan(0).unsettled, Some(Duration::from_secs(2)));

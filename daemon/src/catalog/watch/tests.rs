@@ -289,7 +289,7 @@ fn the_end_of_the_handle_is_the_end_of_the_thread() {
 }
 
 #[test]
-fn events_say_what_to_look_at() {
+fn events_say_what_to_scan() {
     let directories = [PathBuf::from("/etc/fnd/functions")];
     let check = |event: Event, expected: Option<Hint>| {
         assert_eq!(hint(Ok(event.clone()), &directories), expected, "{event:?}");

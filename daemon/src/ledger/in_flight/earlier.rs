@@ -24,18 +24,18 @@ pub(in crate::ledger) struct Earlier {
     /// A table in the state directory, where earlier versions of fnd had it.
     in_state: Option<PathBuf>,
     /// The attempts that the spawner still knows.
-    noted: BTreeSet<(InvocationId, Attempt)>,
+    held_attempts: BTreeSet<(InvocationId, Attempt)>,
     boot: String,
     /// The number by which the database knows the table, once the table is settled.
     nonce: u64,
 }
 
 impl Earlier {
-    /// Reads the table of a run directory; creates it if it does not exist. Also returns its file. `noted` are the
-    /// attempts that the spawner still knows.
+    /// Reads the table of a run directory; creates it if it does not exist. Also returns its file. `held_attempts` are
+    /// the attempts that the spawner still knows.
     pub(in crate::ledger) fn read(
         (run, state): (&Path, &Path),
-        noted: &[(InvocationId, u32)],
+        held_attempts: &[(InvocationId, u32)],
     ) -> io::Result<(Self, File)> {
         let file = super::open(&run.join(FILE))?;
         let mut tables = vec![old_table::read(&file)?];
@@ -46,7 +46,7 @@ impl Earlier {
         let earlier = Self {
             tables,
             in_state,
-            noted: noted.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect(),
+            held_attempts: held_attempts.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect(),
             boot: super::boot(),
             nonce: fastrand::u64(..),
         };
@@ -56,7 +56,7 @@ impl Earlier {
     /// Stores the table in the database, as part of the caller's transaction. Returns the attempts that have begun and
     /// not ended.
     pub(in crate::ledger) fn settle(&self, transaction: &Connection) -> rusqlite::Result<Vec<Begun>> {
-        old_table::settle(transaction, (&self.tables, &self.noted), &self.boot, self.nonce)
+        old_table::settle(transaction, (&self.tables, &self.held_attempts), &self.boot, self.nonce)
     }
 
     /// Starts a new table; the database has all contents of the old one.

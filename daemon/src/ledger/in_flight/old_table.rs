@@ -79,13 +79,13 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
 
 /// Stores the attempts of an earlier table in the database, and records `nonce` as that of the table that now belongs
 /// to the database. Returns the attempts that have begun and not ended. A table of another database is ignored: two
-/// databases may have used the same run directory. For a script's attempt among `noted` the end in its slot is ignored:
-/// the spawner reports the end with the result, which a slot does not have.
+/// databases may have used the same run directory. For a script's attempt among `held_attempts` the end in its slot is
+/// ignored: the spawner reports the end with the result, which a slot does not have.
 ///
 /// This is part of the caller's transaction. Doing it twice changes nothing.
 pub(super) fn settle(
     transaction: &Connection,
-    (tables, noted): (&[OldTable], &BTreeSet<(InvocationId, Attempt)>),
+    (tables, held_attempts): (&[OldTable], &BTreeSet<(InvocationId, Attempt)>),
     boot: &str,
     nonce: u64,
 ) -> rusqlite::Result<Vec<Begun>> {
@@ -108,8 +108,8 @@ pub(super) fn settle(
             .range((invocation, attempt.next())..=(invocation, Attempt(u32::MAX)))
             .next()
             .is_none();
-        let is_told_again = |over: &Over| over.is_of_script() && noted.contains(&(invocation, attempt));
-        let over_here = slot.over.filter(|over| !is_told_again(over));
+        let is_reported_again = |over: &Over| over.is_of_script() && held_attempts.contains(&(invocation, attempt));
+        let over_here = slot.over.filter(|over| !is_reported_again(over));
         match over_here.and_then(|over| over.records(&slot.begun)) {
             Some((attempt, record)) => over(transaction, &slot.begun, attempt, record)?,
             None if is_newest => running(transaction, &slot.begun)?,

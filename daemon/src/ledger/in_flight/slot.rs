@@ -149,8 +149,8 @@ impl Over {
             (true, true) => Some("its result is lost, and what it printed may be"),
         };
         let lost = lost.map(|lost| format!("{lost}: fnd was killed before that was on disk"));
-        let said = Some(self.message).filter(|message| !message.is_empty());
-        let message = said.into_iter().chain(lost).collect::<Vec<_>>().join("; ");
+        let reported = Some(self.message).filter(|message| !message.is_empty());
+        let message = reported.into_iter().chain(lost).collect::<Vec<_>>().join("; ");
         let attempt = AttemptRecord {
             invocation: begun.invocation,
             function: begun.function.clone(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::forget::{Scope, sql};
-use crate::ledger::list::{LOOK_MAX, statement};
+use crate::ledger::list::{CHECK_MAX, statement};
 use crate::ledger::sweeper::Sweeper;
 use rusqlite::params_from_iter;
 
@@ -49,10 +49,10 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
 
     let letter = wait(ledger.opened.reader.dead_letter(failed.id)).unwrap().unwrap();
     assert_eq!((letter.payload.as_deref(), letter.payload_bytes), (Some("{}"), Some(2)));
-    let brought = wait(ledger.opened.reader.stored_invocation(failed.id))
+    let stored = wait(ledger.opened.reader.stored_invocation(failed.id))
         .unwrap()
         .unwrap();
-    assert_eq!((brought.dead, brought.payload.as_ref()), (true, Some(&failed.payload)));
+    assert_eq!((stored.dead, stored.payload.as_ref()), (true, Some(&failed.payload)));
 
     let again = Accepted {
         trigger: Trigger::Redrive,
@@ -78,7 +78,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
 }
 
 #[test]
-fn what_was_brought_is_kept_of_all_but_calls_that_went_well() {
+fn payloads_are_kept_of_all_but_calls_that_went_well() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     for (second, durable, reason, kept) in [
@@ -97,10 +97,10 @@ fn what_was_brought_is_kept_of_all_but_calls_that_went_well() {
             ledger.opened.writer.flush(LIMIT);
         }
         end(&ledger, &accepted, reason, None);
-        let brought = wait(ledger.opened.reader.stored_invocation(accepted.id))
+        let stored = wait(ledger.opened.reader.stored_invocation(accepted.id))
             .unwrap()
             .unwrap();
-        assert_eq!(brought.payload, kept.then_some(accepted.payload), "{second}");
+        assert_eq!(stored.payload, kept.then_some(accepted.payload), "{second}");
     }
 }
 
@@ -206,11 +206,11 @@ fn fill(db: &rusqlite::Connection, count: u64) {
 }
 
 #[test]
-fn a_page_looks_at_so_many_and_goes_on_from_there() {
+fn a_page_checks_so_many_and_the_next_goes_on_from_there() {
     let state = directory();
     let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
-    let looked = LOOK_MAX as u64;
-    fill(&db, looked * 2 + 10);
+    let checked = CHECK_MAX as u64;
+    fill(&db, checked * 2 + 10);
     let only_first = Filter {
         until_ms: Some(1001),
         ..Filter::default()
@@ -515,10 +515,10 @@ fn a_ledger_of_the_schema_before_is_taken_over() {
     assert_eq!(dead(&ledger), [0_u128; 0]);
     let old = ledger.list(Filter::default()).records;
     assert_eq!(old.len(), 2);
-    let brought = wait(ledger.opened.reader.stored_invocation(old[1].id))
+    let stored = wait(ledger.opened.reader.stored_invocation(old[1].id))
         .unwrap()
         .unwrap();
-    assert_eq!((brought.dead, brought.payload), (false, None));
+    assert_eq!((stored.dead, stored.payload), (false, None));
     ledger.stop();
     let db = crate::ledger::schema::open(&path).unwrap();
     let can_shrink: i64 = db.query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).unwrap();

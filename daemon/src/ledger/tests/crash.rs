@@ -73,17 +73,17 @@ fn parse(line: &str) -> Option<InvocationId> {
 fn fills_the_disk() {
     // How it is when it refuses, before it tries again: a small transaction may find room.
     let writer = Arc::new(OnceLock::<Writer>::new());
-    let (refusing, (said, acknowledged)) = (Arc::clone(&writer), channel());
-    let told = move |told| {
-        if let Acknowledged::Stored { result: Err(_), .. } = &told {
+    let (refusing, (sender, acknowledged)) = (Arc::clone(&writer), channel());
+    let acknowledge = move |event| {
+        if let Acknowledged::Stored { result: Err(_), .. } = &event {
             let health = refusing.get().expect("it was set before anything was stored").health();
             assert!(health.failing.is_some());
         }
-        if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
-            drop(said.send(told));
+        if !matches!(event, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
+            drop(sender.send(event));
         }
     };
-    let opened = open(site(&state()), forever(), &[], told).unwrap();
+    let opened = open(site(&state()), forever(), &[], acknowledge).unwrap();
     assert!(writer.set(opened.writer.clone()).is_ok());
     let ledger = Ledger { opened, acknowledged };
     let big = |second| {

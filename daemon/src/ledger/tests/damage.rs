@@ -12,13 +12,13 @@ fn setting_aside(state: &Path) -> Site<'_> {
 
 /// Opens it as an fnd does by default.
 fn open_again(state: &Path) -> Ledger {
-    let (said, acknowledged) = channel();
-    let told = move |told| {
-        if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
-            drop(said.send(told));
+    let (sender, acknowledged) = channel();
+    let acknowledge = move |event| {
+        if !matches!(event, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
+            drop(sender.send(event));
         }
     };
-    let opened = open(setting_aside(state), forever(), &[], told).unwrap();
+    let opened = open(setting_aside(state), forever(), &[], acknowledge).unwrap();
     Ledger { opened, acknowledged }
 }
 

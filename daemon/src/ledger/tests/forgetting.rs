@@ -160,7 +160,7 @@ fn a_clock_that_is_far_ahead_forgets_nothing_for_its_age_until_it_has_been_so_fo
 }
 
 #[test]
-fn what_is_kept_for_minutes_is_looked_at_when_it_is_due() {
+fn what_is_kept_for_minutes_is_checked_when_it_is_due() {
     const MINUTES: u64 = 5;
     let short = Duration::from_secs(MINUTES * 60);
     let of_function = Retention {

@@ -125,19 +125,19 @@ fn a_retry_that_was_claimed_and_has_not_begun_waits_again() {
         let ledger = Ledger::open(directory.path());
         let accepted = accepted(4, "hello");
         ledger.store(accepted.clone()).unwrap();
-        let stands = InvocationRecord {
+        let unended = InvocationRecord {
             attempts: 1,
             started_ms: Some(9),
             reason: Some(reason),
             ..record(&accepted, state)
         };
         let first = attempt(&accepted, 1, reason);
-        ledger.submit(Command::Record(Box::new(first), Box::new(stands.clone())));
+        ledger.submit(Command::Record(Box::new(first), Box::new(unended.clone())));
         let claimed = InvocationRecord {
             attempts: 2,
             polls,
             state: State::Running,
-            ..stands
+            ..unended
         };
         ledger.claim(claimed).unwrap();
         let (_copy, next) = killed(directory.path());
@@ -205,7 +205,7 @@ fn call(second: u64, reason: Reason) -> (AttemptRecord, InvocationRecord) {
 }
 
 #[test]
-fn an_end_that_was_told_and_not_stored_is_the_end() {
+fn an_end_that_was_reported_and_not_stored_is_the_end() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
@@ -249,8 +249,8 @@ fn the_end_of_a_script_is_taken_from_its_slot_only_where_the_spawner_does_not_kn
         writer.ends(&AttemptRecord { cold, ..attempt }, &record, false);
     }
     let copy = copy_of(state.path());
-    let noted = [(id(5), 1), (id(7), 1)];
-    let opened = open(site(copy.path()), forever(), &noted, |_| {}).unwrap();
+    let held_attempts = [(id(5), 1), (id(7), 1)];
+    let opened = open(site(copy.path()), forever(), &held_attempts, |_| {}).unwrap();
     let unfinished: Vec<_> = opened.restored.unfinished.iter().map(|found| found.record.id).collect();
     assert_eq!(unfinished, [id(5)]);
     assert_eq!(
@@ -325,7 +325,7 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
     let state = directory();
     let ledger = Ledger::open(state.path());
     let writer = &ledger.opened.writer;
-    for (n, reason, stands) in [
+    for (n, reason, expected) in [
         (5, Reason::Error, State::Waiting),
         (6, Reason::ExecuteAgain, State::Polling),
     ] {
@@ -336,7 +336,7 @@ fn a_failure_that_is_tried_again_waits_and_a_poll_is_not_known_to_have_ended() {
         let (mut attempt, record) = call(n, reason);
         attempt.next_attempt_ms = Some(77);
         let record = InvocationRecord {
-            state: stands,
+            state: expected,
             ended_ms: None,
             next_attempt_ms: Some(77),
             ..record

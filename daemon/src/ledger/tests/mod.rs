@@ -33,14 +33,14 @@ impl Ledger {
     }
 
     fn open_with(state: &Path, retention: Retention) -> Self {
-        let (said, acknowledged) = channel();
+        let (sender, acknowledged) = channel();
         // The receiver may be gone at the end.
-        let told = move |told| {
-            if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
-                drop(said.send(told));
+        let acknowledge = move |event| {
+            if !matches!(event, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
+                drop(sender.send(event));
             }
         };
-        let opened = open(site(state), retention, &[], told).unwrap();
+        let opened = open(site(state), retention, &[], acknowledge).unwrap();
         Self { opened, acknowledged }
     }
 
@@ -515,7 +515,7 @@ fn old_history_goes_but_not_what_matters() {
 }
 
 #[test]
-fn a_database_of_the_first_schema_is_brought_to_this_one() {
+fn a_database_of_the_first_schema_is_migrated_to_this_one() {
     let state = directory();
     let file = state.path().join(FILE);
     let db = rusqlite::Connection::open(&file).unwrap();
@@ -569,9 +569,9 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
     // What its first attempt left is not there after the second, which left nothing.
     let again = call(4);
     begin(&again);
-    let (first, mut stands) = ended(&again, Reason::ExecuteAgain, Some(&large));
-    stands.state = State::Polling;
-    ledger.submit(Command::Record(Box::new(first), Box::new(stands)));
+    let (first, mut unended) = ended(&again, Reason::ExecuteAgain, Some(&large));
+    unended.state = State::Polling;
+    ledger.submit(Command::Record(Box::new(first), Box::new(unended)));
     let (_, mut last) = ended(&again, Reason::Ok, None);
     last.attempts = 2;
     ledger.submit(Command::Record(
@@ -701,10 +701,10 @@ fn a_state_directory_is_held_by_one() {
 }
 
 #[test]
-fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
+fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk() {
     let state = directory();
-    let (said, told) = channel();
-    let opened = open(site(state.path()), forever(), &[], move |told| drop(said.send(told))).unwrap();
+    let (sender, acknowledged) = channel();
+    let opened = open(site(state.path()), forever(), &[], move |event| drop(sender.send(event))).unwrap();
     let [running, over, never] = [1, 2, 3].map(|second| Accepted {
         durable: false,
         ..accepted(second, "f")
@@ -723,7 +723,7 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
         .writer
         .submit(Command::Record(Box::new(attempt), Box::new(record)))
         .unwrap();
-    match told.recv_timeout(LIMIT).unwrap() {
+    match acknowledged.recv_timeout(LIMIT).unwrap() {
         Acknowledged::Recorded(workers) => assert_eq!(workers, [worker]),
         other => panic!("{other:?}"),
     }
@@ -736,8 +736,8 @@ fn the_ledger_tells_which_of_the_noted_have_an_end_and_when_ends_are_on_disk() {
         started_ms: 0,
     });
     opened.writer.stop();
-    let noted = [(running.id, 1), (over.id, 1), (never.id, 1)];
-    let opened = open(site(state.path()), forever(), &noted, |_| {}).unwrap();
+    let held_attempts = [(running.id, 1), (over.id, 1), (never.id, 1)];
+    let opened = open(site(state.path()), forever(), &held_attempts, |_| {}).unwrap();
     assert_eq!(opened.restored.ended, [(over.id, 1)].into());
     assert_eq!(opened.restored.unfinished[0].record.attempts, 2);
     opened.writer.stop();

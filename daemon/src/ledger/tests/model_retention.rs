@@ -436,7 +436,7 @@ mod by_age_and_for_room {
     }
 
     impl Believed {
-        fn look(&mut self, now: u64, passed: u64) {
+        fn check(&mut self, now: u64, passed: u64) {
             self.ahead = (now > self.known + DAY).then(|| self.ahead.map_or(0, |ahead| ahead + passed));
             if self.ahead.is_none_or(|ahead| ahead >= DAY) {
                 (self.ahead, self.known) = (None, self.known.max(now));
@@ -545,7 +545,7 @@ mod by_age_and_for_room {
                         if believed.ahead.is_none() && known.is_none_or(|known| last <= known + DAY) {
                             believed.known = believed.known.max(last);
                         }
-                        believed.look(wall.load(Ordering::Relaxed), 0);
+                        believed.check(wall.load(Ordering::Relaxed), 0);
                         believed.seen = mono.load(Ordering::Relaxed);
                         sweeper = begin();
                     }
@@ -553,7 +553,7 @@ mod by_age_and_for_room {
                         // After an hour everything is looked at.
                         pass(1);
                         let (now, mono) = (wall.load(Ordering::Relaxed), mono.load(Ordering::Relaxed));
-                        believed.look(now, mono - believed.seen);
+                        believed.check(now, mono - believed.seen);
                         believed.seen = mono;
                         forget_all(&db, &mut sweeper, low);
                         let expected: BTreeSet<_> =

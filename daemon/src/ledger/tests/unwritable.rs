@@ -48,17 +48,17 @@ impl Disk {
     }
 
     fn try_open(&self) -> Result<Ledger, OpenError> {
-        let (said, acknowledged) = channel();
-        let told = move |told| {
-            if !matches!(told, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
-                drop(said.send(told));
+        let (sender, acknowledged) = channel();
+        let acknowledge = move |event| {
+            if !matches!(event, Acknowledged::Recorded(_) | Acknowledged::HealthChanged) {
+                drop(sender.send(event));
             }
         };
         let site = Site {
             run: self.run.path(),
             ..site(self.state.path())
         };
-        let opened = open(site, forever(), &[], told)?;
+        let opened = open(site, forever(), &[], acknowledge)?;
         Ok(Ledger { opened, acknowledged })
     }
 
@@ -110,7 +110,7 @@ fn some_of_each(ledger: &Ledger) {
         ledger.claim(claim(second)).unwrap();
     }
     ledger.begins(&claim(3));
-    told(ledger, 4);
+    answered_not_stored(ledger, 4);
 }
 
 fn claim(second: u64) -> InvocationRecord {
@@ -122,7 +122,7 @@ fn claim(second: u64) -> InvocationRecord {
 }
 
 /// A call that was answered and is not stored.
-fn told(ledger: &Ledger, second: u64) -> (AttemptRecord, InvocationRecord) {
+fn answered_not_stored(ledger: &Ledger, second: u64) -> (AttemptRecord, InvocationRecord) {
     let (attempt, record) = ended(&accepted(at(second), "hello"), Reason::Ok, None);
     ledger.begins(&record);
     ledger.opened.writer.ends(&attempt, &record, false);
@@ -171,7 +171,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         assert_eq!(found(&ledger), each);
         is_refused(&ledger, 10);
         assert!(ledger.get(id(at(1))).is_some(), "questions are answered");
-        let _ = told(&ledger, 5);
+        let _ = answered_not_stored(&ledger, 5);
         // A kill while there is no room changes nothing, nor hides it what began meanwhile.
         let Some(disk) = Disk::full(&disk.left(&[DATABASE, LOG, "in-flight"])) else {
             return;
@@ -180,7 +180,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         let ledger = disk.open();
         assert_eq!(found(&ledger), each);
         is_refused(&ledger, 10);
-        let (attempt, record) = told(&ledger, 6);
+        let (attempt, record) = answered_not_stored(&ledger, 6);
         ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
         disk.make_room();
         wait_written(&ledger);
@@ -228,7 +228,7 @@ fn a_ledger_begins_when_there_is_room_for_it() {
     assert_eq!(found(&ledger), []);
     is_refused(&ledger, 1);
     assert_eq!(ledger.ids(Filter::default()), [0; 0]);
-    let (attempt, record) = told(&ledger, 5);
+    let (attempt, record) = answered_not_stored(&ledger, 5);
     ledger.submit(Command::Record(Box::new(attempt), Box::new(record)));
     is_refused(&ledger, 2);
     disk.make_room();

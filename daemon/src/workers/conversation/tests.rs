@@ -46,9 +46,9 @@ fn log(text: &str) -> Vec<u8> {
     frame(6, 0, 0, record.as_bytes())
 }
 
-fn calls(said: &[WorkerMessage]) -> Vec<u64> {
-    said.iter()
-        .map(|said| match said {
+fn calls(messages: &[WorkerMessage]) -> Vec<u64> {
+    messages.iter()
+        .map(|message| match message {
             WorkerMessage::Result { call, .. }
             | WorkerMessage::Error { call, .. }
             | WorkerMessage::Log { call, .. } => *call,
@@ -58,7 +58,7 @@ fn calls(said: &[WorkerMessage]) -> Vec<u64> {
 }
 
 #[test]
-fn torn_messages_come_whole_and_in_order_and_the_end_is_told() {
+fn torn_messages_come_whole_and_in_order_and_the_end_is_reported() {
     block(async {
         let (talk, mut worker) = talk(2);
         let writer = std::thread::spawn(move || {
@@ -66,11 +66,11 @@ fn torn_messages_come_whole_and_in_order_and_the_end_is_told() {
                 worker.write_all(&[byte]).unwrap();
             }
         });
-        let mut said = Vec::new();
-        let end = talk.run(|one| said.push(one)).await;
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
         writer.join().unwrap();
         // That the third answers nothing is for who gets it to see.
-        assert_eq!(calls(&said), [1, 2, 1]);
+        assert_eq!(calls(&messages), [1, 2, 1]);
         assert!(matches!(end, End::Closed), "{end:?}");
     });
 }
@@ -82,9 +82,9 @@ fn garbage_ends_it_after_what_came_before() {
         worker
             .write_all(&[answer(1, b"fine"), b"garbage, and more of it".into()].concat())
             .unwrap();
-        let mut said = Vec::new();
-        let end = talk.run(|one| said.push(one)).await;
-        assert_eq!(calls(&said), [1]);
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
+        assert_eq!(calls(&messages), [1]);
         assert!(matches!(end, End::Protocol(_)), "{end:?}");
     });
 }
@@ -129,16 +129,16 @@ fn a_worker_that_never_reads_keeps_nobody_waiting_and_is_still_heard() {
 }
 
 #[test]
-fn a_worker_that_is_gone_is_told_once_and_what_it_said_is_heard() {
+fn a_worker_that_is_gone_is_reported_once_and_its_last_messages_are_read() {
     block(async {
         let (talk, mut worker) = talk(1);
         worker.write_all(&answer(1, b"last words")).unwrap();
         drop(worker);
         talk.send(vec![7; 100]);
         assert!(talk.is_flushed());
-        let mut said = Vec::new();
-        let end = talk.run(|one| said.push(one)).await;
-        assert_eq!(calls(&said), [1]);
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
+        assert_eq!(calls(&messages), [1]);
         assert!(matches!(end, End::Closed), "{end:?}");
     });
 }
@@ -181,7 +181,7 @@ fn stopping_takes_no_byte_of_the_next_message() {
         let (begun, rest) = first.split_at(100_000);
         worker.write_all(begun).unwrap();
         // Read what there is of it, and go away: nothing is lost.
-        let run = talk.run(|said| panic!("{said:?}"));
+        let run = talk.run(|message| panic!("{message:?}"));
         assert!(tokio::time::timeout(Duration::from_millis(50), run).await.is_err());
         assert!(!talk.is_between());
         let next = [answer(2, b"next"), log("and more")].concat();
@@ -191,17 +191,17 @@ fn stopping_takes_no_byte_of_the_next_message() {
             worker
         });
         talk.stop();
-        let mut said = Vec::new();
-        let end = talk.run(|one| said.push(one)).await;
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
         assert!(matches!(end, End::Stopped) && talk.is_between(), "{end:?}");
-        assert_eq!(calls(&said), [1]);
+        assert_eq!(calls(&messages), [1]);
         drop(talk);
         drop(writer.join().unwrap());
         // For another fnd, with the duplicate.
         let talk = Conversation::new(duplicate.into(), 1 << 20, 2).unwrap();
-        let mut said = Vec::new();
-        let end = talk.run(|one| said.push(one)).await;
-        assert_eq!(calls(&said), [2, 0]);
+        let mut messages = Vec::new();
+        let end = talk.run(|one| messages.push(one)).await;
+        assert_eq!(calls(&messages), [2, 0]);
         assert!(matches!(end, End::Closed), "{end:?}");
     });
 }
@@ -212,7 +212,7 @@ fn a_stop_with_nothing_under_way_is_at_once() {
         let (talk, mut worker) = talk(1);
         worker.write_all(&log("unread")).unwrap();
         talk.stop();
-        let end = talk.run(|said| panic!("{said:?}")).await;
+        let end = talk.run(|message| panic!("{message:?}")).await;
         assert!(matches!(end, End::Stopped), "{end:?}");
     });
 }
@@ -249,9 +249,9 @@ fn a_call_and_its_answer_are_quick() {
         let mut begun = crate::clock::monotonic();
         talk.send(invoke(1, head.clone(), Some(b"{}"), None));
         let end = talk
-            .run(|said| {
-                let WorkerMessage::Result { call, .. } = said else {
-                    panic!("{said:?}")
+            .run(|message| {
+                let WorkerMessage::Result { call, .. } = message else {
+                    panic!("{message:?}")
                 };
                 times.push(begun.elapsed());
                 if call == 2000 {

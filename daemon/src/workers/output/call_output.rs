@@ -25,7 +25,7 @@ pub enum Ended {
     /// The call has no output; the callback is not called.
     Silent,
     /// The callback is called when all of the output was read.
-    Spoke,
+    Printed,
 }
 
 /// The main thread's side of a warm worker's output.
@@ -51,7 +51,7 @@ struct State {
     marks: VecDeque<Mark>,
     calls: Vec<Call>,
     /// A command to check the marks was sent, and the output thread has not done so yet.
-    told: bool,
+    check_sent: bool,
 }
 
 /// A call in flight.
@@ -127,7 +127,7 @@ impl CallOutput {
                 what: What::End(key, Some(Box::new(done))),
             },
         );
-        Ended::Spoke
+        Ended::Printed
     }
 
     /// Adds a log record to the output of a call in flight, or to the worker's own where there is no such call.
@@ -156,10 +156,10 @@ impl CallOutput {
     /// Leaves a mark and has the output thread check it.
     fn leave(&self, mut state: MutexGuard<'_, State>, mark: Mark) {
         state.marks.push_back(mark);
-        let told = std::mem::replace(&mut state.told, true);
+        let check_sent = std::mem::replace(&mut state.check_sent, true);
         drop(state);
-        if !told {
-            self.shared.send(Command::Look(self.ends.worker));
+        if !check_sent {
+            self.shared.send(Command::CheckMarks(self.ends.worker));
         }
     }
 }
@@ -212,7 +212,7 @@ impl Ends {
     /// `first` is tried first.
     pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> Next {
         let mut state = self.lock();
-        state.told = false;
+        state.check_sent = false;
         let at = state.marks.front().map(|mark| mark.at);
         for pipe in [first, 1 - first] {
             let read = state.read[pipe];

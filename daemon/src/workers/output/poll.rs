@@ -214,7 +214,7 @@ impl Thread {
                 }
             }
             Command::StartPool(ends, meta) => self.start_pool(ends, *meta),
-            Command::Look(worker) => self.look(worker),
+            Command::CheckMarks(worker) => self.read_pool(worker),
             Command::Finish { worker, result, done } => self.finish(worker, result, done),
             Command::Release(worker) => {
                 if let Some(key) = self.finished.remove(&worker) {
@@ -262,7 +262,7 @@ impl Thread {
             Some(pipe) if pipe.first => self.delayed.delay(mark, clock::monotonic()),
             Some(_) => self.turn(mark),
             // It is a warm worker's pipe, or was closed in this turn.
-            None => self.look(WorkerId(mark / 2)),
+            None => self.read_pool(WorkerId(mark / 2)),
         }
     }
 

@@ -22,7 +22,7 @@ const RENEW: Duration = Duration::from_secs(10);
 /// take the rest for a line of its own. A line that never ends is a prompt.
 pub(super) const REST_OF_LINE: Duration = Duration::from_millis(100);
 /// Pause between two checks of that.
-const LOOK_AGAIN: Timespec = Timespec {
+const CHECK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
@@ -67,7 +67,7 @@ impl Thread {
     }
 
     /// Reads a bounded piece of a warm worker's output, and carries out its marks.
-    pub(super) fn look(&mut self, worker: WorkerId) {
+    pub(super) fn read_pool(&mut self, worker: WorkerId) {
         if let Some(mut pool) = self.pools.remove(&worker) {
             self.take_in(&mut pool, TURN);
             let has_lines = |capture: &Capture| !capture.head.is_empty();
@@ -183,10 +183,10 @@ impl Thread {
             let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
             // Output that is ready meanwhile is not lost. Commands queued after `Stop` are dropped: no caller waits for
             // them.
-            if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(LOOK_AGAIN)).is_err() {
+            if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(CHECK_PAUSE)).is_err() {
                 break;
             }
-            printing.into_iter().for_each(|worker| self.look(worker));
+            printing.into_iter().for_each(|worker| self.read_pool(worker));
         }
         for pool in std::mem::take(&mut self.pools).into_values() {
             for capture in pool.calls.into_iter().chain([pool.own]) {

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Looks with the rights of somebody who may not do everything: this thread's only.
-fn as_nobody<T>(look: impl FnOnce() -> T) -> T {
+fn as_nobody<T>(action: impl FnOnce() -> T) -> T {
     let before = setfsuid(Uid::from_raw(65_534));
-    let result = look();
+    let result = action();
     setfsuid(before);
     result
 }
@@ -203,8 +203,8 @@ enum Step {
     /// Who looks may not enter the directory, or the group in it.
     Deny(bool),
     DenyGroup(bool),
-    /// Time passes, and it is looked at.
-    Look {
+    /// Time passes, and a scan follows.
+    Scan {
         after_ms: u64,
         accept: bool,
     },
@@ -221,7 +221,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..FILES.len()).prop_map(Step::Remove),
         1 => any::<bool>().prop_map(Step::Deny),
         1 => any::<bool>().prop_map(Step::DenyGroup),
-        8 => (0..700_u64, proptest::bool::weighted(0.05)).prop_map(|(after_ms, accept)| Step::Look { after_ms, accept }),
+        8 => (0..700_u64, proptest::bool::weighted(0.05)).prop_map(|(after_ms, accept)| Step::Scan { after_ms, accept }),
     ]
 }
 
@@ -234,7 +234,7 @@ struct Store {
     group_denied: bool,
 }
 
-/// What a look could see: when it was, which files, and whether the directory and the group counted.
+/// What a scan could see: when it was, which files, and whether the directory and the group counted.
 struct Seen {
     at_ms: u64,
     files: BTreeSet<usize>,
@@ -259,8 +259,8 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what a look removes.
-    fn look(&mut self, at_ms: u64, store: Option<(usize, &Store)>, accept: bool) -> BTreeSet<usize> {
+    /// Returns what a scan removes.
+    fn scan(&mut self, at_ms: u64, store: Option<(usize, &Store)>, accept: bool) -> BTreeSet<usize> {
         let mut seen = Seen {
             at_ms,
             files: BTreeSet::new(),
@@ -383,13 +383,13 @@ proptest! {
                     stores[at].group_denied = denied;
                     stage.allow(Some(&stores[at]));
                 },
-                Step::Look { after_ms, accept } => {
+                Step::Scan { after_ms, accept } => {
                     at_ms += after_ms;
                     if accept {
                         stage.world.scanner.accept_empty();
                     }
                     let difference = as_nobody(|| stage.world.scan(at_ms));
-                    let expected = model.look(at_ms, at.map(|at| (at, &stores[at])), accept);
+                    let expected = model.scan(at_ms, at.map(|at| (at, &stores[at])), accept);
                     let name = |file: &usize| FILES[*file].trim_end_matches(".sh").to_owned();
                     let removed: BTreeSet<String> = difference.removed.iter().map(|name| name.as_str().to_owned()).collect();
                     prop_assert_eq!(&removed, &expected.iter().map(name).collect::<BTreeSet<_>>());

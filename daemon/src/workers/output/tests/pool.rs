@@ -34,11 +34,11 @@ fn taken_over(exclusive: bool, printed: &[u8], under_way: Option<Meta>) -> Warm 
 
 impl Warm {
     fn end(&self, id: u128) -> (Ended, Receiver<Captured>) {
-        let (done, told) = channel();
+        let (done, output) = channel();
         let ended = self
             .call_output
             .end(meta(id).key(), move |captured| done.send(captured).unwrap());
-        (ended, told)
+        (ended, output)
     }
 
     /// Lines kept, by invocation.
@@ -74,9 +74,9 @@ fn kept(id: u128, stream: &str, text: &str) -> (u128, String, String) {
 fn what_a_call_printed_while_no_fnd_was_there_is_its_output() {
     let mut warm = taken_over(true, b"before\n", Some(meta(1)));
     warm.pipes[0].write_all(b"after\n").unwrap();
-    let (ended, told) = warm.end(1);
-    assert_eq!(ended, Ended::Spoke);
-    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
+    let (ended, output) = warm.end(1);
+    assert_eq!(ended, Ended::Printed);
+    assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
     let line = |text: &str| (1, "stdout".to_owned(), text.to_owned());
     assert_eq!(warm.lines(), [line("before"), line("after")]);
 }
@@ -135,10 +135,10 @@ fn a_call_has_what_was_printed_in_it_and_a_silent_one_is_known_at_once() {
     warm.call_output.begin(meta(2));
     warm.pipes[0].write_all(b"in two\nno line end").unwrap();
     warm.pipes[1].write_all(b"error of two\n").unwrap();
-    let (ended, told) = warm.end(2);
-    assert_eq!(ended, Ended::Spoke);
+    let (ended, output) = warm.end(2);
+    assert_eq!(ended, Ended::Printed);
     warm.pipes[0].write_all(b"between\n").unwrap();
-    let captured = told.recv_timeout(LIMIT).unwrap();
+    let captured = output.recv_timeout(LIMIT).unwrap();
     assert_eq!((captured.stdout_bytes, captured.stderr_bytes), (18, 13));
     assert_eq!(
         (captured.last_error_line.as_deref(), captured.result),
@@ -172,9 +172,9 @@ fn records_are_kept_with_their_call_in_order_with_what_was_printed() {
     warm.call_output
         .log(Some(meta(1).key()), &record(Level::Error, "Traceback\n  line 1"));
     warm.call_output.log(None, &record(Level::Info, "of the worker"));
-    let (ended, told) = warm.end(1);
-    assert_eq!(ended, Ended::Spoke);
-    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
+    let (ended, output) = warm.end(1);
+    assert_eq!(ended, Ended::Printed);
+    assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 13);
     let mut lines = warm.lines();
     lines.sort_by_key(|line| line.0);
     let expected = [
@@ -196,9 +196,9 @@ fn what_a_worker_of_several_calls_prints_is_nobodys_but_its_records_are() {
     warm.pipes[0].write_all(b"whose\n").unwrap();
     warm.call_output.log(Some(meta(1).key()), &record(Level::Info, "mine"));
     assert_eq!(warm.end(2).0, Ended::Silent);
-    let (ended, told) = warm.end(1);
-    assert_eq!(ended, Ended::Spoke);
-    assert_eq!(told.recv_timeout(LIMIT).unwrap().stdout_bytes, 0);
+    let (ended, output) = warm.end(1);
+    assert_eq!(ended, Ended::Printed);
+    assert_eq!(output.recv_timeout(LIMIT).unwrap().stdout_bytes, 0);
     let mut lines = warm.lines();
     lines.sort();
     assert_eq!(lines, [kept(0, "stdout", "whose"), kept(1, "log", "info mine")]);
@@ -212,8 +212,8 @@ fn a_flood_is_bounded_and_counted() {
     for _ in 0..8192 {
         warm.pipes[0].write_all(&line).unwrap();
     }
-    let (_, told) = warm.end(1);
-    let captured = told.recv_timeout(LIMIT).unwrap();
+    let (_, output) = warm.end(1);
+    let captured = output.recv_timeout(LIMIT).unwrap();
     assert_eq!((captured.stdout_bytes, captured.dropped_bytes), (8 << 20, 7 << 20));
 }
 
@@ -225,7 +225,7 @@ proptest! {
     fn every_line_is_of_the_invocation_it_was_printed_in(steps in proptest::collection::vec((0..4_u8, 1..400_usize), 1..80)) {
         let mut warm = warm(true);
         let mut expected = Vec::new();
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         let (mut calls, mut call, mut bytes) = (0, 0, 0_u64);
         for (number, (step, size)) in steps.into_iter().enumerate() {
             match step {
@@ -238,7 +238,7 @@ proptest! {
                     let (ended, captured) = warm.end(call);
                     prop_assert_eq!(ended == Ended::Silent, bytes == 0);
                     if bytes > 0 {
-                        told.push((captured, bytes));
+                        output.push((captured, bytes));
                     }
                     call = 0;
                 }
@@ -252,7 +252,7 @@ proptest! {
                 }
             }
         }
-        for (captured, bytes) in told {
+        for (captured, bytes) in output {
             let captured = captured.recv_timeout(LIMIT).unwrap();
             prop_assert_eq!(captured.stdout_bytes + captured.stderr_bytes, bytes);
         }
@@ -265,19 +265,19 @@ proptest! {
 }
 
 #[test]
-fn output_is_on_disk_before_its_call_is_told_to_have_ended() {
+fn output_is_on_disk_before_its_call_is_reported_as_ended() {
     let mut warm = warm(true);
-    let (told, ended) = channel();
+    let (checked, ended) = channel();
     for id in 1..=20 {
         warm.call_output.begin(meta(id));
         warm.pipes[0].write_all(format!("said by {id}\n").as_bytes()).unwrap();
-        let (told, logs) = (told.clone(), warm.running.logs.path().to_owned());
+        let (checked, logs) = (checked.clone(), warm.running.logs.path().to_owned());
         let kept = move |_| {
             let text = format!("said by {id}");
             let kept = texts(&logs).contains(&("stdout".to_owned(), text));
-            told.send(kept).unwrap();
+            checked.send(kept).unwrap();
         };
-        assert_eq!(warm.call_output.end(meta(id).key(), kept), Ended::Spoke);
+        assert_eq!(warm.call_output.end(meta(id).key(), kept), Ended::Printed);
     }
     for _ in 1..=20 {
         assert!(ended.recv_timeout(LIMIT).unwrap(), "its lines are not on disk");

@@ -318,7 +318,7 @@ fn nobody_adopts_and_the_output_is_kept_to_its_end() {
 }
 
 #[test]
-fn lost_output_is_said_to_be_missing() {
+fn lost_output_is_reported_as_missing() {
     let mut world = World::new(meta(1));
     world.print(Stream::Stdout, b"before\n");
     world.end(End::Stop);
@@ -409,20 +409,20 @@ fn a_spool_torn_at_any_byte_gives_what_is_there() {
         match (spools.replay(meta.key()).unwrap(), before) {
             (Replayed::Lost, None) => assert_eq!(cut, 1),
             (Replayed::Nothing, None) => {}
-            (Replayed::Whole { capture, mut spool }, Some((size, told))) => {
+            (Replayed::Whole { capture, mut spool }, Some((size, counted))) => {
                 // Half a snapshot is nothing.
-                let chunk = if *told == 0 {
+                let chunk = if *counted == 0 {
                     0
                 } else {
                     (cut as u64 - size).saturating_sub(head)
                 };
-                let told = told + chunk;
-                assert_eq!(capture.bytes(Stream::Stdout), told, "cut at {cut}");
+                let counted = counted + chunk;
+                assert_eq!(capture.bytes(Stream::Stdout), counted, "cut at {cut}");
                 append(&mut spools, &mut spool, b"more");
                 let Replayed::Whole { capture, .. } = spools.replay(meta.key()).unwrap() else {
                     panic!("cut at {cut}: nothing can be added");
                 };
-                assert_eq!(capture.bytes(Stream::Stdout), told + 4);
+                assert_eq!(capture.bytes(Stream::Stdout), counted + 4);
             }
             _ => panic!("cut at {cut}: {before:?}"),
         }
