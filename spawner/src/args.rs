@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// How fnd connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meeting {
+pub enum SocketSource {
     /// fnd connects to a socket at this path.
     Listen(PathBuf),
     /// fnd passed a connected socket with this number.
@@ -26,7 +26,7 @@ pub struct Args {
     /// Run directory.
     pub run: PathBuf,
     /// How fnd connects; always given.
-    pub meeting: Option<Meeting>,
+    pub socket: Option<SocketSource>,
     /// Name of the top-level cgroup, used outside a systemd unit.
     pub cgroup_root: Option<String>,
     /// The file of the program fnd, which is also run as the judge.
@@ -57,10 +57,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             "--state" => args.state = path()?,
             "--run-dir" => args.run = path()?,
             "--fnd" => args.fnd = Some(path()?),
-            "--socket" => args.meeting = Some(Meeting::Listen(path()?)),
+            "--socket" => args.socket = Some(SocketSource::Listen(path()?)),
             "--socket-fd" => {
                 let number = value()?.to_str().and_then(|text| text.parse().ok()).filter(|number| *number >= 0);
-                args.meeting = number.map(Meeting::Inherited);
+                args.socket = number.map(SocketSource::Inherited);
             }
             "--cgroup-root" => {
                 let name = value()?.into_string().unwrap_or_default();
@@ -78,7 +78,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
         (args.config == Path::new(""), "--config"),
         (args.state == Path::new(""), "--state"),
         (args.run == Path::new(""), "--run-dir"),
-        (args.meeting.is_none(), "--socket or --socket-fd"),
+        (args.socket.is_none(), "--socket or --socket-fd"),
     ];
     match missing.iter().find(|(missing, _)| *missing) {
         Some((_, name)) => Err(format!("{name} is missing; --help shows an example")),
@@ -98,7 +98,7 @@ mod tests {
     fn the_command_line_is_complete_or_refused() {
         let base = "--functions /f --config /c --state /s --run-dir /r";
         let args = check(&format!("{base} --functions /g --socket-fd 3")).unwrap();
-        assert_eq!((args.functions.len(), args.meeting), (2, Some(Meeting::Inherited(3))));
+        assert_eq!((args.functions.len(), args.socket), (2, Some(SocketSource::Inherited(3))));
         for bad in [
             "--functions",
             "--functions /f",

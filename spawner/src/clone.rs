@@ -28,7 +28,7 @@ const STACK: usize = 64 * 1024;
 /// Deadline in seconds from the clone until the child executes the program.
 const PATIENCE: u32 = 4;
 /// How often in a second a waiting caller checks whether the child has to be killed.
-const LOOKS: u32 = 10;
+const CHECKS_PER_SECOND: u32 = 10;
 
 /// A program to execute, with everything that the child needs prepared.
 #[derive(Debug, Default)]
@@ -152,24 +152,24 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
 /// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
 /// killed.
 fn wait_until_executed(order: &Order<'_>, child: &Child) -> bool {
-    let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / LOOKS) };
-    let mut looks = 0;
+    let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(1_000_000_000 / CHECKS_PER_SECOND) };
+    let mut checks = 0;
     while order.underway.load(Ordering::Acquire) != 0 {
         match futex::wait(&order.underway, futex::Flags::empty(), 1, Some(&slice)) {
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => continue,
-            Err(_) => looks += 1,
+            Err(_) => checks += 1,
         }
         let alone = order.exec.parent.is_some() && rustix::process::getppid() != order.exec.parent;
-        if looks >= PATIENCE * LOOKS || alone {
+        if checks >= PATIENCE * CHECKS_PER_SECOND || alone {
             child.signal(rustix::process::Signal::KILL);
-            looks = looks.max(PATIENCE * LOOKS);
+            checks = checks.max(PATIENCE * CHECKS_PER_SECOND);
         }
         // Before Linux 5.16 the kernel does not clear `underway` for a child that dumps core.
         if poll(&mut [PollFd::new(&child.pidfd, PollFlags::IN)], Some(&Timespec::default())) == Ok(1) {
             break;
         }
     }
-    looks < PATIENCE * LOOKS
+    checks < PATIENCE * CHECKS_PER_SECOND
 }
 
 /// Returns the error's number if it means that the machine has run out of something; else 0.

@@ -107,10 +107,10 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
     let Ok(first) = started.map(|child| child.pid) else { return 1 };
     clone::close_all_but(report.as_fd().as_raw_fd());
     let status = serve_until(first, namespace);
-    let left = || wait(WaitOptions::NOHANG).is_ok(); // an error means that there is no child
-    let ended: Report = (status, left());
+    let has_children = || wait(WaitOptions::NOHANG).is_ok(); // an error means that there is no child
+    let ended: Report = (status, has_children());
     let _ = report.send(&ended.to_wire(), Vec::new());
-    while !namespace && left() {
+    while !namespace && has_children() {
         signal_all(rustix::process::Signal::KILL, namespace);
         let _ = wait(WaitOptions::empty());
     }
@@ -120,9 +120,9 @@ fn init(exec: &Exec, place: Place<'_>, containment: Containment, own: (u32, u32)
 /// Handles signals until the first process ends, and returns how it ended.
 fn serve_until(first: u32, namespace: bool) -> ExitStatus {
     // Every signal has been blocked since the launcher started.
-    let told = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
+    let handled = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
     loop {
-        match told.wait() {
+        match handled.wait() {
             Ok(Signal::SIGTERM) => signal_all(rustix::process::Signal::TERM, namespace),
             Ok(Signal::SIGUSR1) => signal_all(rustix::process::Signal::KILL, namespace),
             _ => {}
@@ -142,10 +142,10 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 }
 
 #[expect(unsafe_code, reason = "kill(-1) in a pid namespace has no safe wrapper")]
-fn signal_all(told: rustix::process::Signal, namespace: bool) {
+fn signal_all(signal: rustix::process::Signal, namespace: bool) {
     if namespace {
         // SAFETY: as pid 1 of its namespace this process reaches only processes in that namespace, and not itself.
-        let _ = unsafe { libc::kill(-1, told.as_raw()) };
+        let _ = unsafe { libc::kill(-1, signal.as_raw()) };
         return;
     }
     let own = rustix::process::getpid().as_raw_nonzero().get();
@@ -159,7 +159,7 @@ fn signal_all(told: rustix::process::Signal, namespace: bool) {
         // to an unrelated process.
         let ours = || children(parent).contains(&pid) || children(own).contains(&pid);
         if let Some(pidfd) = pidfd.filter(|_| ours()) {
-            let _ = pidfd_send_signal(&pidfd, told);
+            let _ = pidfd_send_signal(&pidfd, signal);
         }
         found.extend(below(pid));
         next += 1;

@@ -96,7 +96,7 @@ pub struct Snapshot {
     /// Path of the source, for people.
     pub shown: String,
     /// The state of manifest and code file when they were read.
-    pub looked: Stamps,
+    pub stamps: Stamps,
     manifest: Option<JudgedFile>,
     /// The large file to be copied.
     large: Option<(String, Opened)>,
@@ -120,12 +120,12 @@ impl Snapshot {
     /// What is wrong with the request or with the manifest.
     pub fn new(request: u32, install: &Install, sources: &Sources, staging: PathBuf) -> Result<Self, Problem> {
         let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-        let mut looked = Stamps::new();
+        let mut stamps = Stamps::new();
         let manifest = match sources.claim(install)?.or(own) {
             None => None,
             Some(path) => {
                 let opened = sources.open(install.directory, &path, Kind::File)?;
-                looked.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+                stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                 Some(opened.judged(MANIFEST_MAX)?)
             }
         };
@@ -136,7 +136,7 @@ impl Snapshot {
             trusted: manifest.as_ref().is_none_or(|manifest| manifest.trusted),
             owner: 0,
             shown: String::new(),
-            looked,
+            stamps,
             manifest,
             large: None,
             files: Vec::new(),
@@ -165,7 +165,7 @@ impl Snapshot {
                 Kind::Directory => self.list(&relative, &opened)?,
                 Kind::File if relative.is_empty() => {
                     let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-                    self.looked.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+                    self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
                     self.read_file(name, opened)?;
                 }
                 Kind::File => self.read_file(relative, opened)?,
@@ -193,7 +193,7 @@ impl Snapshot {
         let (relative, opened) = self.large.as_ref().ok_or(io::ErrorKind::InvalidInput)?;
         let (file, path, report) = (opened.file.try_clone()?, self.staged(relative), self.report());
         let kept = file.as_raw_fd();
-        Ok((kept, Box::new(move || tell(&report, stage(&file, &path)))))
+        Ok((kept, Box::new(move || write_report(&report, stage(&file, &path)))))
     }
 
     /// Takes the result of the helper that copied the large file.
@@ -404,10 +404,10 @@ fn uncopied(opened: &Opened, why: &str) -> Problem {
 }
 
 /// Writes the result of a helper's work; returns the helper's exit code.
-pub fn tell<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
+pub fn write_report<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
     let result = result.map_err(|error| error.to_string());
-    let told = (result.as_ref().ok().map(Wire::to_wire).map(Bytes), result.err().unwrap_or_default());
-    i32::from(write(report, &told.to_wire(), 0o600).is_err())
+    let outcome = (result.as_ref().ok().map(Wire::to_wire).map(Bytes), result.err().unwrap_or_default());
+    i32::from(write(report, &outcome.to_wire(), 0o600).is_err())
 }
 
 /// Returns the result of a helper's work.
@@ -417,8 +417,8 @@ pub fn tell<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
 pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
     let bytes = fs::read(report).map_err(|_| "the helper ended before it was done".to_owned())?;
     let _ = fs::remove_file(report);
-    let told = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
-    let value = told.0.ok_or(told.1)?;
+    let outcome = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
+    let value = outcome.0.ok_or(outcome.1)?;
     T::from_wire(&value.0).map_err(|error| error.to_string())
 }
 

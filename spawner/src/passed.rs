@@ -17,7 +17,7 @@ impl Passed {
     ///
     /// # Errors
     /// If making them fails.
-    pub fn look() -> io::Result<Self> {
+    pub fn detect() -> io::Result<Self> {
         let (pipe, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let memory = memfd_create("fnd-look", MemfdFlags::CLOEXEC)?;
         let device = |fd: &OwnedFd| device(fd).map(|(device, _)| device).ok_or(io::ErrorKind::Unsupported);

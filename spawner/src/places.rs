@@ -159,9 +159,9 @@ impl Places {
     /// [`SWEPT_MAX`], and how many there are in all.
     pub fn left_behind(&self, functions: &BTreeSet<String>) -> (Vec<String>, u32) {
         let dirs = ["home", "cache"].map(|name| names(&self.state.join(name)));
-        let left: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
-        let count = u32::try_from(left.len()).unwrap_or(u32::MAX);
-        (left.into_iter().take(SWEPT_MAX).collect(), count)
+        let unlisted: BTreeSet<String> = dirs.into_iter().flatten().filter(|name| !functions.contains(name)).collect();
+        let count = u32::try_from(unlisted.len()).unwrap_or(u32::MAX);
+        (unlisted.into_iter().take(SWEPT_MAX).collect(), count)
     }
 
     /// Returns the directory of the sockets of programs that serve HTTP.
@@ -247,7 +247,8 @@ impl FunctionPlaces {
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
         let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |left| left.count() == 0) {
+        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |entries| entries.count() == 0)
+        {
             return false; // also if `tmp` can't be read
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {

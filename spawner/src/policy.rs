@@ -25,7 +25,7 @@ pub struct Myself {
 
 impl Myself {
     /// Returns the user that this process runs as.
-    pub fn look() -> Self {
+    pub fn current() -> Self {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let name = Account::from_uid(Uid::from_raw(uid)).ok().flatten().map(|account| account.name);
         Self { uid, gid, name }

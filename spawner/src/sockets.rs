@@ -48,14 +48,14 @@ pub fn remove(dir: &Path) -> bool {
 
 /// Renames the directories that an earlier spawner left, since workers are numbered from 1 again; returns their paths.
 pub fn set_aside(http: &Path) -> Vec<PathBuf> {
-    let mut left = Vec::new();
+    let mut stale = Vec::new();
     for entry in fs::read_dir(http).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let aside = http.join(format!("{EARLIER}{}-{name}", crate::clock::unix_ms()));
         let renamed = !name.starts_with(EARLIER) && fs::rename(entry.path(), &aside).is_ok();
-        left.push(if renamed { aside } else { entry.path() });
+        stale.push(if renamed { aside } else { entry.path() });
     }
-    left
+    stale
 }
 
 #[cfg(test)]

@@ -108,16 +108,16 @@ impl Sources {
             if real.components().count() > base.components().count() + DEPTH_MAX + 2 {
                 return Err(problem(shown, format!("it lies more than {DEPTH_MAX} levels deep"), SHALLOWER));
             }
-            let looked = beneath(base, &real, OFlags::PATH | OFlags::NOFOLLOW).map(File::from);
-            let looked = looked.map_err(|errno| failed(&errno.into()))?;
-            let meta = looked.metadata().map_err(|error| failed(&error))?;
+            let component = beneath(base, &real, OFlags::PATH | OFlags::NOFOLLOW).map(File::from);
+            let component = component.map_err(|errno| failed(&errno.into()))?;
+            let meta = component.metadata().map_err(|error| failed(&error))?;
             if meta.is_symlink() {
                 links.push((meta.uid(), meta.gid()));
                 if links.len() > LINKS_MAX {
                     let message = format!("it leads through more than {LINKS_MAX} symbolic links");
                     return Err(problem(shown, message, "copy the file here instead of linking it"));
                 }
-                let target = readlinkat(&looked, "", Vec::new()).map_err(|errno| failed(&errno.into()))?;
+                let target = readlinkat(&component, "", Vec::new()).map_err(|errno| failed(&errno.into()))?;
                 let target = Path::new(OsStr::from_bytes(target.as_bytes()));
                 real.pop();
                 if target.is_absolute() {
@@ -154,14 +154,14 @@ pub fn open(
     (wanted, links): (Kind, &[(u32, u32)]),
     myself: &Myself,
 ) -> Result<Opened, Problem> {
-    let look = |flags| {
+    let inspect = |flags| {
         let file = File::from(beneath(dir, real, flags).map_err(|errno| unreadable(&shown, &errno.into()))?);
         let meta = file.metadata().map_err(|error| unreadable(&shown, &error))?;
         Ok((file, meta))
     };
     // The file is checked through O_PATH first, since opening a device or FIFO can have effects. If the file was
     // exchanged since, the check after the second opening fails.
-    let (_, meta) = look(OFlags::PATH)?;
+    let (_, meta) = inspect(OFlags::PATH)?;
     if wanted == Kind::File && !meta.is_file() {
         let help = "only regular files and directories are read; remove it or move it elsewhere";
         return Err(problem(&shown, "it is not a regular file", help));
@@ -183,7 +183,7 @@ pub fn open(
             return Err(problem(&shown, message, "copy the file here, or let everybody read it"));
         }
     }
-    let (file, again) = look(read)?;
+    let (file, again) = inspect(read)?;
     if (again.dev(), again.ino(), again.mode(), again.uid()) != (meta.dev(), meta.ino(), meta.mode(), meta.uid()) {
         return Err(changed(&shown));
     }
@@ -271,7 +271,8 @@ mod tests {
         let path = dir.path().join("a.sh");
         for _ in 0..20 {
             fs::write(&path, "a").unwrap();
-            let opened = open(dir.path(), &path, "a.sh".to_owned(), (Kind::File, &[]), &Myself::look()).ok().unwrap();
+            let opened =
+                open(dir.path(), &path, "a.sh".to_owned(), (Kind::File, &[]), &Myself::current()).ok().unwrap();
             fs::write(&path, "b").unwrap();
             assert!(opened.unchanged(1).is_err());
         }

@@ -25,7 +25,7 @@ fn talk(channel: &OwnedFd, line: &str) -> String {
     answer
 }
 
-fn speaks_over_descriptor_3(harness: &mut Harness) {
+fn exchanges_over_descriptor_3(harness: &mut Harness) {
     let cgroup = harness.welcome.containment == Containment::Cgroup;
     let installed = harness.install("echo.sh", ECHO, "handler=1");
     let (worker, number) = harness.order(&installed, None, &[]);
@@ -44,7 +44,7 @@ fn speaks_over_descriptor_3(harness: &mut Harness) {
     assert_eq!((held.spawned.pid, held.spawned.kill, ends.len()), (spawned.pid, cgroup, 4 + usize::from(cgroup)));
     let channel = ends.pop_back().unwrap();
     assert_eq!(talk(&channel, "two\n"), "got two\n");
-    // An older one is told what it understands.
+    // An older one gets what it understands.
     harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
     harness.wait(|_, reply| matches!(reply, Reply::Held(held) if fits(held)));
     harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
@@ -58,18 +58,18 @@ fn speaks_over_descriptor_3(harness: &mut Harness) {
 }
 
 #[test]
-fn a_handler_speaks_over_descriptor_3() {
+fn a_handler_has_its_channel_at_descriptor_3() {
     if privileged() {
-        speaks_over_descriptor_3(&mut Harness::start());
+        exchanges_over_descriptor_3(&mut Harness::start());
     }
 }
 
 #[test]
-fn a_handler_without_cgroups_speaks_over_descriptor_3() {
+fn a_handler_without_cgroups_has_its_channel_at_descriptor_3() {
     if root() {
         let mut harness = Harness::with(&Options { uid: Some(12_347), best_effort: true, ..Options::default() });
         assert_ne!(harness.welcome.containment, Containment::Cgroup);
-        speaks_over_descriptor_3(&mut harness);
+        exchanges_over_descriptor_3(&mut harness);
     }
 }
 

@@ -180,8 +180,9 @@ fn a_large_file_is_copied_beside_the_loop() {
     let Reply::Installed(installed) = harness.answer(number).0 else { panic!("refused") };
     let copy = harness.path(&format!("state/versions/large/{}/code/data", installed.version.hex()));
     assert_eq!(fs::metadata(copy).unwrap().len(), 48 << 20);
-    let left: Vec<_> = fs::read_dir(harness.path("state/versions")).unwrap().flatten().map(|e| e.file_name()).collect();
-    assert_eq!(left.len(), 2, "nothing is left staged: {left:?}");
+    let versions: Vec<_> =
+        fs::read_dir(harness.path("state/versions")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(versions.len(), 2, "nothing is left staged: {versions:?}");
 }
 
 #[test]
@@ -258,7 +259,7 @@ fn directories_of_invocations_that_nobody_knows_are_removed() {
     if !privileged() {
         return;
     }
-    fn left(dir: &Path, first: u32) {
+    fn make_leftovers(dir: &Path, first: u32) {
         for (name, id) in [("gone", 101_u128), ("gone", 102), ("here", 103), ("here", 104)] {
             let tmp = dir.join("state/tmp").join(name).join(InvocationId(id).to_string()).join("tmp");
             fs::create_dir_all(&tmp).unwrap();
@@ -270,7 +271,7 @@ fn directories_of_invocations_that_nobody_knows_are_removed() {
             fs::create_dir_all(dir.join("state").join(home)).unwrap();
         }
     }
-    let mut harness = Harness::with(&Options { prepare: Some(left), ..Options::default() });
+    let mut harness = Harness::with(&Options { prepare: Some(make_leftovers), ..Options::default() });
     let installed = harness.install("runs.sh", "read line; echo $TMPDIR", "");
     let (read, write) = rustix::pipe::pipe().unwrap();
     let (worker, number) = harness.order_pipe(&installed, read);
@@ -457,20 +458,20 @@ fn directories_that_others_can_change_are_not_used() {
     }
     let own = |path: &Path| lchown(path, Some(12_001), None).unwrap();
     for bad in ["state", "run"] {
-        let said = fails_to_start(|dir| own(&dir.join(bad)));
-        assert!(said.contains("others than root can change") && said.contains(bad), "{bad}: {said}");
+        let message = fails_to_start(|dir| own(&dir.join(bad)));
+        assert!(message.contains("others than root can change") && message.contains(bad), "{bad}: {message}");
     }
-    let said = fails_to_start(|dir| fs::set_permissions(dir.join("state"), Permissions::from_mode(0o777)).unwrap());
-    assert!(said.contains("others than root can change"), "{said}");
+    let message = fails_to_start(|dir| fs::set_permissions(dir.join("state"), Permissions::from_mode(0o777)).unwrap());
+    assert!(message.contains("others than root can change"), "{message}");
     for inner in ["state/versions", "state/home", "state/tmp", "state/spawner", "run/creds"] {
-        let said = fails_to_start(|dir| {
+        let message = fails_to_start(|dir| {
             fs::create_dir(dir.join(inner)).unwrap();
             own(&dir.join(inner));
         });
-        assert!(said.contains("others than root can change") && said.contains(inner), "{inner}: {said}");
+        assert!(message.contains("others than root can change") && message.contains(inner), "{inner}: {message}");
     }
-    let said = fails_to_start(|dir| own(dir));
-    assert!(said.contains("others than root can change"), "{said}");
+    let message = fails_to_start(|dir| own(dir));
+    assert!(message.contains("others than root can change"), "{message}");
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn the_end_of_fnd_is_the_end_of_everything() {
 }
 
 #[test]
-fn a_second_hello_is_told_of_what_runs_and_of_exits_nobody_acknowledged() {
+fn a_second_hello_gets_what_runs_and_the_exits_nobody_acknowledged() {
     if !privileged() {
         return;
     }
@@ -240,8 +240,8 @@ fn without_root_a_namespace_holds_the_tree() {
     assert_eq!((run.stdout.as_str(), run.result.as_str()), ("12345\nin\n", "r\n"));
     let signal = harness.install("signal.sh", "kill -USR1 $$; sleep 1\n", "");
     assert_eq!(harness.run(&signal, None, &[]).exited.status, ExitStatus::Signal(10));
-    let left = harness.install("left.sh", "setsid sleep 1000 >/dev/null 2>&1 &\nexit 0\n", "");
-    assert!(harness.run(&left, None, &[]).exited.stragglers);
+    let background = harness.install("left.sh", "setsid sleep 1000 >/dev/null 2>&1 &\nexit 0\n", "");
+    assert!(harness.run(&background, None, &[]).exited.stragglers);
     assert_eq!(processes_of(&harness.path("state/home/left")), Vec::<String>::new());
     let escapee = harness.install("escapee.sh", ESCAPEE, "");
     let (worker, number) = harness.order(&escapee, None, &[]);
@@ -277,7 +277,7 @@ fn without_best_effort_a_limit_that_was_asked_for_refuses() {
 }
 
 #[test]
-fn told_to_stop_it_asks_and_then_kills_and_removes_its_groups() {
+fn a_stop_terminates_and_then_kills_and_removes_the_groups() {
     if !privileged() {
         return;
     }

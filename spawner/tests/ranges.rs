@@ -42,8 +42,8 @@ fn two_instances_that_share_a_user_do_not_run_together() {
         // It goes on refusing while the first one lives, and installs nothing.
         refused(&reload(&mut two), &one);
         two.write("f.sh", "id -u");
-        let said = two.refusal("f.sh", None);
-        assert!(said.contains("the configuration has not been read yet"), "{said}");
+        let message = two.refusal("f.sh", None);
+        assert!(message.contains("the configuration has not been read yet"), "{message}");
         two.stop();
     }
     // The first one still has them, also after a reload of its own.

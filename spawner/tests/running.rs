@@ -73,7 +73,7 @@ fn tmp_outlives_an_attempt_and_previous_is_passed() {
 }
 
 #[test]
-fn ends_are_told_as_they_were() {
+fn ends_are_reported_as_they_were() {
     if !privileged() {
         return;
     }
@@ -91,7 +91,7 @@ fn ends_are_told_as_they_were() {
 }
 
 #[test]
-fn a_program_that_cannot_be_executed_is_told_with_the_step() {
+fn a_program_that_cannot_be_executed_is_reported_with_the_step() {
     if !privileged() {
         return;
     }

@@ -59,8 +59,8 @@ fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
     let run = harness.run(&installed, None, &[]);
     assert_eq!((run.exited.status, run.stdout.as_str()), (ExitStatus::Code(0), "begun\n"));
     // Nothing of those that were not started is left.
-    let left = |harness: &Harness| fs::read_dir(harness.path("state/tmp/hello")).map_or(0, Iterator::count);
-    assert!(left(&harness) > 0);
+    let count = |harness: &Harness| fs::read_dir(harness.path("state/tmp/hello")).map_or(0, Iterator::count);
+    assert!(count(&harness) > 0);
     until("no descriptor of a start is left", || descriptors(&harness) < 30);
     until("no cgroup of a start is left", || leaves(&harness).is_empty());
 }

@@ -35,8 +35,8 @@ fn start(harness: &mut Harness, installed: &Installed) -> (u64, PathBuf) {
     let socket = dir.join("http.sock");
     let (_, number) = harness.order(installed, None, &[("FND_SOCKET_PATH", socket.to_str().unwrap())]);
     let (_, descriptors) = harness.spawned(number);
-    let mut said = [0; 8];
-    let length = rustix::io::read(&descriptors[0], &mut said).unwrap();
+    let mut output = [0; 8];
+    let length = rustix::io::read(&descriptors[0], &mut output).unwrap();
     if length == 0 {
         panic!("{}", common::text(descriptors.into_iter().nth(1).unwrap()));
     }
@@ -56,9 +56,9 @@ fn a_socket_has_a_directory_that_its_user_owns_and_only_fnd_may_pass() {
     let mut harness = Harness::start();
     let installed = harness.install("web.sh", SERVER, "");
     let other = harness.install("other.sh", "true", "");
-    let told = harness.wait(|_, reply| matches!(reply, Reply::Sockets(_))).0;
+    let reply = harness.wait(|_, reply| matches!(reply, Reply::Sockets(_))).0;
     let http = harness.path("run/http");
-    assert_eq!(told, Reply::Sockets(http.to_str().unwrap().to_owned()));
+    assert_eq!(reply, Reply::Sockets(http.to_str().unwrap().to_owned()));
     let (worker, dir) = start(&mut harness, &installed);
     let meta = fs::metadata(&dir).unwrap();
     assert_eq!((meta.uid(), meta.gid(), meta.permissions().mode() & 0o7777), (installed.uid, 0, 0o2710));
@@ -135,15 +135,15 @@ fn what_a_killed_spawner_left_is_removed_and_in_nobodys_way() {
     if !privileged() {
         return;
     }
-    fn left(dir: &Path, first: u32) {
+    fn make_leftovers(dir: &Path, first: u32) {
         for name in ["1", "earlier-5-2"] {
-            let left = dir.join("run/http").join(name);
-            fs::create_dir_all(left.join("below")).unwrap();
-            fs::write(left.join("http.sock"), "").unwrap();
-            std::os::unix::fs::chown(left, Some(first), Some(first)).unwrap();
+            let leftover = dir.join("run/http").join(name);
+            fs::create_dir_all(leftover.join("below")).unwrap();
+            fs::write(leftover.join("http.sock"), "").unwrap();
+            std::os::unix::fs::chown(leftover, Some(first), Some(first)).unwrap();
         }
     }
-    let mut harness = Harness::with(&Options { prepare: Some(left), ..Options::default() });
+    let mut harness = Harness::with(&Options { prepare: Some(make_leftovers), ..Options::default() });
     let installed = harness.install("web.sh", SERVER, "");
     let (worker, dir) = start(&mut harness, &installed);
     assert_eq!(worker, 1);

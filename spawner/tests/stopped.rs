@@ -71,7 +71,7 @@ fn leaf(harness: &Harness, installed: &Installed, worker: u64) -> PathBuf {
 }
 
 #[test]
-fn a_start_that_is_held_up_can_be_killed_and_told_to_end() {
+fn a_start_that_is_held_up_can_be_killed_and_terminated() {
     if !privileged() {
         return;
     }
@@ -109,7 +109,7 @@ fn a_start_that_is_held_up_fails_in_time_and_others_of_the_function_follow() {
 }
 
 #[test]
-fn the_next_fnd_is_greeted_though_a_start_is_held_up() {
+fn the_next_handshake_succeeds_though_a_start_is_held_up() {
     if !privileged() {
         return;
     }
@@ -120,18 +120,18 @@ fn the_next_fnd_is_greeted_though_a_start_is_held_up() {
     harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
-    // Everything told at greeting came before this answer.
+    // All reports of the handshake came before this answer.
     let number = harness.send(&Request::Reload, Vec::new());
-    let told =
+    let answer =
         |harness: &mut Harness| harness.wait(|found, reply| found == number || matches!(reply, Reply::Held(_))).0;
-    assert!(matches!(told(&mut harness), Reply::Settings(_)), "the start failed");
+    assert!(matches!(answer(&mut harness), Reply::Settings(_)), "the start failed");
     let leaf = leaf(&harness, &installed, worker);
     until("nothing of it is left", || !leaf.exists());
     stop(&mut harness);
 }
 
 #[test]
-fn told_to_stop_the_spawner_ends_though_a_start_is_held_up() {
+fn the_spawner_stops_though_a_start_is_held_up() {
     if !privileged() {
         return;
     }
@@ -176,8 +176,8 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
     let installed = harness.install("attacker.sh", &script, "");
     let (attacker, number) = harness.order(&installed, None, &[("DATA", "stop")]);
     let (_, mut descriptors) = harness.spawned(number);
-    let said = rustix::io::read(&descriptors[0], &mut [0; 8]).unwrap();
-    assert!(said > 0, "{}", common::text(descriptors.remove(1).unwrap()));
+    let length = rustix::io::read(&descriptors[0], &mut [0; 8]).unwrap();
+    assert!(length > 0, "{}", common::text(descriptors.remove(1).unwrap()));
     let mut failed = 0;
     let mut stopped = 0;
     for _ in 0..starts {
@@ -191,7 +191,7 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
         stopped += u32::from(harness.exited(worker).status == ExitStatus::Signal(9));
     }
     println!("{starts} starts: {failed} held up for good, {stopped} killed while stopped or running");
-    // A new fnd is greeted beside it.
+    // The handshake of a new fnd succeeds beside it.
     harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));

@@ -176,7 +176,7 @@ impl Tree {
     }
 
     /// Kills the processes that an earlier spawner with the same base left, and removes their groups.
-    pub fn kill_left(&self, patience: Duration) {
+    pub fn kill_remaining(&self, patience: Duration) {
         self.kill_all(patience);
         remove_below(&self.functions());
     }

@@ -109,7 +109,7 @@ fn on_cgroup2_limits_are_the_functions_and_leaves_get_memory_only() {
 }
 
 #[test]
-fn a_controller_that_is_not_there_is_told() {
+fn a_missing_controller_is_reported() {
     let root = tempfile::tempdir().unwrap();
     files(root.path(), &["cgroup.procs", "cgroup.controllers"]);
     files(&root.path().join("memory/fnd-1"), &["memory.limit_in_bytes"]);
@@ -130,7 +130,7 @@ fn a_controller_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_leaf_that_could_not_be_opened_is_not_left() {
+fn a_leaf_that_could_not_be_opened_is_removed() {
     // Without free descriptors, opening it fails in the same way as here, where the directory has no `cgroup.kill`.
     let group = tempfile::tempdir().unwrap();
     assert!(Leaf::make(group.path(), "w1", false).is_err());

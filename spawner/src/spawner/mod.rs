@@ -7,7 +7,7 @@ mod removing;
 mod requests;
 mod verdicts;
 
-use crate::args::{Args, Meeting};
+use crate::args::{Args, SocketSource};
 use crate::cgroup::{self, Tree};
 use crate::clock::{self, now};
 use crate::grants::Grants;
@@ -67,7 +67,7 @@ pub struct Spawner {
     connection: Option<Channel>,
     /// Whether the connection is watched for reading and for writing.
     interest: (bool, bool),
-    greeted: bool,
+    handshake_done: bool,
     /// The protocol of this connection.
     protocol: u16,
     /// The Hello of a new connection: its request number, its body, and when it is answered at the latest.
@@ -109,7 +109,7 @@ impl Spawner {
     /// Why it can't run, for people.
     pub fn start(args: Args) -> Result<Self, String> {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        let myself = Myself::look();
+        let myself = Myself::current();
         let places = Places::prepare(&args.state, &args.run, myself.root()).failed("prepare the state directory")?;
         let uids = Uids::open(&places.state.join("spawner/uids"))?.with_homes(uids::owners(&places.state.join("home")));
         let ranges = myself.root().then(|| Ranges::open(ranges::FILE.as_ref())).transpose()?;
@@ -128,7 +128,7 @@ impl Spawner {
             containment,
             own_ipc: crate::contain::own_ipc(),
             zone: crate::environment::machine_zone(),
-            passed: Passed::look().failed("look at a pipe and a memory file")?,
+            passed: Passed::detect().failed("look at a pipe and a memory file")?,
             best_effort: args.best_effort,
             myself: myself.clone(),
         };
@@ -137,7 +137,7 @@ impl Spawner {
             listener: None,
             connection: None,
             interest: (true, false),
-            greeted: false,
+            handshake_done: false,
             protocol: PROTOCOL_MIN,
             hello: None,
             signals,
@@ -164,11 +164,11 @@ impl Spawner {
         };
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
-        spawner.workers.left_by_others(sockets::set_aside(&spawner.workers.host().places.http()));
-        if let Some(Meeting::Inherited(number)) = spawner.args.meeting {
+        spawner.workers.add_stale_sockets(sockets::set_aside(&spawner.workers.host().places.http()));
+        if let Some(SocketSource::Inherited(number)) = spawner.args.socket {
             let socket = listener::inherited(number);
             socket.and_then(|socket| spawner.connect(socket)).failed("use the inherited socket")?;
-        } else if let Some(Meeting::Listen(path)) = &spawner.args.meeting {
+        } else if let Some(SocketSource::Listen(path)) = &spawner.args.socket {
             let listener = listener::listen_at(path).failed("open the socket")?;
             spawner.poller.add(&listener, Token::Listener).failed("listen")?;
             spawner.listener = Some(listener);
@@ -204,9 +204,9 @@ impl Spawner {
             self.workers.tick(now);
             let mut out = Outbox::new();
             self.workers.overdue(now, &mut out);
-            self.tell(out);
+            self.send_replies(out);
             self.workers.enforce(now, if self.connection.is_some() { FNDS_TURN } else { Duration::ZERO });
-            self.greet();
+            self.answer_hello();
             self.judge_some();
             if self.sync_at.is_some_and(|at| now >= at) {
                 self.sync_at = None;
@@ -270,10 +270,10 @@ impl Spawner {
             Token::Oom(function) => self.workers.oom(function),
             Token::Helper(number) => self.helper_ended(number),
         }
-        self.tell(out);
+        self.send_replies(out);
     }
 
-    fn tell(&mut self, out: Outbox) {
+    fn send_replies(&mut self, out: Outbox) {
         for (request, reply, descriptors) in out {
             self.reply(request, &reply, descriptors);
         }
@@ -289,7 +289,7 @@ impl Spawner {
         if signal.ssi_signo == Signal::SIGCHLD as u32 {
             return self.orphans = Some(Duration::ZERO);
         }
-        if matches!(self.args.meeting, Some(Meeting::Inherited(_))) {
+        if matches!(self.args.socket, Some(SocketSource::Inherited(_))) {
             return; // Ctrl-C, a closed terminal and a signal to the group reach fnd as well, and fnd decides
         }
         if signal.ssi_signo == Signal::SIGHUP as u32 {
@@ -323,7 +323,7 @@ fn cgroups(args: &Args, places: &Places) -> Result<Tree, String> {
     }
     let name = args.cgroup_root.clone().unwrap_or_else(|| format!("fnd-{}", std::process::id()));
     let tree = Tree::open(&found, &name, block_device(&places.state))?;
-    tree.kill_left(PATIENCE);
+    tree.kill_remaining(PATIENCE);
     Ok(tree)
 }
 

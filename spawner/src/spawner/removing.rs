@@ -36,8 +36,8 @@ impl Spawner {
             }
         }
         let functions: BTreeSet<String> = sweep.functions.iter().map(FunctionName::file_form).collect();
-        let (left, count) = places.left_behind(&functions);
-        self.reply(request, &Reply::Swept(Swept { count, names: left }), Vec::new());
+        let (names, count) = places.left_behind(&functions);
+        self.reply(request, &Reply::Swept(Swept { count, names }), Vec::new());
     }
 
     pub(super) fn prune(&mut self, request: u32, prune: &Prune) {
@@ -70,8 +70,8 @@ impl Spawner {
     pub(super) fn remove_sockets(&mut self) {
         for dir in self.workers.unused_sockets() {
             if !sockets::remove(&dir) {
-                let (left, root) = (dir.clone(), self.sources.myself.root());
-                self.helpers.add(Lane::Clean, After::Emptied(dir), Box::new(move || removal::empty(&left, root)));
+                let (target, root) = (dir.clone(), self.sources.myself.root());
+                self.helpers.add(Lane::Clean, After::Emptied(dir), Box::new(move || removal::empty(&target, root)));
             }
         }
     }

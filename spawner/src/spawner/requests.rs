@@ -29,7 +29,7 @@ impl Spawner {
         self.poller.add(&socket, Token::Connection)?;
         self.workers.serve(rustix::net::sockopt::socket_peercred(&socket)?.gid.as_raw());
         self.interest = (true, false);
-        self.greeted = false;
+        self.handshake_done = false;
         self.configured = false;
         self.connection = Some(Channel::new(socket));
         Ok(())
@@ -91,7 +91,7 @@ impl Spawner {
     }
 
     fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
-        if !self.greeted && !matches!(request, Request::Hello(_)) {
+        if !self.handshake_done && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request has to be Hello".to_owned());
         }
         match request {
@@ -142,7 +142,7 @@ impl Spawner {
 
     /// Answers the Hello once no start is under way, so that fnd learns of every worker. A start that takes too long
     /// fails.
-    pub(super) fn greet(&mut self) {
+    pub(super) fn answer_hello(&mut self) {
         let ready = |(_, _, at): &mut (u32, Hello, Duration)| now() >= *at || !self.workers.any_starting();
         let Some((number, hello, _)) = self.hello.take_if(ready) else { return };
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
@@ -153,7 +153,7 @@ impl Spawner {
             );
             return self.failed(number, text);
         }
-        self.greeted = true;
+        self.handshake_done = true;
         let host = self.workers.host();
         let welcome = Welcome {
             protocol: hello.max.min(PROTOCOL_MAX),
@@ -182,7 +182,8 @@ impl Spawner {
     }
 
     pub(super) fn reply(&mut self, request: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
-        let Some(connection) = self.connection.as_mut().filter(|_| self.greeted || matches!(reply, Reply::Failed(_)))
+        let Some(connection) =
+            self.connection.as_mut().filter(|_| self.handshake_done || matches!(reply, Reply::Failed(_)))
         else {
             return;
         };

@@ -170,7 +170,7 @@ impl Spawner {
             }
             (Subject::Function(snapshot), Some(JudgeReply::Function(verdict))) => {
                 let function = snapshot.install.function.clone();
-                self.grants.judged(&function, verdict.plan.as_ref(), snapshot.looked.clone());
+                self.grants.judged(&function, verdict.plan.as_ref(), snapshot.stamps.clone());
                 let result = match verdict.plan {
                     Some(plan) => self.install(&snapshot, plan),
                     None => Err(Vec::new()),
@@ -272,7 +272,7 @@ impl Spawner {
             return self.stored(&snapshot, snapshot.request, installed, written.map_err(|error| error.to_string()));
         }
         let (copy, version) = (Rc::clone(&snapshot), installed.version);
-        let body = move || install::tell(&copy.report(), copy.store(&plan, &version, &places, group));
+        let body = move || install::write_report(&copy.report(), copy.store(&plan, &version, &places, group));
         let request = snapshot.request;
         self.helpers.add(Lane::Write, After::Stored(snapshot, request, Box::new(installed)), Box::new(body));
     }

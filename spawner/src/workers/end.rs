@@ -138,14 +138,14 @@ impl Workers {
         let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
         let mut usage = cgroup::Usage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
         if let Some(leaf) = &mut worker.leaf {
-            let looked = leaf.populated();
-            if looked == Some(true) {
+            let populated = leaf.populated();
+            if populated == Some(true) {
                 return;
             }
             usage = leaf.usage(); // read before the leaf is removed
             // Trying to remove the leaf costs less than checking it first: usually it is empty.
             let mut removed = leaf.remove();
-            if looked.is_none() && removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
+            if populated.is_none() && removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
                 let watched = leaf.open_events().and_then(|events| poller.add(events, Token::Leaf(id)));
                 *stragglers |= leaf.populated() != Some(false);
                 removed = leaf.kill().and(watched);

@@ -47,14 +47,14 @@ impl Workers {
     /// Returns the reports for a new fnd of this protocol about the workers of an earlier one: first the workers, then
     /// the exits.
     pub fn held(&self, now: Duration, protocol: u16) -> Vec<(Reply, Vec<OwnedFd>)> {
-        let mut told: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
+        let mut reports: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
         for (id, worker) in &self.workers {
             let ends = worker.copies();
             // An older fnd does not know the descriptor and closes it. It also has no knowledge of the worker, so it
             // ends it.
             let channel = worker.handover.channel.is_some() && protocol >= PROTOCOL_HANDLERS;
             let reply = if channel { Reply::HeldWithChannel } else { Reply::Held };
-            told.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
+            reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
         let late = |worker: &Worker| match &worker.stage {
             Stage::Ended { exited, lasted, at_ms } => {
@@ -64,8 +64,8 @@ impl Workers {
             }
             _ => None,
         };
-        told.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
-        told
+        reports.extend(self.workers.values().filter_map(late).map(|exited| (Reply::Exited(exited), Vec::new())));
+        reports
     }
 
     /// Replaces a worker's adoption record.

@@ -195,7 +195,7 @@ impl Workers {
     }
 
     /// Adds directories of sockets that an earlier spawner left, to be removed.
-    pub fn left_by_others(&mut self, sockets: Vec<PathBuf>) {
+    pub fn add_stale_sockets(&mut self, sockets: Vec<PathBuf>) {
         self.sockets.extend(sockets);
     }
 
@@ -266,8 +266,8 @@ impl Workers {
     /// Returns when [`tick`](Self::tick) is due.
     pub fn deadline(&self) -> Option<Duration> {
         let idle = self.launchers.values().filter(|launcher| launcher.live == 0 && !launcher.stopping);
-        let looks = self.active.values().filter_map(|active| active.oom_until).map(|_| now() + OOM_AGAIN.0);
-        idle.map(Launcher::ends_at).chain(looks).min()
+        let oom_checks = self.active.values().filter_map(|active| active.oom_until).map(|_| now() + OOM_AGAIN.0);
+        idle.map(Launcher::ends_at).chain(oom_checks).min()
     }
 
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).

@@ -67,12 +67,12 @@ impl Worker {
             }
             (None, kill) => {
                 // The init passes SIGTERM on. Without a namespace it also does the killing.
-                let told = match (kill, containment) {
+                let init_signal = match (kill, containment) {
                     (true, Containment::Subreaper) => Signal::USR1,
                     (true, Containment::Cgroup | Containment::PidNamespace) => Signal::KILL,
                     (false, _) => Signal::TERM,
                 };
-                child.signal(told);
+                child.signal(init_signal);
             }
         }
     }

@@ -231,8 +231,8 @@ impl Harness {
                 let (_, reply, descriptors) = self.pending.remove(index).unwrap();
                 return (reply, descriptors);
             }
-            let left = deadline.saturating_sub(now());
-            assert!(!left.is_zero(), "no such reply within {LIMIT:?}; got {:?}", self.pending);
+            let remaining = deadline.saturating_sub(now());
+            assert!(!remaining.is_zero(), "no such reply within {LIMIT:?}; got {:?}", self.pending);
             let socket = self.socket.as_mut().unwrap();
             let timeout = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
             let mut polled = [rustix::event::PollFd::new(&*socket, rustix::event::PollFlags::IN)];
