@@ -132,7 +132,7 @@ impl Output {
     #[must_use]
     pub(crate) fn new(format: Format) -> Self {
         let terminal = io::stdout().is_terminal();
-        let said = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let columns = std::env::var("COLUMNS")
             .ok()
@@ -153,7 +153,7 @@ impl Output {
         Self {
             format,
             terminal,
-            colours: terminal && !said("NO_COLOR") && !dumb,
+            colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
         }
     }

@@ -20,7 +20,7 @@ fn fndctl(socket: &Path) -> Command {
 }
 
 fn run(server: &Running, arguments: &[&str]) -> (i32, String, String) {
-    told(
+    outcome(
         &fndctl(&server.socket)
             .env("COLUMNS", "80")
             .args(arguments)
@@ -29,7 +29,7 @@ fn run(server: &Running, arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
-fn told(output: &Output) -> (i32, String, String) {
+fn outcome(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code().unwrap(),
@@ -83,14 +83,14 @@ fn exit_codes_are_those_of_the_contract() {
 fn a_missing_socket_asks_whether_fnd_is_running() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("control.sock");
-    let (code, _, errors) = told(&fndctl(&missing).arg("status").output().unwrap());
+    let (code, _, errors) = outcome(&fndctl(&missing).arg("status").output().unwrap());
     assert_eq!(code, 4);
     assert!(
         errors.contains("is fnd running?") && errors.contains("systemctl status fnd"),
         "{errors}"
     );
     drop(std::os::unix::net::UnixListener::bind(&missing).unwrap());
-    let (code, _, errors) = told(&fndctl(&missing).arg("list").output().unwrap());
+    let (code, _, errors) = outcome(&fndctl(&missing).arg("list").output().unwrap());
     assert_eq!(code, 4);
     assert!(
         errors.contains("nobody answers") && errors.contains("make run"),
@@ -101,13 +101,13 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
         .args(["--user", "status"])
         .output()
         .unwrap();
-    let (code, _, errors) = told(&output);
+    let (code, _, errors) = outcome(&output);
     assert_eq!(code, 2);
     assert!(errors.contains("XDG_RUNTIME_DIR"), "{errors}");
 }
 
 #[test]
-fn whoever_has_no_role_is_told_the_group() {
+fn a_caller_without_a_role_gets_the_name_of_the_group() {
     let server = Running::start_for(Access {
         own_uid: Some(1),
         groups: Vec::new(),
@@ -119,7 +119,7 @@ fn whoever_has_no_role_is_told_the_group() {
         if is_root {
             command.uid(65_534).gid(65_534);
         }
-        told(&command.output().unwrap())
+        outcome(&command.output().unwrap())
     };
     // A copy everybody may execute: the target directory may be closed to others.
     let place = tempfile::Builder::new()
@@ -193,7 +193,7 @@ fn tables_fit_eighty_columns() {
         python   .py       3.11",
     );
     // Whoever pipes gets whole words.
-    let piped = told(&fndctl(&server.socket).arg("status").output().unwrap()).1;
+    let piped = outcome(&fndctl(&server.socket).arg("status").output().unwrap()).1;
     assert!(piped.contains("python 3.11"), "{piped}");
 }
 
@@ -298,7 +298,7 @@ fn validate_needs_no_daemon_and_names_line_and_column() {
     let validate = |name: &str| {
         let nowhere = directory.path().join("no.sock");
         let mut command = fndctl(&nowhere);
-        told(
+        outcome(
             &command
                 .arg("validate")
                 .arg(directory.path().join(name))
@@ -345,16 +345,16 @@ fn what_needs_no_daemon_works_without() {
         (&["invoke", "--help"], "fndctl invoke resize -d @photo.jpg"),
         (&["--help"], "Exit codes:"),
     ] {
-        let (code, text, errors) = told(&fndctl(&nowhere).args(arguments).output().unwrap());
+        let (code, text, errors) = outcome(&fndctl(&nowhere).args(arguments).output().unwrap());
         assert_eq!(code, 0, "{arguments:?}: {errors}");
         assert!(text.contains(words), "{arguments:?}: {text}");
     }
-    let (code, _, errors) = told(&fndctl(&nowhere).args(["explain", "bad-luck"]).output().unwrap());
+    let (code, _, errors) = outcome(&fndctl(&nowhere).args(["explain", "bad-luck"]).output().unwrap());
     assert_eq!(code, 3, "{errors}");
 }
 
 #[test]
-fn a_status_the_function_chose_is_no_failure_and_said() {
+fn a_status_the_function_chose_is_no_failure_and_is_printed() {
     let server = Running::start();
     let (code, out, err) = run(&server, &["invoke", "teapot"]);
     assert_eq!((code, out.as_str()), (0, "<p>none"), "{err}");
@@ -390,7 +390,7 @@ fn a_refused_connection_says_why() {
         );
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
     });
-    let (_, _, errors) = told(&fndctl(&socket).args(["status"]).output().unwrap());
+    let (_, _, errors) = outcome(&fndctl(&socket).args(["status"]).output().unwrap());
     refusing.join().unwrap();
     assert!(errors.contains("too many connections"), "{errors}");
 }

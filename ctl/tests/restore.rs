@@ -73,11 +73,11 @@ fn what_no_backup_has_is_refused_and_nothing_is_written() {
         let root = tempfile::tempdir().unwrap();
         archive(&root.path().join("b.tar"), &[LEDGER, hostile]);
         let output = restore(root.path(), &[]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{hostile:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{hostile:?}: {message}");
         assert!(
-            said.contains("no backup of fnd") || said.contains("functions directories"),
-            "{said}"
+            message.contains("no backup of fnd") || message.contains("functions directories"),
+            "{message}"
         );
         assert_eq!(
             fs::read_dir(root.path()).unwrap().count(),

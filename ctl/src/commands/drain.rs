@@ -27,16 +27,16 @@ const STEP: Duration = Duration::from_secs(3600);
 /// The wait is over before the drain, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let asked = args.wait.as_deref().map(span).transpose()?;
-    let mut left = asked.unwrap_or(super::result::LONGEST);
+    let mut remaining = asked.unwrap_or(super::result::LONGEST);
     context.out.progress("draining: waiting for what runs ...");
     loop {
-        let step = left.min(STEP);
+        let step = remaining.min(STEP);
         let reply = context
             .client
             .post(&format!("/v1/drain?wait={}", print_duration(step)))
             .await?;
-        left -= step;
-        if reply.status == 202 && !left.is_zero() {
+        remaining -= step;
+        if reply.status == 202 && !remaining.is_zero() {
             continue;
         }
         context

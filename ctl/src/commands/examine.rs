@@ -52,10 +52,10 @@ pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
         .output()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().last().unwrap_or_default();
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().last().unwrap_or_default();
         return Err(failed(format!(
-            "failed to look at the ledger ({}): {said}",
+            "failed to look at the ledger ({}): {message}",
             output.status
         )));
     }

@@ -56,7 +56,7 @@ const PAGE: u32 = 1000;
 pub(super) struct Wanted {
     parameters: String,
     /// How many more elements are wanted.
-    left: u32,
+    remaining: u32,
     /// The start of the next page, once there was one.
     pub(super) next: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Wanted {
         parameters.add_instant("until", filter.until.as_deref(), now)?;
         Ok(Self {
             parameters: parameters.0,
-            left: filter.limit.unwrap_or(100),
+            remaining: filter.limit.unwrap_or(100),
             next: filter.after.clone(),
         })
     }
@@ -102,16 +102,18 @@ impl Wanted {
         let mut all = Vec::new();
         loop {
             let mut parameters = Parameters(self.parameters.clone());
-            parameters.add("limit", Some(&self.left.clamp(1, PAGE).to_string()));
+            parameters.add("limit", Some(&self.remaining.clamp(1, PAGE).to_string()));
             parameters.add("after", self.next.as_deref());
             let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
             let page = serde_json::from_slice(&reply.body);
             let page = page.map_err(|error| Failure::usage(format!("fnd's answer is no list: {error}")))?;
             let (found, next) = parts(page);
-            self.left = self.left.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            self.remaining = self
+                .remaining
+                .saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
             all.extend(found);
             self.next = next;
-            if self.left == 0 || self.next.is_none() {
+            if self.remaining == 0 || self.next.is_none() {
                 return Ok(all);
             }
         }

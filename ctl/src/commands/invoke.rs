@@ -84,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             let message = format!("the function failed: it answered {}", reply.status);
             return Err(Failure::new(Exit::FunctionFailed, message));
         }
-        super::result::note_status(context, Some(reply.status));
+        super::result::print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }
     if !args.follow {

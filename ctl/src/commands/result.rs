@@ -51,7 +51,7 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
     let reply = context.client.get(&format!("{path}/result")).await?;
     context.out.result(&reply.body)?;
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
-    note_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
+    print_status(context, header("fnd-status").and_then(|status| status.parse().ok()));
     let state = header("fnd-state").unwrap_or("succeeded");
     if state == "succeeded" {
         return Ok(Exit::Fine);
@@ -65,7 +65,7 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
 }
 
 /// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.
-pub(super) fn note_status(context: &Context, status: Option<u16>) {
+pub(super) fn print_status(context: &Context, status: Option<u16>) {
     if let Some(status) = status.filter(|status| *status >= 400) {
         context
             .out

@@ -59,14 +59,14 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, Failure> {
                 out.format == Format::Wide,
                 now,
             ))?;
-            notes(out, std::slice::from_ref(&detail.status), now)
+            details(out, std::slice::from_ref(&detail.status), now)
         })?;
         return Ok(Exit::Fine);
     }
     let reply = context.client.get("/v1/status").await?;
     context.out.document(&reply.body, |node: &NodeStatus, out| {
         out.table(&table(&node.functions, out.format == Format::Wide, now))?;
-        notes(out, &node.functions, now)?;
+        details(out, &node.functions, now)?;
         about_node(out, node)
     })?;
     Ok(Exit::Fine)
@@ -134,7 +134,7 @@ fn tone(function: &FunctionStatus) -> Tone {
 }
 
 /// Prints below the table the details that have no room in it: why a function last failed, and the problem of its file.
-fn notes(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), Failure> {
+fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for function in functions {
         if let Some(error) = &function.error {

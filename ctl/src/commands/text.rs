@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_said_once() {
+    fn a_reason_is_printed_once() {
         for (reason, message, expected) in [
             (Reason::Oom, "at the limit of 64 MiB", "oom: at the limit of 64 MiB"),
             (Reason::Failed, "failed: no such host", "failed: no such host"),

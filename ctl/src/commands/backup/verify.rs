@@ -22,7 +22,7 @@ const END: usize = 1024;
 pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
     let file = File::open(path).map_err(|error| failed("read", path, &error))?;
     let place = path.display().to_string();
-    let findings = match look(path, &file) {
+    let findings = match inspect(path, &file) {
         Ok(findings) => findings,
         Err(failure) => vec![Finding::error("archive", failure.message)],
     };
@@ -30,7 +30,7 @@ pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, Failure> {
     report(&context.out, findings)
 }
 
-fn look(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
+fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
     // Nothing is restored: any number of functions directories is accepted.
     let roots = Roots {
         config: PathBuf::new(),

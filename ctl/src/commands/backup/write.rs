@@ -133,8 +133,8 @@ impl<W: Write> Archive<W> {
     }
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let left = self.missing.checked_sub(bytes.len() as u64);
-        self.missing = left.ok_or_else(|| Failure::new(Exit::FunctionFailed, "a file became longer than it was"))?;
+        let missing = self.missing.checked_sub(bytes.len() as u64);
+        self.missing = missing.ok_or_else(|| Failure::new(Exit::FunctionFailed, "a file became longer than it was"))?;
         self.builder
             .get_mut()
             .write_all(bytes)

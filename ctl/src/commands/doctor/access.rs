@@ -21,7 +21,7 @@ pub(super) struct Facts {
 }
 
 /// Returns the user who runs this.
-pub(super) fn look() -> Facts {
+pub(super) fn inspect() -> Facts {
     let uid = nix::unistd::geteuid();
     let user = User::from_uid(uid).ok().flatten();
     let name = user.as_ref().map_or_else(|| uid.to_string(), |user| user.name.clone());

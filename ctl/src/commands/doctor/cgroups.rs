@@ -28,7 +28,7 @@ pub(super) struct Facts {
 }
 
 /// Returns the mounted hierarchies, and the controllers that the spawner's unit got.
-pub(super) fn look(unit: Option<&Unit>) -> Facts {
+pub(super) fn inspect(unit: Option<&Unit>) -> Facts {
     let Ok(mounts) = Process::myself().and_then(|process| process.mountinfo()) else {
         return Facts {
             unreadable: true,

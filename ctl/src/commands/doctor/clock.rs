@@ -7,7 +7,7 @@ const CHECK: &str = "clock";
 
 /// Returns whether the clock is synchronised (adjtimex(2): `STA_UNSYNC`); nothing where the kernel does not tell.
 #[expect(unsafe_code, reason = "neither nix nor rustix has adjtimex")]
-pub(super) fn look() -> Option<bool> {
+pub(super) fn inspect() -> Option<bool> {
     let mut timex = MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` has room for the result and is zeroed, so `modes` is 0: the call only reads (adjtimex(2)).
     if unsafe { libc::adjtimex(timex.as_mut_ptr()) } < 0 {
@@ -42,6 +42,6 @@ mod tests {
 
     #[test]
     fn this_machine_says_something() {
-        assert!(look().is_some());
+        assert!(inspect().is_some());
     }
 }

@@ -8,7 +8,7 @@ use fnd_core::api::NodeStatus;
 const CHECK: &str = "daemon";
 
 /// Returns the daemon's status of its node, or why there is none.
-pub(super) async fn look(client: &Client) -> Result<Box<NodeStatus>, Failure> {
+pub(super) async fn inspect(client: &Client) -> Result<Box<NodeStatus>, Failure> {
     let reply = client.get("/v1/status").await?;
     serde_json::from_slice(&reply.body).map_err(|error| {
         Failure::new(Exit::NotReachable, format!("fnd's answer is not understood: {error}"))

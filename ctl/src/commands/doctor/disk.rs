@@ -31,7 +31,7 @@ struct Room {
 }
 
 /// Returns the room on the disk of the state directory, or of the nearest directory above if it does not exist.
-pub(super) fn look(state: &Path) -> Facts {
+pub(super) fn inspect(state: &Path) -> Facts {
     let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
     let room = statvfs(there).map(|stat| Room {
         bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
@@ -133,6 +133,6 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_yet_has_the_room_above() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(look(&directory.path().join("not/yet")).room.is_ok());
+        assert!(inspect(&directory.path().join("not/yet")).room.is_ok());
     }
 }

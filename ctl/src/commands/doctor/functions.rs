@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_the_daemon_says() {
-        for (said, expected) in [
+        for (answer, expected) in [
             (
                 json!({"functions": [function("ready", None)]}),
                 vec!["ok 1 functions, all valid"],
@@ -151,7 +151,7 @@ mod tests {
             ),
         ] {
             let facts = Facts {
-                node: Some(&node(&said)),
+                node: Some(&node(&answer)),
                 configuration: &[Diagnostic::error("x", "not asked for")],
                 checked: None,
                 root: true,

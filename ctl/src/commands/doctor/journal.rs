@@ -11,7 +11,7 @@ const CHECK: &str = "journal";
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Returns whether a process listens on the socket; else the reason.
-pub(super) fn look(socket: &Path) -> Result<(), ErrorKind> {
+pub(super) fn inspect(socket: &Path) -> Result<(), ErrorKind> {
     let connected = UnixDatagram::unbound().and_then(|datagram| datagram.connect(socket));
     connected.map_err(|error| error.kind())
 }
@@ -37,11 +37,11 @@ mod tests {
     fn whether_somebody_listens() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
-        assert_eq!(look(&path), Err(ErrorKind::NotFound));
+        assert_eq!(inspect(&path), Err(ErrorKind::NotFound));
         let listening = UnixDatagram::bind(&path).unwrap();
-        assert_eq!(look(&path), Ok(()));
+        assert_eq!(inspect(&path), Ok(()));
         drop(listening);
-        assert_eq!(look(&path), Err(ErrorKind::ConnectionRefused));
+        assert_eq!(inspect(&path), Err(ErrorKind::ConnectionRefused));
         for (reached, expected) in [
             (Ok(()), "ok"),
             (Err(ErrorKind::NotFound), "warning"),

@@ -20,7 +20,7 @@ pub(super) struct Facts {
 }
 
 /// Returns the facts.
-pub(super) fn look() -> Facts {
+pub(super) fn inspect() -> Facts {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     // EPERM comes from a seccomp filter around this program, not from the kernel's lack of the call.
     let lacks = |result: Result<(), Errno>| result == Err(Errno::NOSYS);
@@ -94,6 +94,6 @@ mod tests {
 
     #[test]
     fn the_kernel_tests_run_on_is_new_enough() {
-        assert_eq!(look().missing, Vec::<&str>::new());
+        assert_eq!(inspect().missing, Vec::<&str>::new());
     }
 }

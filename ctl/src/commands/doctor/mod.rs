@@ -1,6 +1,6 @@
 //! `fndctl doctor`: checks a machine for what fnd needs, and prints what to do about each problem.
 //!
-//! Each file beside this one is an area. Its `look` gathers facts and concludes nothing; its `judge` makes findings
+//! Each file beside this one is an area. Its `inspect` gathers facts and concludes nothing; its `judge` makes findings
 //! from facts and looks at nothing. No daemon is needed; if one answers, its places and its own status are used.
 
 mod access;
@@ -64,22 +64,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 /// # Errors
 /// The user has no home.
 pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Finding>, Failure> {
-    let answer = daemon::look(&context.client).await;
+    let answer = daemon::inspect(&context.client).await;
     let node = answer.as_deref().ok();
     let places = places(context.user, args, node)?;
     // Units, group and journal belong to the installation; a user's own fnd has none.
     let installed = !context.user && context.client.path() == Path::new(crate::SYSTEM_SOCKET);
     let root = rustix::process::geteuid().is_root();
 
-    let units = if installed { units::look().await } else { None };
+    let units = if installed { units::inspect().await } else { None };
     let mut findings = daemon::judge(&answer, env!("CARGO_PKG_VERSION"));
     findings.extend(units.iter().flat_map(|units| units::judge(units)));
     if installed {
-        findings.extend(access::judge(&access::look()));
+        findings.extend(access::judge(&access::inspect()));
     }
-    findings.extend(kernel::judge(&kernel::look()));
+    findings.extend(kernel::judge(&kernel::inspect()));
     let unit = units.iter().flatten().find(|unit| unit.name == units::SPAWNER);
-    findings.extend(cgroups::judge(&cgroups::look(unit), node, installed));
+    findings.extend(cgroups::judge(&cgroups::inspect(unit), node, installed));
 
     let (judge, configuration) = local::judge(&places.config, &places.runtimes);
     let checked = judge.as_ref().map(|judge| check(judge, &places.functions));
@@ -96,32 +96,32 @@ pub(super) async fn findings(context: &Context, args: Args) -> Result<Vec<Findin
     } else {
         rustix::process::geteuid().as_raw()
     };
-    findings.extend(permissions::judge(&permissions::look(&places, &files), owner));
+    findings.extend(permissions::judge(&permissions::inspect(&places, &files), owner));
     for runtime in judge.iter().flat_map(|judge| judge.runtimes()) {
         let settings = judge.as_ref().and_then(|judge| {
             let runtimes = &judge.configuration().settings.runtimes;
             runtimes.get(&runtime.summary.id)
         });
-        findings.extend(runtimes::judge(&runtimes::look(runtime, settings, owner).await));
+        findings.extend(runtimes::judge(&runtimes::inspect(runtime, settings, owner).await));
     }
-    findings.extend(disk::judge(&disk::look(&places.state)));
-    findings.extend(clock::judge(clock::look()));
+    findings.extend(disk::judge(&disk::inspect(&places.state)));
+    findings.extend(clock::judge(clock::inspect()));
     if installed {
-        findings.extend(journal::judge(&journal::look(Path::new(journal::SOCKET))));
+        findings.extend(journal::judge(&journal::inspect(Path::new(journal::SOCKET))));
     }
     Ok(findings)
 }
 
 /// Returns the places to check: those of the options, else those of the daemon, else those of an installation.
 fn places(user: bool, args: Args, node: Option<&NodeStatus>) -> Result<Places, Failure> {
-    let told = node.and_then(|node| node.places.as_ref());
+    let reported = node.and_then(|node| node.places.as_ref());
     let paths = |texts: &[String]| texts.iter().map(PathBuf::from).collect();
-    let mut places = match told {
-        Some(told) => Places {
-            config: PathBuf::from(&told.config),
-            functions: paths(&told.functions),
-            runtimes: paths(&told.runtimes),
-            state: PathBuf::from(&told.state),
+    let mut places = match reported {
+        Some(reported) => Places {
+            config: PathBuf::from(&reported.config),
+            functions: paths(&reported.functions),
+            runtimes: paths(&reported.runtimes),
+            state: PathBuf::from(&reported.state),
         },
         None => Places::of(user)?,
     };

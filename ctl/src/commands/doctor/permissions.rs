@@ -34,7 +34,7 @@ pub(super) struct Facts {
 }
 
 /// Returns modes and owners of the files of functions, of the configuration, and of all directories above.
-pub(super) fn look(places: &Places, files: &[String]) -> Facts {
+pub(super) fn inspect(places: &Places, files: &[String]) -> Facts {
     let mut facts = Facts::default();
     for directory in &places.functions {
         match fs::canonicalize(directory) {

@@ -28,17 +28,17 @@ pub(in crate::commands) async fn output(program: &str, arguments: &[impl AsRef<O
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().last().unwrap_or_default();
-    Err(format!("it failed ({}): {said}", output.status))
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message = message.lines().last().unwrap_or_default();
+    Err(format!("it failed ({}): {message}", output.status))
 }
 
 #[cfg(test)]
 mod tests {
     #[tokio::test]
     async fn it_is_what_the_program_prints() {
-        let said = super::output("/bin/sh", &["-c", "echo hello; exit $1", "sh", "0"]).await;
-        assert_eq!(said.as_deref(), Ok("hello\n"));
+        let output = super::output("/bin/sh", &["-c", "echo hello; exit $1", "sh", "0"]).await;
+        assert_eq!(output.as_deref(), Ok("hello\n"));
         let failed = super::output("/bin/sh", &["-c", "echo why >&2; exit 3"])
             .await
             .unwrap_err();

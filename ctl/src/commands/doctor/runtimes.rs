@@ -50,7 +50,7 @@ enum Is {
 
 /// Returns the facts of a runtime. `owner` is the uid of the spawner: a program is run for its version only if the
 /// spawner would run it.
-pub(super) async fn look(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> Facts {
+pub(super) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings>, owner: u32) -> Facts {
     let mut candidates = Vec::new();
     for path in runtime.candidates(None) {
         let configured = settings.is_some_and(|settings| settings.interpreters.values().any(|named| *named == path));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn scripts_and_shims_are_told_from_interpreters() {
+    async fn scripts_and_shims_are_no_interpreters() {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("python3");
         fs::write(&script, "#!/bin/sh\nexec python3.11 \"$@\"\n").unwrap();

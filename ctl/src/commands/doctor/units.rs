@@ -31,7 +31,7 @@ pub(super) struct Unit {
 }
 
 /// Returns the units; an empty list where systemd does not answer; nothing where systemd is not PID 1.
-pub(super) async fn look() -> Option<Vec<Unit>> {
+pub(super) async fn inspect() -> Option<Vec<Unit>> {
     if !Path::new(BOOTED).is_dir() {
         return None;
     }

@@ -21,8 +21,8 @@ pub(super) struct Leftovers {
 }
 
 /// Collects the leftovers. While functions may run (`busy`), only fnd knows which directories are in use.
-pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Leftovers {
-    let mut left = Leftovers::default();
+pub(super) fn scan(state: &Path, table: &Table, examined: &Examined, busy: bool) -> Leftovers {
+    let mut leftovers = Leftovers::default();
     let mut list = |directory: &Path| match std::fs::read_dir(directory) {
         Ok(entries) => {
             let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -31,7 +31,7 @@ pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            left.unread.push(format!("{}: {error}", directory.display()));
+            leftovers.unread.push(format!("{}: {error}", directory.display()));
             Vec::new()
         }
     };
@@ -53,21 +53,24 @@ pub(super) fn look(state: &Path, table: &Table, examined: &Examined, busy: bool)
     Leftovers {
         temporary,
         versions,
-        ..left
+        ..leftovers
     }
 }
 
 /// Judges the leftovers.
-pub(super) fn judge(left: &Leftovers, busy: bool) -> Vec<Finding> {
-    let mut findings: Vec<_> = left
+pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
+    let mut findings: Vec<_> = leftovers
         .unread
         .iter()
         .map(|what| Finding::unknown(CHECK, what.clone()))
         .collect();
     let repair = "stop fnd and fnd-spawner, then: fndctl verify --repair";
     for (paths, what) in [
-        (&left.temporary, "TMPDIRs of runs that are over"),
-        (&left.versions, "directories with versions of functions that are gone"),
+        (&leftovers.temporary, "TMPDIRs of runs that are over"),
+        (
+            &leftovers.versions,
+            "directories with versions of functions that are gone",
+        ),
     ] {
         if let Some(first) = paths.first() {
             let what = format!("{} {what}", paths.len());
@@ -88,12 +91,12 @@ pub(super) fn judge(left: &Leftovers, busy: bool) -> Vec<Finding> {
 }
 
 /// Removes the leftovers. If a directory below one of them is replaced by a link meanwhile, the link is not followed.
-pub(super) fn remove(left: Leftovers) -> Vec<Finding> {
+pub(super) fn remove(leftovers: Leftovers) -> Vec<Finding> {
     let Leftovers {
         temporary,
         versions,
         unread,
-    } = left;
+    } = leftovers;
     let mut findings: Vec<_> = unread.into_iter().map(|what| Finding::unknown(CHECK, what)).collect();
     let mut removed = 0;
     for path in temporary.into_iter().chain(versions) {

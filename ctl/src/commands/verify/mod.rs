@@ -78,15 +78,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     })?;
     let mut findings = of_ledger(&examined);
     findings.push(spool(&own.join("spool"), examined.running));
-    let table = uids::look(&state);
+    let table = uids::scan(&state);
     findings.extend(uids::judge(&table));
     // Functions live on in the spawner while fnd restarts.
     let busy = examined.running || is_locked(&state.join("spawner/uids"));
-    let left = leftovers::look(&state, &table, &examined, busy);
+    let leftovers = leftovers::scan(&state, &table, &examined, busy);
     if args.repair && !busy {
-        findings.extend(repair(&state, left)?);
+        findings.extend(repair(&state, leftovers)?);
     } else {
-        findings.extend(leftovers::judge(&left, busy));
+        findings.extend(leftovers::judge(&leftovers, busy));
     }
     if args.repair && examined.running {
         let what = "fnd is running: nothing but what was set aside before is confirmed";
@@ -165,7 +165,7 @@ fn is_locked(path: &Path) -> bool {
 }
 
 /// Removes leftovers, while neither fnd nor fnd-spawner can start.
-fn repair(state: &Path, left: leftovers::Leftovers) -> Result<Vec<Finding>, Failure> {
+fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>, Failure> {
     let _fnd = super::restore::lock(state)?;
     let mut options = File::options();
     let _spawner = options
@@ -177,5 +177,5 @@ fn repair(state: &Path, left: leftovers::Leftovers) -> Result<Vec<Finding>, Fail
             // A spawner that started meanwhile has read the table and holds its lock.
             flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
         });
-    Ok(leftovers::remove(left))
+    Ok(leftovers::remove(leftovers))
 }

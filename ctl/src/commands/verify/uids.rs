@@ -33,7 +33,7 @@ impl Default for Table {
 }
 
 /// Reads the table and the directories.
-pub(super) fn look(state: &Path) -> Table {
+pub(super) fn scan(state: &Path) -> Table {
     let path = state.join("spawner/uids");
     let mut table = Table {
         path: path.clone(),
