@@ -191,8 +191,8 @@ impl State {
             }
             WorkerMessage::Error { call, failure } => {
                 self.keep_stack(worker, call, &failure);
-                let left = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
-                let result = left.map(|data| RunResult {
+                let data = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
+                let result = data.map(|data| RunResult {
                     json: true,
                     data: data.to_string().into_bytes().into(),
                     response: None,

@@ -49,10 +49,10 @@ pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(Func
             handed_over: None,
             endpoint: Endpoint::default(),
         }),
-        None => state.supervisor.script_record(worker).map(|note| {
-            let output_max = note.rules.output_max;
+        None => state.supervisor.script_record(worker).map(|script| {
+            let output_max = script.rules.output_max;
             AdoptionRecord::Attempt {
-                note: Box::new(note),
+                note: Box::new(script),
                 output_max,
             }
         }),
@@ -110,7 +110,7 @@ impl Worker {
         match &self.record {
             Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
             Some(AdoptionRecord::Member { handed_over, .. }) => {
-                let calls = handed_over.iter().flat_map(|note| &note.calls);
+                let calls = handed_over.iter().flat_map(|member| &member.calls);
                 calls.map(|call| (call.invocation, call.attempt)).collect()
             }
             None => Vec::new(),
@@ -198,13 +198,13 @@ impl State {
             readiness_probe: None,
             tmp: Some((FunctionId(function), tmp)),
         };
-        if let (Some(note), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
+        if let (Some(member_record), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
             let meta = |invocation, attempt| Meta {
-                function: note.function.clone().into_owned(),
+                function: member_record.function.clone().into_owned(),
                 invocation,
                 attempt: Attempt(attempt),
-                output_max: note.rules.output_max,
-                result_max: note.rules.result_max,
+                output_max: member_record.rules.output_max,
+                result_max: member_record.rules.result_max,
             };
             let piped = Piped {
                 worker,
@@ -212,16 +212,16 @@ impl State {
                 stderr,
                 meta: meta(tmp, 0),
             };
-            if note.concurrency.is_none() {
+            if member_record.concurrency.is_none() {
                 // The functions are not scanned yet, so the worker's user is not known.
-                attached.readiness_probe = self.probe_readiness(worker, (None, &note.rules), endpoint.clone());
+                attached.readiness_probe = self.probe_readiness(worker, (None, &member_record.rules), endpoint.clone());
             }
-            let server = note.rules.http.as_ref().map(|_| Server::new(None, endpoint));
-            let under_way = note.calls.iter();
+            let server = member_record.rules.http.as_ref().map(|_| Server::new(None, endpoint));
+            let under_way = member_record.calls.iter();
             let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
-            attached.member = self.take_on(worker, (channel, server), &note.rules, (piped, under_way.collect()));
+            attached.member = self.take_on(worker, (channel, server), &member_record.rules, (piped, under_way.collect()));
             if let Some(member) = &attached.member {
-                let lost = note.calls.iter().filter(|_| member.server.is_some());
+                let lost = member_record.calls.iter().filter(|_| member.server.is_some());
                 self.lost.extend(lost.map(|call| (worker, call.call)));
             }
         }
@@ -242,7 +242,7 @@ impl State {
     /// between two messages.
     pub(crate) fn leave_member(&mut self, worker: WorkerId) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
-        let (Some((FunctionId(function), tmp)), Some(note)) = (tmp, self.supervisor.member_record(worker)) else {
+        let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker)) else {
             return;
         };
         let attached = self.attached.get(&worker);
@@ -250,7 +250,7 @@ impl State {
         let record = AdoptionRecord::Member {
             function,
             tmp,
-            handed_over: Some(Box::new(note)),
+            handed_over: Some(Box::new(member_record)),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
         let record = bytes(&record, self.welcome.protocol);

@@ -35,8 +35,8 @@ impl Worker {
             buffer: vec![0; 64 << 10],
             calls: 0,
         };
-        let said = worker.said();
-        assert!(matches!(said, WorkerMessage::Ready(_)), "{said:?}");
+        let message = worker.next_message();
+        assert!(matches!(message, WorkerMessage::Ready(_)), "{message:?}");
         worker
     }
 
@@ -58,17 +58,17 @@ impl Worker {
         };
         let message = invoke(self.calls, head, None, None);
         self.socket.write_all(&message).expect("the worker reads");
-        let said = self.said();
+        let message = self.next_message();
         assert!(
-            matches!(said, WorkerMessage::Result { call, .. } if call == self.calls),
-            "{said:?}"
+            matches!(message, WorkerMessage::Result { call, .. } if call == self.calls),
+            "{message:?}"
         );
     }
 
-    fn said(&mut self) -> WorkerMessage {
+    fn next_message(&mut self) -> WorkerMessage {
         loop {
-            if let Some(said) = self.decoder.next().expect("it speaks the protocol") {
-                return said;
+            if let Some(message) = self.decoder.next().expect("it speaks the protocol") {
+                return message;
             }
             let count = self.socket.read(&mut self.buffer).expect("the worker answers");
             assert!(count > 0, "the worker ended");

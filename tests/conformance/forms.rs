@@ -494,7 +494,7 @@ fn bash_fails_at_the_first_failed_command_where_the_file_says_so() {
     assert_eq!(worker.call(&Call::default()).text(), "yes");
     let function = written("not.sh", "set -e\necho 'no such thing' >&2\nfalse\nhandler() { :; }\n");
     let mut worker = Worker::start(&bash, &function.file, "");
-    let Some(WorkerMessage::Error { call: 0, failure }) = worker.said() else {
+    let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
         panic!("it loaded");
     };
     assert_eq!(failure.message, "no such thing");

@@ -13,7 +13,7 @@ fn optional_frame() -> Vec<u8> {
 }
 
 #[test]
-fn a_worker_says_what_it_speaks_and_how_much_at_once() {
+fn a_worker_reports_its_protocol_and_its_concurrency() {
     for runtime in runtimes::all() {
         let (_worker, ready) = Worker::serve(&runtime, &runtime.function("echo").unwrap());
         assert_eq!(ready.protocol, 1, "{}", runtime.id);
@@ -29,7 +29,7 @@ fn at_stop_a_worker_finishes_and_exits_with_0() {
         worker.ask_to_stop();
         let (answered, answer) = worker.answer();
         assert_eq!((answered, answer.text().as_str()), (call, "last"), "{}", runtime.id);
-        assert_eq!(worker.said(), None, "{}", runtime.id);
+        assert_eq!(worker.next_message(), None, "{}", runtime.id);
         assert_eq!(worker.exit_code(), Some(0), "{}", runtime.id);
     }
 }
@@ -48,7 +48,7 @@ fn at_the_end_of_the_socket_a_worker_exits() {
 fn code_that_does_not_load_is_an_error_of_no_call() {
     for runtime in runtimes::all() {
         let mut worker = Worker::start(&runtime, &runtime.function("broken").unwrap(), "");
-        let Some(WorkerMessage::Error { call: 0, failure }) = worker.said() else {
+        let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
             panic!("{} does not say why", runtime.id);
         };
         assert_eq!(failure.kind, FailureKind::Error, "{}", runtime.id);
@@ -61,7 +61,7 @@ fn code_that_does_not_load_is_an_error_of_no_call() {
 fn a_handler_that_is_not_there_is_named() {
     for runtime in runtimes::all().iter().filter(|runtime| runtime.id != "exec") {
         let mut worker = Worker::start(runtime, &runtime.function("echo").unwrap(), "elsewhere");
-        let Some(WorkerMessage::Error { call: 0, failure }) = worker.said() else {
+        let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
             panic!("{} does not say why", runtime.id);
         };
         // Perl's is a page of code for a person to read: it says `handler`.
@@ -83,7 +83,7 @@ fn frames_that_may_be_skipped_are() {
 }
 
 #[test]
-fn calls_wait_for_each_other_where_the_worker_said_it_takes_several() {
+fn calls_wait_for_each_other_where_the_worker_reports_that_it_takes_several() {
     for runtime in runtimes::all() {
         let Some(entry) = runtime.supports("gate") else {
             continue;

@@ -113,7 +113,7 @@ impl Worker {
     #[track_caller]
     pub(crate) fn serve_with(runtime: &Runtime, entry: &Path, handler: &str) -> (Self, Ready) {
         let mut worker = Self::start(runtime, entry, handler);
-        match worker.said() {
+        match worker.next_message() {
             Some(WorkerMessage::Ready(ready)) => (worker, ready),
             other => panic!(
                 "{}: expected Ready, got {other:?}\n{}",
@@ -173,11 +173,11 @@ impl Worker {
     }
 
     /// Returns what the worker says next; nothing at the end of the socket.
-    pub(crate) fn said(&mut self) -> Option<WorkerMessage> {
+    pub(crate) fn next_message(&mut self) -> Option<WorkerMessage> {
         let mut buffer = vec![0; 64 << 10];
         loop {
-            if let Some(said) = self.decoder.next().unwrap() {
-                return Some(said);
+            if let Some(message) = self.decoder.next().unwrap() {
+                return Some(message);
             }
             match self.socket.read(&mut buffer) {
                 Ok(0) => return None,
@@ -218,7 +218,7 @@ impl Worker {
     #[track_caller]
     pub(crate) fn answer(&mut self) -> (u64, Answer) {
         loop {
-            match self.said() {
+            match self.next_message() {
                 Some(WorkerMessage::Result { call, head, data }) => return (call, Answer::Result(head, data)),
                 Some(WorkerMessage::Error { call, failure }) => {
                     let answer = Answer::Error {

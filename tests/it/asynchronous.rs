@@ -43,8 +43,8 @@ fn what_gave_up_is_listed_redriven_and_dropped() {
     assert_eq!(listed.lines().count(), 4, "{listed}");
 
     std::fs::write(fnd.path("state/home/mail/mended"), "").unwrap();
-    let said = fnd.ctl(&["dead-letters", "redrive", &id]).expect_code(0).out();
-    let new = InvocationId::parse(said.trim().rsplit(' ').next().unwrap()).unwrap();
+    let output = fnd.ctl(&["dead-letters", "redrive", &id]).expect_code(0).out();
+    let new = InvocationId::parse(output.trim().rsplit(' ').next().unwrap()).unwrap();
     let view = fnd.wait_end(new);
     assert_eq!(
         (word(&view.state), word(&view.trigger), view.replay_of),
@@ -209,8 +209,8 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
     let later = fnd.ctl(&["invoke", "counts", "--in", "1h"]).expect_code(0).out();
     let archive = fnd.path("fnd.tar");
     let at = |path: &std::path::Path| path.display().to_string();
-    let said = fnd.ctl(&["backup", &at(&archive)]).expect_code(0).out();
-    assert!(said.contains("files and directories"), "{said}");
+    let output = fnd.ctl(&["backup", &at(&archive)]).expect_code(0).out();
+    assert!(output.contains("files and directories"), "{output}");
     assert_eq!(archive.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let _ = fnd.ctl(&["backup", &at(&archive)]).expect_code(2);
     let checked = fnd.ctl(&["backup", "--verify", &at(&archive)]).expect_code(0).out();
@@ -237,8 +237,8 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
         damage(&mut bytes);
         let broken = fnd.path("broken.tar");
         std::fs::write(&broken, bytes).unwrap();
-        let said = fnd.ctl(&["backup", "--verify", &at(&broken)]).expect_code(1).out();
-        assert!(said.contains(what), "{what}: {said}");
+        let output = fnd.ctl(&["backup", "--verify", &at(&broken)]).expect_code(1).out();
+        assert!(output.contains(what), "{what}: {output}");
     }
 
     let restore = |fnd: &Fnd| {

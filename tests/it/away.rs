@@ -32,7 +32,7 @@ fn all_ended_well(fnd: &Fnd, ids: &[InvocationId]) {
 }
 
 /// Lets it look again and again, for longer than the half second that removes a function: what must not happen has no event.
-fn look_again(fnd: &Fnd) {
+fn rescan_repeatedly(fnd: &Fnd) {
     let start = now();
     while start.elapsed() < Duration::from_millis(900) {
         let _ = fnd.ctl(&["reload"]);
@@ -48,7 +48,7 @@ fn queued_work_goes_on_over_an_absence() {
     let ids = queue(&fnd);
     fs::rename(fnd.path("functions"), fnd.path("elsewhere")).unwrap();
     let _ = fnd.wait_problem("functions");
-    look_again(&fnd);
+    rescan_repeatedly(&fnd);
     go(&fnd);
     all_ended_well(&fnd, &ids[..MANY / 2]);
     assert_eq!(fnd.invoke("works", "").status, 200, "new calls are answered, too");
@@ -80,7 +80,7 @@ fn a_start_without_the_directory_loses_nothing() {
         }
         fnd.launch();
         let _ = fnd.wait_problem("functions");
-        look_again(&fnd);
+        rescan_repeatedly(&fnd);
         // The first one was running and is over; the others wait.
         let mut waiting = ids.iter().skip(2);
         assert!(waiting.all(|id| fnd.invocation(*id).ended_at.is_none()));
@@ -136,8 +136,8 @@ fn an_empty_directory_is_accepted_when_somebody_says_so() {
     let id = fnd.queue("works", "");
     // Not removed: the next directory could be given its inode, and would be taken for it.
     fs::rename(fnd.path("functions"), fnd.path("elsewhere")).unwrap();
-    let told = fnd.wait_problem("functions");
-    assert!(told.contains("is not there"), "{told}");
+    let problem = fnd.wait_problem("functions");
+    assert!(problem.contains("is not there"), "{problem}");
     // Nothing is there that could be empty.
     let refused = fnd.ctl(&["reload", "--accept-empty"]).expect_code(8);
     assert!(refused.to_string().contains("is not there"), "{refused}");
@@ -175,10 +175,10 @@ fn a_directory_that_cannot_be_read_loses_nothing() {
             from: 1,
         };
         let attached = fault.attach(&fnd);
-        look_again(&fnd);
-        let told = fnd.wait_problem("functions");
+        rescan_repeatedly(&fnd);
+        let problem = fnd.wait_problem("functions");
         drop(attached);
-        assert_ne!(told, "", "{calls} {error}");
+        assert_ne!(problem, "", "{calls} {error}");
         let _ = fnd.ctl(&["reload"]).expect_code(0);
         wait_until("the problem to be gone", PATIENCE, || {
             fnd.status().problems.is_empty().then_some(())
@@ -210,7 +210,7 @@ fn an_unmounted_file_system_loses_nothing() {
     });
     drop(mount);
     let _ = fnd.wait_problem("functions");
-    look_again(&fnd);
+    rescan_repeatedly(&fnd);
     go(&fnd);
     all_ended_well(&fnd, &ids);
     assert_eq!(fnd.history("once").len(), 1);

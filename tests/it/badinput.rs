@@ -137,10 +137,10 @@ fn an_unreadable_file() {
         check.arg(command.get_program());
     }
     let output = check.args(command.get_args()).arg("--check").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("closed.sh") && said.contains("cannot be read"), "{said}");
-    assert!(!said.contains("fine.sh"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(78), "{printed}");
+    assert!(printed.contains("closed.sh") && printed.contains("cannot be read"), "{printed}");
+    assert!(!printed.contains("fine.sh"), "{printed}");
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn validate_names_every_problem() {
 }
 
 #[test]
-fn show_tells_how_it_is_run() {
+fn show_prints_how_it_is_run() {
     let fnd = node();
     let shown = fnd.ctl(&["show", "hello"]).expect_code(0).out();
     for needle in ["script", "python", "hello.py", "180s"] {

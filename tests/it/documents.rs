@@ -177,17 +177,17 @@ fn commands_answer_as_shown(name: &str) {
         let output = bash.output().unwrap();
         // What follows is ended by us.
         let ended = output.status.code() == Some(124) && command.contains(" -f");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() || ended, "$ {command}\n{said}");
-        said
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || ended, "$ {command}\n{printed}");
+        printed
     };
     let consoles = blocks(&document).into_iter().filter(|block| block.kind == "console");
     let mut commands = 0;
     for block in consoles {
         for example in block.text.split("$ ").skip(1) {
             let (command, expected) = example.split_once('\n').unwrap();
-            let missing = |said: &str| {
-                let mut lines = said.lines();
+            let missing = |printed: &str| {
+                let mut lines = printed.lines();
                 let mut wanted = expected.lines();
                 wanted.find(|wanted| !lines.any(|line| is_like(line, wanted)))
             };
@@ -195,16 +195,16 @@ fn commands_answer_as_shown(name: &str) {
             let patience = PATIENCE.as_secs();
             let follows = command.contains(" -f");
             let tries = if follows { vec![2, 10, patience] } else { vec![patience] };
-            let mut said = String::new();
+            let mut printed = String::new();
             for seconds in tries {
-                said = run(command, seconds);
-                if missing(&said).is_none() {
+                printed = run(command, seconds);
+                if missing(&printed).is_none() {
                     break;
                 }
             }
-            if let Some(wanted) = missing(&said) {
+            if let Some(wanted) = missing(&printed) {
                 panic!(
-                    "{}: `{wanted}` does not follow in the answer to $ {command}\n{said}",
+                    "{}: `{wanted}` does not follow in the answer to $ {command}\n{printed}",
                     block.place
                 );
             }

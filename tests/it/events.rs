@@ -94,7 +94,7 @@ fn each_thing_that_happens_is_a_line() {
 }
 
 #[test]
-fn a_refused_new_version_and_the_one_that_mends_it_are_told() {
+fn a_refused_new_version_and_its_correction_are_reported() {
     let fnd = Fnd::start();
     fnd.drop_file("hello.py", HELLO);
     let first = fnd.wait_ready("hello").version;
@@ -102,10 +102,10 @@ fn a_refused_new_version_and_the_one_that_mends_it_are_told() {
     let _ = fnd.wait_error("hello");
     fnd.drop_file("hello.py", &HELLO.replace("return 1", "return 2"));
     let _ = fnd.wait_function("hello", "it is another version", |now| now.version != first);
-    let told = events(&fnd, &["--function", "hello", "--kind", "loaded,refused"]);
-    assert_eq!(kinds(&told), [Kind::Loaded, Kind::Refused, Kind::Loaded]);
-    assert_eq!(told[0].version, first);
-    assert_ne!(told[2].version, first);
+    let received = events(&fnd, &["--function", "hello", "--kind", "loaded,refused"]);
+    assert_eq!(kinds(&received), [Kind::Loaded, Kind::Refused, Kind::Loaded]);
+    assert_eq!(received[0].version, first);
+    assert_ne!(received[2].version, first);
     fnd.finish();
 }
 
@@ -138,10 +138,10 @@ fn who_comes_back_goes_on_where_it_stopped_and_hears_of_a_restart() {
 
     fnd.replace(Signal::SIGTERM);
     fnd.wait_ready("flaky");
-    let told = events(&fnd, &["--since", &last]);
-    assert_eq!((told[0].kind, told[0].missed), (Kind::Missed, None));
-    assert!(told[0].message.as_ref().unwrap().contains("restarted"));
-    assert_eq!(told[1].kind, Kind::Loaded);
+    let received = events(&fnd, &["--since", &last]);
+    assert_eq!((received[0].kind, received[0].missed), (Kind::Missed, None));
+    assert!(received[0].message.as_ref().unwrap().contains("restarted"));
+    assert_eq!(received[1].kind, Kind::Loaded);
     fnd.finish();
 }
 
@@ -216,7 +216,7 @@ fn a_wrong_question_is_refused_with_what_is_right() {
 
 /// One that never reads keeps nobody from working, and hears how much it missed when it does read.
 #[test]
-fn a_reader_that_does_not_read_loses_lines_and_is_told_how_many() {
+fn a_reader_that_does_not_read_loses_lines_and_learns_how_many() {
     let fnd = Fnd::start();
     fnd.drop_file("hello.py", HELLO);
     fnd.wait_ready("hello");
@@ -240,12 +240,12 @@ fn a_reader_that_does_not_read_loses_lines_and_is_told_how_many() {
         assert!(count > 0, "the stream ended: {text}");
         text.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
-    let told: Vec<StreamEvent> = text
+    let received: Vec<StreamEvent> = text
         .lines()
         .filter_map(|line| serde_json::from_str(line.trim()).ok())
         .collect();
-    let missed: u64 = told.iter().filter_map(|event| event.missed).sum();
-    let heard = told.iter().filter(|event| event.kind != Kind::Missed).count() as u64;
+    let missed: u64 = received.iter().filter_map(|event| event.missed).sum();
+    let heard = received.iter().filter(|event| event.kind != Kind::Missed).count() as u64;
     assert!(missed > 0);
     // A chunk of HTTP may cut a line that is then not counted as heard; none of them is more than a few.
     assert!(
@@ -288,9 +288,9 @@ fn the_list_shows_itself_again() {
 }
 
 #[test]
-fn a_problem_of_the_node_is_told_when_it_begins_and_when_it_is_over() {
+fn a_problem_of_the_node_is_reported_when_it_begins_and_when_it_is_over() {
     let fnd = Fnd::start();
-    let told = |kind: &str| events(&fnd, &["--kind", kind]);
+    let reported = |kind: &str| events(&fnd, &["--kind", kind]);
     let gauge = || {
         fnd.client()
             .get("/metrics")
@@ -298,19 +298,19 @@ fn a_problem_of_the_node_is_told_when_it_begins_and_when_it_is_over() {
             .contains("fnd_problems{code=\"functions-directory\"} 1")
     };
     fnd.drop_file("Not A Name.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
-    let began = wait_until("the problem is told", PATIENCE, || told("problem").pop());
+    let began = wait_until("the problem is told", PATIENCE, || reported("problem").pop());
     assert_eq!(began.code.as_deref(), Some("functions-directory"));
     assert_eq!(began.function, None);
     let message = began.message.clone().unwrap();
     assert!(message.contains("Not A Name.sh"), "{message}");
     assert!(fnd.status().problems.contains(&message), "{:?}", fnd.status().problems);
     assert!(gauge());
-    assert!(told("solved").is_empty());
+    assert!(reported("solved").is_empty());
 
     fnd.remove("Not A Name.sh");
-    let over = wait_until("its end is told", PATIENCE, || told("solved").pop());
+    let over = wait_until("its end is told", PATIENCE, || reported("solved").pop());
     assert_eq!((over.code, over.message), (began.code, Some(message)));
-    assert_eq!(told("problem").len(), 1);
+    assert_eq!(reported("problem").len(), 1);
     assert!(fnd.status().problems.is_empty());
     assert!(!gauge());
     fnd.finish();

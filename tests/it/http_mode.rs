@@ -287,7 +287,7 @@ Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (reque
 
 /// A port is open to every user of the machine; what comes with the worker's key comes from fnd.
 #[test]
-fn a_request_that_does_not_come_from_fnd_is_told_by_its_key() {
+fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key() {
     require!(root, deno);
     let fnd = Fnd::start();
     fnd.drop_file("fetch.ts", "export default { fetch: () => new Response(`reached`) };\n");
@@ -504,14 +504,14 @@ fn what_breaks_fails_its_own_call_and_says_why() {
     wait_until("an exit to be told in time", PATIENCE, || {
         let answer = get(&fnd, "risky", "/exit");
         let view = record(&fnd, &answer);
-        let told = (answer.status.as_u16(), reason(&view));
+        let outcome = (answer.status.as_u16(), reason(&view));
         // Whose exit is heard of late broke its connection, as far as fnd knows.
         assert!(
-            [(500, "exit-3".to_owned()), (502, "bad-answer".to_owned())].contains(&told),
+            [(500, "exit-3".to_owned()), (502, "bad-answer".to_owned())].contains(&outcome),
             "{}",
             view.message
         );
-        (told.0 == 500).then_some(())
+        (outcome.0 == 500).then_some(())
     });
     assert_ne!(get(&fnd, "risky", "/pid").text(), pid);
     assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
@@ -648,8 +648,8 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     });
     let _ = fnd.wait_function("tcp", "to run", |function| function.running == 1);
     fnd.replace(Signal::SIGTERM);
-    let told = String::from_utf8(caller.join().unwrap()).unwrap();
-    assert!(told.starts_with("HTTP/1.1 503"), "{told}");
+    let response = String::from_utf8(caller.join().unwrap()).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
     let lost = wait_until("the lost request to be told", PATIENCE, || {
         let history = fnd.history("tcp");
         history.into_iter().find(|view| view.state == State::Interrupted)

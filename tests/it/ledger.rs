@@ -93,13 +93,13 @@ fn a_stop_right_after_a_run_is_clean() {
     fnd.wait_ready("writes");
     let mut clean = 0;
     while clean < 3 {
-        let said_before = fnd.log().len();
+        let log_start = fnd.log().len();
         let _ = fnd.run("writes", "");
         fnd.stop();
         let log = fnd.log();
         // A machine that is held up for a second may leave something, and says so.
-        if !log[said_before..].contains("fnd-spawner has not answered") {
-            assert!(!log[said_before..].contains("Broken pipe"), "{log}");
+        if !log[log_start..].contains("fnd-spawner has not answered") {
+            assert!(!log[log_start..].contains("Broken pipe"), "{log}");
             assert_eq!(invocations(&fnd.path("state/tmp/writes")), 0);
             clean += 1;
         }
@@ -192,8 +192,8 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     let spawner = child_named(fnd.pid(), "fnd-spawner").expect("the spawner is fnd's child");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(spawner), nix::sys::signal::Signal::SIGKILL).unwrap();
     assert_eq!(fnd.wait_died(), Some(1), "{}", fnd.log());
-    let said = "error: fnd-spawner ended (signal: 9 (SIGKILL)) and with it what ran, which is recorded as interrupted";
-    assert!(fnd.log().contains(said), "{}", fnd.log());
+    let message = "error: fnd-spawner ended (signal: 9 (SIGKILL)) and with it what ran, which is recorded as interrupted";
+    assert!(fnd.log().contains(message), "{}", fnd.log());
     fnd.launch();
     let view = fnd.wait_end(id);
     assert_eq!((view.state, view.attempts), (State::Interrupted, 1));

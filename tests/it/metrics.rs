@@ -60,10 +60,10 @@ fn promtool_takes(arguments: &[&str], input: &str) {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{arguments:?}: {said}\n{input}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{arguments:?}: {printed}\n{input}");
     // What it only advises ends well, too.
-    assert!(output.stderr.is_empty(), "{arguments:?}: {said}");
+    assert!(output.stderr.is_empty(), "{arguments:?}: {printed}");
 }
 
 /// A fnd that has run something of each kind.
@@ -203,7 +203,7 @@ fn who_is_hostile_to_the_listener_gets_little_and_keeps_nobody_out() {
 }
 
 #[test]
-fn a_reload_moves_the_listener_and_a_place_that_cannot_be_had_is_said() {
+fn a_reload_moves_the_listener_and_an_unavailable_address_is_reported() {
     let first = free_address();
     let held = TcpListener::bind(first).unwrap();
     let second = free_address();

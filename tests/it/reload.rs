@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use std::os::unix::net::UnixDatagram;
 
 #[test]
-fn ready_is_said_when_a_reload_is_over() {
+fn ready_is_reported_when_a_reload_is_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -128,8 +128,8 @@ fn overlap_skip_is_recorded_whoever_called() {
         assert_eq!(view.reason.unwrap().to_string(), "skipped-overlap");
         assert_eq!(view.attempts, 0);
     }
-    let told = fnd.ctl(&["invoke", "skips"]).expect_code(1);
-    assert!(told.stderr.contains("was skipped (`skipped-overlap`)"), "{told}");
+    let output = fnd.ctl(&["invoke", "skips"]).expect_code(1);
+    assert!(output.stderr.contains("was skipped (`skipped-overlap`)"), "{output}");
     assert_eq!(fnd.status_file("skips"), before, "only attempts change it");
     fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(running).state, State::Succeeded);

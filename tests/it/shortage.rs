@@ -83,8 +83,8 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     let id = fnd.queue("warm", "{}");
     // The journal has it; a caller might have no room.
     wait_until("it to be told", PATIENCE, || {
-        let said = "node cannot start: there is no connection to a new worker";
-        fnd.log().contains(said).then_some(())
+        let message = "node cannot start: there is no connection to a new worker";
+        fnd.log().contains(message).then_some(())
     });
     descriptors_of(fnd.pid(), 4096);
     fs::write(gate.join("go"), "").unwrap();
@@ -121,7 +121,7 @@ fn a_kill_during_a_shortage_loses_nothing() {
 }
 
 #[test]
-fn a_spawner_that_does_nothing_is_told_of_and_nobody_waits_for_it() {
+fn a_spawner_that_does_nothing_is_reported_and_nobody_waits_for_it() {
     require!(root, cgroup);
     let (fnd, _) = start(&[("quick.sh", QUICK)]);
     assert_eq!(fnd.invoke("quick", "").status, 200);

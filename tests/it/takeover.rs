@@ -59,9 +59,9 @@ fn what_runs_goes_on_over_restart_and_crash_with_all_its_output() {
         std::fs::write(gate.join("go"), "").unwrap();
         let view = fnd.wait_end(id);
         assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{signal} {view:?}");
-        let mut said = lines(&fnd, id);
-        said.sort();
-        assert_eq!(said, ["after", "before", "warned before"], "{signal}");
+        let mut printed = lines(&fnd, id);
+        printed.sort();
+        assert_eq!(printed, ["after", "before", "warned before"], "{signal}");
         assert_eq!(fnd.result(id).json::<serde_json::Value>()["answer"], 42);
         let attempt = &view.attempt_records[0];
         assert_eq!((attempt.exit_code, attempt.stdout_bytes), (Some(0), 13), "{signal}");
@@ -156,7 +156,7 @@ fn a_cancel_reaches_what_an_earlier_fnd_started() {
 }
 
 #[test]
-fn a_caller_at_a_restart_is_told_where_the_answer_will_be() {
+fn a_caller_at_a_restart_learns_where_the_answer_will_be() {
     require!(root, cgroup);
     let (mut fnd, gate) = start(&[("gated.sh", GATED)]);
     let client = fnd.client();
@@ -220,9 +220,9 @@ fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
     assert_eq!(view.attempt_records[0].exit_code, Some(7), "{view:?}");
     assert_eq!(view.state, State::Interrupted, "{view:?}");
     // And what bash says of the `sleep` that got SIGTERM as well.
-    let said = lines(&fnd, id);
+    let printed = lines(&fnd, id);
     assert_eq!(
-        said.iter().filter(|line| *line != "Terminated").collect::<Vec<_>>(),
+        printed.iter().filter(|line| *line != "Terminated").collect::<Vec<_>>(),
         ["started", "cleaned"]
     );
     fnd.finish();
@@ -384,10 +384,10 @@ fn many_kills_leave_one_record_of_each_warm_call() {
         match view.state {
             State::Succeeded => {
                 assert!(ended.contains(line), "{view:?}");
-                let said = lines(&fnd, view.id);
+                let printed = lines(&fnd, view.id);
                 // One that was answered in the moment of a kill says what may be missing.
                 let lost = view.message.contains("what it printed may be");
-                assert!(said == [format!("said by {}", view.id)] || lost, "{view:?}: {said:?}");
+                assert!(printed == [format!("said by {}", view.id)] || lost, "{view:?}: {printed:?}");
             }
             State::Interrupted => {}
             other => panic!("{other:?}: {view:?}"),

@@ -40,8 +40,8 @@ fn a_warm_worker_and_its_call_go_on_over_a_restart() {
         fnd.log()
     );
     assert_eq!(fnd.result(id).json::<serde_json::Value>()["pid"], pid);
-    let said: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
-    assert_eq!(said, ["before", "after"]);
+    let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
+    assert_eq!(texts, ["before", "after"]);
     let (answer, view) = fnd.run("warm", "null");
     assert_eq!(
         answer.json::<serde_json::Value>()["pid"],
@@ -106,28 +106,28 @@ fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
     let (mut fnd, _gate) = start(&[("warm.py", SPEAKS)]);
     let mut answered = Vec::new();
     for n in 0..8 {
-        let speaks = n % 2 == 0;
+        let prints = n % 2 == 0;
         for _ in 0..3 {
             let answer = fnd
                 .client()
-                .post("/v1/functions/warm/invoke", if speaks { "1" } else { "0" });
+                .post("/v1/functions/warm/invoke", if prints { "1" } else { "0" });
             assert_eq!(answer.status, 200, "{}", answer.text());
-            answered.push((Fnd::id_of(&answer), speaks));
+            answered.push((Fnd::id_of(&answer), prints));
         }
         fnd.replace(Signal::SIGKILL);
     }
-    for (id, speaks) in answered {
+    for (id, prints) in answered {
         let view = fnd.invocation(id);
         assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
-        let said: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
+        let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
         let lost = view.message.contains("what it printed may be");
-        let expected = if speaks {
+        let expected = if prints {
             vec![format!("said by {id}")]
         } else {
             Vec::new()
         };
-        assert!(said == expected || (speaks && lost), "{view:?}: {said:?}");
+        assert!(texts == expected || (prints && lost), "{view:?}: {texts:?}");
     }
     fnd.finish();
 }

@@ -58,7 +58,7 @@ fn retries_are_spans_of_their_own_in_the_caller_s_trace() {
 }
 
 #[test]
-fn a_handler_is_told_its_own_span_wherever_its_caller_named_one() {
+fn a_handler_gets_its_own_span_wherever_its_caller_named_one() {
     let fnd = Fnd::start();
     fnd.drop_file(
         "told.py",

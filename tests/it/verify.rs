@@ -52,17 +52,17 @@ fn leftovers_and_foreign_homes_are_found_and_only_what_is_safe_is_removed() {
     for path in [&old.join("tmp"), &gone, &home] {
         fs::create_dir_all(path).unwrap();
     }
-    let said = verify(&fnd, &[]).expect_code(1).out();
+    let output = verify(&fnd, &[]).expect_code(1).out();
     for what in [
         "TMPDIRs of runs that are over",
         "versions of functions that are gone",
         "it belongs to no function",
     ] {
-        assert!(said.contains(what), "{what}: {said}");
+        assert!(output.contains(what), "{what}: {output}");
     }
     // The home stays, and is still said.
-    let said = verify(&fnd, &["--repair"]).expect_code(1).out();
-    assert!(said.contains("removed 2 directories"), "{said}");
+    let output = verify(&fnd, &["--repair"]).expect_code(1).out();
+    assert!(output.contains("removed 2 directories"), "{output}");
     assert!(!old.exists() && !gone.exists() && home.exists());
     fs::remove_dir(&home).unwrap();
     let _ = verify(&fnd, &[]).expect_code(0);
@@ -83,14 +83,14 @@ fn a_damaged_ledger_is_set_aside_and_what_was_set_aside_is_confirmed() {
     let mut damaged = whole.clone();
     damaged[..100].fill(0);
     fs::write(&ledger, &damaged).unwrap();
-    let said = verify(&fnd, &[]).expect_code(1).out();
+    let output = verify(&fnd, &[]).expect_code(1).out();
     assert!(
-        said.contains("is damaged") && said.contains("fndctl verify --repair"),
-        "{said}"
+        output.contains("is damaged") && output.contains("fndctl verify --repair"),
+        "{output}"
     );
     assert_eq!(fs::read(&ledger).unwrap(), damaged, "looking changes nothing");
-    let said = verify(&fnd, &["--repair"]).expect_code(0).out();
-    assert!(said.contains("set the damaged ledger aside"), "{said}");
+    let output = verify(&fnd, &["--repair"]).expect_code(0).out();
+    assert!(output.contains("set the damaged ledger aside"), "{output}");
     fnd.launch();
     assert_eq!(fnd.invocation(id).state, State::Succeeded);
     assert_eq!(fnd.status().problems, Vec::<String>::new());
@@ -108,8 +108,8 @@ fn a_damaged_ledger_is_set_aside_and_what_was_set_aside_is_confirmed() {
             .iter()
             .any(|problem| problem.contains("durable work is refused"))
     );
-    let said = verify(&fnd, &[]).expect_code(1).out();
-    assert!(said.contains("durable work is refused"), "{said}");
+    let output = verify(&fnd, &[]).expect_code(1).out();
+    assert!(output.contains("durable work is refused"), "{output}");
     let _ = verify(&fnd, &["--repair"]);
     wait_until("durable work to be accepted", PATIENCE, || {
         (fnd.client().post("/v1/functions/quick/invocations", "").status == 202).then_some(())

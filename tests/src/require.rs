@@ -32,7 +32,7 @@ pub fn met(needs: &[&str]) -> bool {
             "{test}: FND_REQUIRE names `{need}`, but {why}"
         );
         eprintln!("skipped: {test}: {why}");
-        note(&format!("{test}: {why}"));
+        log_skip(&format!("{test}: {why}"));
         return false;
     }
     true
@@ -50,10 +50,10 @@ pub fn skip(what: &str, why: &str) {
         "FND_REQUIRE names `{what}`, but {why}"
     );
     eprintln!("skipped: {why}");
-    note(why);
+    log_skip(why);
 }
 
-fn note(line: &str) {
+fn log_skip(line: &str) {
     let Some(path) = std::env::var_os("FND_SKIP_LOG") else {
         return;
     };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a condition is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns the monotonic time.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn now() -> Instant {
     reason = "the state of another process can't be waited on, only looked at"
 )]
 pub fn pause() {
-    std::thread::sleep(LOOK_AGAIN);
+    std::thread::sleep(POLL_PAUSE);
 }
 
 /// Lets a millisecond pass: for a moment that is chosen, not waited for.

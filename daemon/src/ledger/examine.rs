@@ -82,10 +82,10 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
         notices::clear(&db)
     });
     match cleared {
-        Ok(stood) => examined.repaired.extend(
+        Ok(cleared) => examined.repaired.extend(
             [
-                ("confirmed", stood.note),
-                ("durable work is accepted again; given up", stood.hold),
+                ("confirmed", cleared.note),
+                ("durable work is accepted again; given up", cleared.hold),
             ]
             .into_iter()
             .filter_map(|(what, text)| Some(format!("{what}: {}", text?))),

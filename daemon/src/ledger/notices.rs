@@ -53,7 +53,7 @@ pub(super) fn set(path: &Path, note: &str, hold: Option<&str>) -> rusqlite::Resu
 
 /// Confirms and removes all notices. Returns them.
 pub(super) fn clear(db: &Connection) -> rusqlite::Result<Notices> {
-    let stood = read(db)?;
+    let cleared = read(db)?;
     db.execute("DELETE FROM meta WHERE key IN (?1, ?2)", [NOTE, HOLD])?;
-    Ok(stood)
+    Ok(cleared)
 }

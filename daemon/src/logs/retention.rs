@@ -361,7 +361,7 @@ mod tests {
     }
 
     /// Names of the segments that are there, as `function/number`.
-    fn left(root: &Path) -> Vec<String> {
+    fn remaining(root: &Path) -> Vec<String> {
         let mut names = Vec::new();
         for directory in std::fs::read_dir(root).unwrap() {
             let directory = directory.unwrap();
@@ -388,7 +388,7 @@ mod tests {
         let newest = segment_path(&kept.directory, 1);
         std::io::Write::write_all(&mut File::options().append(true).open(newest).unwrap(), b"again").unwrap();
         assert_eq!((kept.forget().unwrap(), kept.forget().unwrap()), (1000, 0));
-        assert_eq!(left(root.path()), ["a/1"]);
+        assert_eq!(remaining(root.path()), ["a/1"]);
     }
 
     const ALL: [(&str, u32, u64); 5] = [("a", 0, 500), ("a", 1, 300), ("a", 2, 10), ("b", 0, 400), ("c", 7, 100)];
@@ -407,7 +407,7 @@ mod tests {
         ] {
             let root = made(&ALL);
             let bytes = sweep(root.path(), &keep, NOW, || low).unwrap();
-            assert_eq!(left(root.path()), expected, "{keep:?}");
+            assert_eq!(remaining(root.path()), expected, "{keep:?}");
             assert_eq!(bytes, expected.len() as u64 * 1000);
             assert_eq!(
                 root.path().join("b").exists(),
@@ -431,7 +431,7 @@ mod tests {
             };
             keep.functions.insert("a".parse().unwrap(), of);
             sweep(root.path(), &keep, NOW, || false).unwrap();
-            assert_eq!(left(root.path()), expected, "{of:?}");
+            assert_eq!(remaining(root.path()), expected, "{of:?}");
         }
     }
 
@@ -462,9 +462,9 @@ mod tests {
             asked.get() <= times
         };
         sweep(root.path(), &keep(30 * DAY, 9000), NOW, || low_for(1)).unwrap();
-        assert_eq!(left(root.path()), ["a/1", "a/2", "b/0"]);
+        assert_eq!(remaining(root.path()), ["a/1", "a/2", "b/0"]);
         sweep(root.path(), &keep(30 * DAY, 9000), NOW, || true).unwrap();
-        assert_eq!(left(root.path()), ["a/2", "b/0"]);
+        assert_eq!(remaining(root.path()), ["a/2", "b/0"]);
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
         let written = UNIX_EPOCH + Duration::from_millis(NOW - 500_000);
         large.set_times(FileTimes::new().set_modified(written)).unwrap();
         sweep(root.path(), &keep(1000, u64::MAX), NOW, || true).unwrap();
-        assert_eq!(left(root.path()), ["a/1", "a/2", "b/0"]);
+        assert_eq!(remaining(root.path()), ["a/1", "a/2", "b/0"]);
     }
 
     #[test]

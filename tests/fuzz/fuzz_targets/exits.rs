@@ -24,10 +24,10 @@ fn workers() -> Workers {
         tree: None,
         containment: Containment::Subreaper,
         own_ipc: false,
-        myself: Myself::look(),
+        myself: Myself::current(),
         zone: String::new(),
         best_effort: true,
-        passed: Passed::look().expect("a pipe and a file in memory"),
+        passed: Passed::detect().expect("a pipe and a file in memory"),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::findings::{Findings, short};
 use super::functions::{FUNCTIONS, Function, Journal, function};
-use super::load::Told;
+use super::load::Replies;
 use fnd_core::api::{DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{State, Trigger};
 use fnd_tests::Fnd;
@@ -15,7 +15,7 @@ type Views = BTreeMap<InvocationId, InvocationView>;
 /// Everything there is to compare, of one fnd that has come to rest.
 pub(crate) struct Check<'a> {
     pub(crate) fnd: &'a Fnd,
-    pub(crate) told: &'a Told,
+    pub(crate) replies: &'a Replies,
     pub(crate) journal: &'a Journal,
     /// Whether a spawner was killed: what it had started died with it.
     pub(crate) spawner_killed: bool,
@@ -61,13 +61,13 @@ impl Check<'_> {
     fn record(&self, view: &InvocationView, found: &mut Findings) {
         let (id, function) = (view.id, function(view.function.as_str()));
         let numbers: Vec<u32> = view.attempt_records.iter().map(|attempt| attempt.attempt).collect();
-        let was_cancelled = self.told.cancelled.contains(&id);
+        let was_cancelled = self.replies.cancelled.contains(&id);
         let mut wrong = |what: &str| found.wrong.push(format!("{what}: {}", short(view)));
         let mut ran = Vec::new();
         if !view.state.is_final() || view.ended_at.is_none() {
             wrong("it has no end");
         }
-        if view.state == State::Cancelled && !was_cancelled && self.told.accepted.contains_key(&id) {
+        if view.state == State::Cancelled && !was_cancelled && self.replies.accepted.contains_key(&id) {
             wrong("nobody cancelled it");
         }
         if view.attempts > 1 && !function.again {
@@ -130,7 +130,7 @@ impl Check<'_> {
     }
 
     fn callers(&self, views: &Views, found: &mut Findings) {
-        for (id, function) in &self.told.accepted {
+        for (id, function) in &self.replies.accepted {
             match views.get(id) {
                 None => found
                     .lost
@@ -141,7 +141,7 @@ impl Check<'_> {
                 Some(_) => {}
             }
         }
-        for id in &self.told.answered {
+        for id in &self.replies.answered {
             match views.get(id) {
                 None => found
                     .lost
@@ -176,7 +176,7 @@ impl Check<'_> {
                 found.doubled.push(format!("one request ({tag}) ran as {first:?}"));
             }
         }
-        for (key, ids) in &self.told.keys {
+        for (key, ids) in &self.replies.keys {
             if ids.len() > 1 {
                 found.doubled.push(format!("one key ({key}) was accepted as {ids:?}"));
             }
@@ -189,8 +189,8 @@ impl Check<'_> {
                 }
             }
         }
-        if views.len() as u64 > self.told.requests {
-            let (count, requests) = (views.len(), self.told.requests);
+        if views.len() as u64 > self.replies.requests {
+            let (count, requests) = (views.len(), self.replies.requests);
             found
                 .doubled
                 .push(format!("{count} invocations came of {requests} requests"));
@@ -216,7 +216,7 @@ impl Check<'_> {
                     .doubled
                     .push(format!("the dead letter {id} was redriven as {by:?}"));
             }
-            if !self.told.redriven.contains_key(id) {
+            if !self.replies.redriven.contains_key(id) {
                 found.wrong.push(format!("nobody redrove the dead letter {id}"));
             }
         }
@@ -224,8 +224,8 @@ impl Check<'_> {
         for view in views.values().filter(failed) {
             let id = view.id;
             let is_redriven = again.contains_key(&id);
-            let dropped = self.told.dropped.get(&id);
-            let is_async = self.told.accepted.contains_key(&id);
+            let dropped = self.replies.dropped.get(&id);
+            let is_async = self.replies.accepted.contains_key(&id);
             match (listed.contains(&id), is_redriven, dropped) {
                 (true, true, _) => found
                     .doubled
@@ -237,7 +237,7 @@ impl Check<'_> {
                 _ => {}
             }
         }
-        for (id, new) in &self.told.redriven {
+        for (id, new) in &self.replies.redriven {
             let by = again.get(id).map_or(&[][..], Vec::as_slice);
             if let Some(new) = new
                 && by != [*new]

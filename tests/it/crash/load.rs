@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 /// What callers were told.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Replies {
     /// Requests that may have made an invocation.
     pub(crate) requests: u64,
     /// Accepted with 202, and by which function.
@@ -29,7 +29,7 @@ pub(crate) struct Told {
     pub(crate) dropped: BTreeMap<InvocationId, bool>,
 }
 
-impl Told {
+impl Replies {
     fn merge(&mut self, other: Self) {
         self.requests += other.requests;
         self.accepted.extend(other.accepted);
@@ -44,7 +44,7 @@ impl Told {
 /// Callers at work.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
-    callers: Vec<JoinHandle<Told>>,
+    callers: Vec<JoinHandle<Replies>>,
 }
 
 impl Load {
@@ -58,7 +58,7 @@ impl Load {
                 tag: format!("{tag}-{number}"),
                 // Each takes its own of the dead letters: two who ask at once for one would both be right.
                 share: number,
-                told: Told::default(),
+                replies: Replies::default(),
             };
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
@@ -66,7 +66,7 @@ impl Load {
                     caller.ask(&stop);
                     (0..pauses).for_each(|_| fnd_tests::wait::pause());
                 }
-                caller.told
+                caller.replies
             })
         });
         let callers = callers.collect();
@@ -74,13 +74,13 @@ impl Load {
     }
 
     /// Returns what all were told.
-    pub(crate) fn end(self) -> Told {
+    pub(crate) fn end(self) -> Replies {
         self.stop.store(true, Ordering::Relaxed);
-        let mut told = Told::default();
+        let mut replies = Replies::default();
         for caller in self.callers {
-            told.merge(caller.join().expect("a caller that does not panic"));
+            replies.merge(caller.join().expect("a caller that does not panic"));
         }
-        told
+        replies
     }
 }
 
@@ -89,7 +89,7 @@ struct Caller {
     rng: Rng,
     tag: String,
     share: u128,
-    told: Told,
+    replies: Replies,
 }
 
 impl Caller {
@@ -113,7 +113,7 @@ impl Caller {
     fn submit(&mut self, function: &str, verb: &str, key: Option<&str>, tag: &str) -> Option<Answer> {
         let mut headers = vec![("content-type", "application/json")];
         headers.extend(key.map(|key| ("idempotency-key", key)));
-        self.told.requests += 1;
+        self.replies.requests += 1;
         self.call(
             "POST",
             &format!("/v1/functions/{function}/{verb}"),
@@ -123,7 +123,7 @@ impl Caller {
     }
 
     fn next_tag(&self) -> String {
-        format!("{}-{}", self.tag, self.told.requests)
+        format!("{}-{}", self.tag, self.replies.requests)
     }
 
     fn queue(&mut self, function: &'static str) {
@@ -133,7 +133,7 @@ impl Caller {
             .as_ref()
             .and_then(queued)
         {
-            self.told.accepted.insert(id, function);
+            self.replies.accepted.insert(id, function);
         }
     }
 
@@ -145,7 +145,7 @@ impl Caller {
             let answer = self.submit(function, "invocations", Some(&key), &key);
             let broken = answer.is_none();
             if let Some(id) = answer.as_ref().and_then(queued) {
-                self.told.accepted.insert(id, function);
+                self.replies.accepted.insert(id, function);
                 ids.insert(id);
             }
             if stop.load(Ordering::Relaxed) || !broken && self.rng.bool() {
@@ -153,7 +153,7 @@ impl Caller {
             }
             fnd_tests::wait::pause();
         }
-        self.told.keys.insert(data(&key), ids);
+        self.replies.keys.insert(data(&key), ids);
     }
 
     fn invoke(&mut self, function: &str) {
@@ -161,14 +161,14 @@ impl Caller {
         let answer = self.submit(function, "invoke", None, &tag);
         let id = answer.filter(|answer| answer.status == 200);
         let id = id.and_then(|answer| answer.header("fnd-invocation").and_then(InvocationId::parse));
-        self.told.answered.extend(id);
+        self.replies.answered.extend(id);
     }
 
     fn cancel(&mut self) {
         // One of the newest, else it is over.
-        let newest = self.told.accepted.keys().rev().take(3);
+        let newest = self.replies.accepted.keys().rev().take(3);
         if let Some(id) = self.rng.choice(newest.copied().collect::<Vec<_>>()) {
-            self.told.cancelled.insert(id);
+            self.replies.cancelled.insert(id);
             let _ = self.call("POST", &format!("/v1/invocations/{id}/cancel"), &[], ""); // it may be too late
         }
     }
@@ -180,28 +180,28 @@ impl Caller {
             .dead_letters;
         let mut ids = letters.iter().map(|letter| letter.invocation.id);
         ids.find(|id| {
-            id.0 % 3 == self.share && !self.told.redriven.contains_key(id) && !self.told.dropped.contains_key(id)
+            id.0 % 3 == self.share && !self.replies.redriven.contains_key(id) && !self.replies.dropped.contains_key(id)
         })
     }
 
     fn redrive(&mut self) {
         let Some(id) = self.letter() else { return };
-        self.told.requests += 1;
+        self.replies.requests += 1;
         let answer = self.call("POST", &format!("/v1/dead-letters/{id}/redrive"), &[], "");
         let refused = answer.as_ref().is_some_and(|answer| answer.status != 202);
         let new = answer.as_ref().and_then(queued);
         if let Some(new) = new {
-            self.told.accepted.insert(new, "dies");
+            self.replies.accepted.insert(new, "dies");
         }
         if !refused {
-            self.told.redriven.insert(id, new);
+            self.replies.redriven.insert(id, new);
         }
     }
 
     fn discard(&mut self) {
         let Some(id) = self.letter() else { return };
         let answer = self.call("DELETE", &format!("/v1/dead-letters/{id}"), &[], "");
-        self.told
+        self.replies
             .dropped
             .insert(id, answer.is_some_and(|answer| answer.status == 200));
     }

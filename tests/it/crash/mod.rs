@@ -109,7 +109,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     }
     fnd.start_behind(Vec::new());
     fnd.launch();
-    let told = load.end();
+    let replies = load.end();
     let again = format!("seed {seed}, replayed with FND_SEED={seed} FND_KILLS={kills}");
     let rest = Rest {
         fnd: &fnd,
@@ -121,7 +121,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let journal = Journal::read(&gate, FUNCTIONS.iter().map(|function| function.name));
     let (invocations, findings) = Check {
         fnd: &fnd,
-        told: &told,
+        replies: &replies,
         journal: &journal,
         spawner_killed,
         shortage: false,

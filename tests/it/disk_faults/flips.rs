@@ -94,15 +94,15 @@ fn a_ledger_that_fnd_may_not_set_aside_is_refused_untouched() {
     for (n, at) in FIELDS.into_iter().enumerate().step_by(3) {
         flip(&ledger, at, u8::try_from(n % 8).unwrap());
         let damaged = fs::read(&ledger).unwrap();
-        let said_before = fnd.log().len();
+        let log_start = fnd.log().len();
         match fnd.try_launch(PATIENCE) {
             Some(status) => {
                 refused += 1;
-                let said = fnd.log()[said_before..].to_owned();
-                assert_eq!(status.code(), Some(1), "byte {at}: {said}");
+                let log = fnd.log()[log_start..].to_owned();
+                assert_eq!(status.code(), Some(1), "byte {at}: {log}");
                 assert!(
-                    said.contains("ledger.db") && said.contains("fndctl verify --repair"),
-                    "byte {at}: {said}"
+                    log.contains("ledger.db") && log.contains("fndctl verify --repair"),
+                    "byte {at}: {log}"
                 );
                 assert_eq!(fs::read(&ledger).unwrap(), damaged, "byte {at}: it was written to");
             }

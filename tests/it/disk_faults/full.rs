@@ -169,11 +169,11 @@ fn a_backup_that_would_take_the_room_of_the_history_is_refused() {
     fnd.launch();
     fnd.wait_ready("talks");
     let archive = fnd.path("backup.tar");
-    let said = fnd
+    let output = fnd
         .ctl(&["backup", &archive.display().to_string()])
         .expect_code(1)
         .stderr;
-    assert!(said.contains("a copy of the ledger needs"), "{said}");
+    assert!(output.contains("a copy of the ledger needs"), "{output}");
     assert!(!archive.exists());
     fnd.finish();
 }

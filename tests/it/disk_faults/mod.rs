@@ -93,7 +93,7 @@ fn rows(paths: &[&str]) {
     for row in ROWS.iter().filter(|row| paths.contains(&row.path)) {
         for (calls, error) in row.faults {
             let case = format!("{} {calls} {error}", row.path);
-            let said_before = fnd.log().len();
+            let log_start = fnd.log().len();
             let fault = tampering(&fnd, row, calls, error).attach(&fnd);
             call(&fnd, &words());
             for _ in 0..3 {
@@ -110,9 +110,9 @@ fn rows(paths: &[&str]) {
                 fnd.wait_end(*id);
             }
             call(&fnd, &words());
-            let said = || format!("{} {:?}", &fnd.log()[said_before..], fnd.status().problems);
+            let report = || format!("{} {:?}", &fnd.log()[log_start..], fnd.status().problems);
             wait_until(&format!("{case}: it to say {:?}", row.says), PATIENCE, || {
-                said().contains(row.says).then_some(())
+                report().contains(row.says).then_some(())
             });
             assert!(fnd.ended().is_none(), "{case}: {}", fnd.log());
             drop(fault);

@@ -33,16 +33,16 @@ fn a_start_on_a_failing_disk_loses_nothing() {
             fate: Fate::Error("EIO"),
             from: 1,
         };
-        let said_before = fnd.log().len();
+        let log_start = fnd.log().len();
         fnd.start_behind(tampering.words());
         if let Some(status) = fnd.try_launch(PATIENCE) {
             refused += 1;
-            let said = fnd.log()[said_before..].to_owned();
+            let log = fnd.log()[log_start..].to_owned();
             let name = file.rsplit('/').next().unwrap().trim_end_matches("-wal");
-            assert_eq!(status.code(), Some(1), "{calls} {file}: {said}");
+            assert_eq!(status.code(), Some(1), "{calls} {file}: {log}");
             assert!(
-                said.contains(name),
-                "{calls} {file}: it does not say what failed: {said}"
+                log.contains(name),
+                "{calls} {file}: it does not say what failed: {log}"
             );
         }
         fnd.kill();

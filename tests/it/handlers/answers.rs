@@ -95,7 +95,7 @@ fn a_handler_for_sh_is_served_by_bash() {
 }
 
 #[test]
-fn a_program_speaks_the_protocol_itself() {
+fn a_program_implements_the_protocol_itself() {
     let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = include_str!("../../conformance/functions/exec/echo");
@@ -126,7 +126,7 @@ fn typescript_with_a_named_export() {
 
 /// Of calls that run beside each other in one worker: a record is its call's, what is printed is nobody's.
 #[test]
-fn who_said_what_in_a_worker_of_several_calls() {
+fn records_belong_to_their_call_in_a_worker_of_several_calls() {
     const CALLS: usize = 6;
     let fnd = Fnd::start();
     let code = "import asyncio
@@ -142,10 +142,10 @@ async def handler(event, context):
     for (call, id) in ids.iter().enumerate() {
         let view = fnd.wait_end(*id);
         assert_eq!(view.state, State::Succeeded, "{}", view.message);
-        let said = lines(&fnd, *id);
+        let records = lines(&fnd, *id);
         let own = |line: &&String| line.contains("logged") && line.contains(&format!("{{\"who\":{call}}}"));
-        assert_eq!(said.iter().filter(own).count(), 5, "{said:?}");
-        assert_eq!(said.len(), 5, "nobody else's, and nothing that was printed: {said:?}");
+        assert_eq!(records.iter().filter(own).count(), 5, "{records:?}");
+        assert_eq!(records.len(), 5, "nobody else's, and nothing that was printed: {records:?}");
     }
     // All of it is kept with the function.
     wait_until("everything that was printed", PATIENCE, || {

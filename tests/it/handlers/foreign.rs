@@ -40,16 +40,16 @@ def words(event, context):
         .client()
         .call("POST", "/v1/functions/count/invoke", &headers, b"three small words");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let said: serde_json::Value = answer.json();
-    assert_eq!(said["words"], 3);
-    assert_eq!((&said["type"], &said["id"]), (&json!("text"), &json!("7")));
-    assert_eq!((&said["missing"], &said["method"]), (&json!(null), &json!("POST")));
-    assert_eq!((&said["header"], &said["timeout"]), (&json!("north"), &json!(20.0)));
-    assert_eq!((&said["function"], &said["memory"]), (&json!("words"), &json!(true)));
-    assert_eq!(said["variables"], json!(["count", "words"]));
+    let body: serde_json::Value = answer.json();
+    assert_eq!(body["words"], 3);
+    assert_eq!((&body["type"], &body["id"]), (&json!("text"), &json!("7")));
+    assert_eq!((&body["missing"], &body["method"]), (&json!(null), &json!("POST")));
+    assert_eq!((&body["header"], &body["timeout"]), (&json!("north"), &json!(20.0)));
+    assert_eq!((&body["function"], &body["memory"]), (&json!("words"), &json!(true)));
+    assert_eq!(body["variables"], json!(["count", "words"]));
     assert!(
-        said["runtime"].as_str().is_some_and(|name| name.starts_with("python")),
-        "{said}"
+        body["runtime"].as_str().is_some_and(|name| name.starts_with("python")),
+        "{body}"
     );
     fnd.finish();
 }
@@ -92,9 +92,9 @@ fn kyma_functions() {
         "{}",
         answer.text()
     );
-    let said: serde_json::Value = answer.json();
+    let body: serde_json::Value = answer.json();
     assert_eq!(
-        (&said["order"], &said["type"]),
+        (&body["order"], &body["type"]),
         (&json!(12), &json!("order.created.v1"))
     );
     fnd.finish();
@@ -124,8 +124,8 @@ def handle(logger, request):
     fnd.wait_ready("machine");
     let (answer, view) = fnd.run("machine", "{\"name\": \"vm-1\"}");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let said: serde_json::Value = answer.json();
-    assert_eq!((&said["name"], &said["steps"]), (&json!("vm-1"), &json!(2)));
+    let body: serde_json::Value = answer.json();
+    assert_eq!((&body["name"], &body["steps"]), (&json!("vm-1"), &json!(2)));
     assert_eq!((view.attempts, view.polls), (3, 2));
     let log = super::lines(&fnd, view.id);
     assert!(log.iter().any(|line| line.contains("step 1")), "{log:?}");

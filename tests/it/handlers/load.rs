@@ -6,7 +6,7 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 
 #[test]
-fn code_that_cannot_be_loaded_is_said_and_mended() {
+fn code_that_cannot_be_loaded_is_reported_and_can_be_corrected() {
     let fnd = Fnd::start();
     fnd.drop_file(
         "broken.py",

@@ -19,18 +19,18 @@ def handler(event, context):
     let mut views = Vec::new();
     for n in 1..=3 {
         let (answer, view) = fnd.run("hello", &n.to_string());
-        let said: serde_json::Value = answer.json();
-        assert_eq!(said["invocation"], view.id.to_string());
-        pids.push(said["pid"].clone());
+        let body: serde_json::Value = answer.json();
+        assert_eq!(body["invocation"], view.id.to_string());
+        pids.push(body["pid"].clone());
         views.push(view);
     }
     assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
     let cold: Vec<bool> = views.iter().map(|view| view.attempt_records[0].cold).collect();
     assert_eq!(cold, [true, false, false]);
     for (view, n) in views.iter().zip(1..) {
-        let mut said = lines(&fnd, view.id);
-        said.sort();
-        assert_eq!(said, [format!("err {n}"), format!("out {n}")]);
+        let mut printed = lines(&fnd, view.id);
+        printed.sort();
+        assert_eq!(printed, [format!("err {n}"), format!("out {n}")]);
         let attempt = &view.attempt_records[0];
         assert_eq!((attempt.stdout_bytes, attempt.stderr_bytes), (6, 6));
         assert_eq!(attempt.worker, views[0].attempt_records[0].worker);
@@ -53,8 +53,8 @@ fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
         assert_eq!(answer.status, 500);
         assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"), "{name}");
         assert_eq!(view.message, "division by zero", "{name}");
-        let said = lines(&fnd, view.id).join("\n");
-        assert!(said.contains(trace) && said.contains("deeper"), "{name}: {said}");
+        let printed = lines(&fnd, view.id).join("\n");
+        assert!(printed.contains(trace) && printed.contains("deeper"), "{name}: {printed}");
         assert_eq!(ask(&fnd, name, "1"), before, "{name}");
     }
     fnd.finish();

@@ -73,10 +73,10 @@ impl Figures {
 }
 
 /// Looks that nothing is left of functions that are gone, once launchers have had the time to end.
-pub(super) fn left(storm: &mut Storm, empty: &Figures, found: &mut Findings) {
+pub(super) fn check_leftovers(storm: &mut Storm, empty: &Figures, found: &mut Findings) {
     let begun = fnd_tests::now();
     let left = loop {
-        let left = look(storm, empty);
+        let left = leftovers(storm, empty);
         if left.is_empty() || begun.elapsed() > PATIENCE / 2 {
             break left;
         }
@@ -95,7 +95,7 @@ pub(super) fn left(storm: &mut Storm, empty: &Figures, found: &mut Findings) {
     }
 }
 
-fn look(storm: &Storm, empty: &Figures) -> Vec<String> {
+fn leftovers(storm: &Storm, empty: &Figures) -> Vec<String> {
     let fnd = &storm.fnd;
     let own = [fnd.pid(), fnd.spawner_pid()];
     let others = |process: &String| !own.iter().any(|pid| process.starts_with(&format!("process {pid} ")));

@@ -82,11 +82,11 @@ pub(super) fn files() -> Vec<(&'static str, String)> {
 #[derive(Default)]
 pub(super) struct Crowd {
     stop: Arc<AtomicBool>,
-    callers: Vec<JoinHandle<Told>>,
+    callers: Vec<JoinHandle<Replies>>,
 }
 
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Replies {
     accepted: BTreeSet<InvocationId>,
     answered: BTreeSet<InvocationId>,
 }
@@ -97,31 +97,31 @@ impl Crowd {
         let callers = (0..2).map(|_| {
             let (client, mut rng, stop) = (client.clone(), rng.fork(), Arc::clone(&stop));
             std::thread::spawn(move || {
-                let mut told = Told::default();
+                let mut replies = Replies::default();
                 while !stop.load(Ordering::Relaxed) {
-                    told.ask(&client, rng.u32(..3));
+                    replies.ask(&client, rng.u32(..3));
                     (0..pauses).for_each(|_| fnd_tests::wait::pause());
                 }
-                told
+                replies
             })
         });
         let callers = callers.collect();
         Self { stop, callers }
     }
 
-    pub(super) fn end(self) -> Told {
+    pub(super) fn end(self) -> Replies {
         self.stop.store(true, Ordering::Relaxed);
-        let mut all = Told::default();
+        let mut all = Replies::default();
         for caller in self.callers {
-            let told = caller.join().expect("a caller that does not panic");
-            all.accepted.extend(told.accepted);
-            all.answered.extend(told.answered);
+            let replies = caller.join().expect("a caller that does not panic");
+            all.accepted.extend(replies.accepted);
+            all.answered.extend(replies.answered);
         }
         all
     }
 }
 
-impl Told {
+impl Replies {
     fn ask(&mut self, client: &Client, what: u32) {
         let json = [("content-type", "application/json")];
         let path = match what {

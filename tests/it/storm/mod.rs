@@ -98,7 +98,7 @@ fn what_must_hold_holds_in_a_storm() {
         *done.entry(kind.name()).or_default() += 1;
     }
     storm.calm();
-    let told = load.end();
+    let replies = load.end();
     let crowd = crowd.end();
     say(&format!("{done:?}"));
 
@@ -113,7 +113,7 @@ fn what_must_hold_holds_in_a_storm() {
     let journal = Journal::read(&storm.gate, FUNCTIONS.iter().map(|function| function.name));
     let check = Check {
         fnd: &storm.fnd,
-        told: &told,
+        replies: &replies,
         journal: &journal,
         spawner_killed: storm.spawner_killed,
         shortage: storm.shortage,
@@ -123,10 +123,10 @@ fn what_must_hold_holds_in_a_storm() {
     crowd.check(&storm.fnd, &others, storm.spawner_killed, &mut findings);
     calm.compare_memory(&warm, &mut findings);
     storm.remove_all();
-    after::left(&mut storm, &empty, &mut findings);
+    after::check_leftovers(&mut storm, &empty, &mut findings);
     say(&format!(
         "{invocations} invocations of {} requests: {}",
-        told.requests,
+        replies.requests,
         findings.counts()
     ));
     assert!(findings.none(), "{}: {}{findings}", storm.again, findings.counts());

@@ -24,10 +24,10 @@ EOF"#;
 /// Both run a shell that does nothing, with limits, and wait for its end.
 pub(crate) fn systemd_run(machine: &mut VirtualMachine) {
     machine.drop_bash("nothing", "", ":\n");
-    let said = machine.ok(COMPARE);
-    let medians: Vec<_> = said.split_whitespace().collect();
+    let output = machine.ok(COMPARE);
+    let medians: Vec<_> = output.split_whitespace().collect();
     let [bash, systemd_run, invoke, version] = medians[..] else {
-        panic!("{said}");
+        panic!("{output}");
     };
     eprintln!(
         "a shell with limits, median in ms: systemd-run --wait {systemd_run}, fndctl invoke {invoke}; bash alone {bash}, \

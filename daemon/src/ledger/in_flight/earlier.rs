@@ -76,7 +76,7 @@ impl Earlier {
         known: Option<&str>,
     ) -> io::Result<InFlight> {
         let table = self.empty(file);
-        let Some((left, header)) = self.tables.first().and_then(|left| Some((left, left.header.clone()?))) else {
+        let Some((old, header)) = self.tables.first().and_then(|old| Some((old, old.header.clone()?))) else {
             return table.begin_with(running).map(|()| table);
         };
         if header.boot != self.boot || known != Some(header.nonce.to_string().as_str()) {
@@ -86,8 +86,8 @@ impl Earlier {
         {
             let mut slots = table.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.header = header;
-            slots.count = left.count;
-            for (at, slot) in &left.slots {
+            slots.count = old.count;
+            for (at, slot) in &old.slots {
                 let (at, begun) = (*at, slot.begun.clone());
                 slots
                     .taken
@@ -101,7 +101,7 @@ impl Earlier {
     /// running attempts.
     pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Begun]) {
         let running: BTreeSet<_> = running.iter().map(|begun| (begun.invocation, begun.attempt)).collect();
-        for (_, slot) in self.tables.iter().take(1).flat_map(|left| &left.slots) {
+        for (_, slot) in self.tables.iter().take(1).flat_map(|old| &old.slots) {
             let begun = &slot.begun;
             if !running.contains(&(begun.invocation, begun.attempt)) {
                 table.has_not_begun(begun.invocation, begun.attempt);

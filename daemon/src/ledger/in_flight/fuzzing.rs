@@ -41,9 +41,9 @@ pub fn in_flight(table: &[u8]) {
     };
     DB.with_borrow_mut(|db| {
         let mut settle = || {
-            let left = old_table::read(&file(table)).expect("a file in memory can be read");
+            let old = old_table::read(&file(table)).expect("a file in memory can be read");
             let transaction = db.transaction().expect("a transaction begins");
-            let running = old_table::settle(&transaction, (&[left], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
+            let running = old_table::settle(&transaction, (&[old], &BTreeSet::new()), &boot, nonce).expect("what is left is stored");
             transaction.commit().expect("what is left is stored");
             (running.len(), rows(db))
         };

@@ -51,7 +51,7 @@ pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     io::Read::read_to_end(&mut file, &mut bytes)?;
     let mut slots = bytes.chunks(slot::LENGTH);
     let header = slots.next().and_then(|slot| understood::<Header>(slot).ok().flatten());
-    let mut left = OldTable {
+    let mut table = OldTable {
         header,
         slots: Vec::new(),
         unreadable: 0,
@@ -59,12 +59,12 @@ pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     };
     for slot in slots {
         match understood::<Slot>(slot) {
-            Ok(slot) => left.slots.extend(slot.map(|slot| (left.count, slot))),
-            Err(()) => left.unreadable += 1,
+            Ok(slot) => table.slots.extend(slot.map(|slot| (table.count, slot))),
+            Err(()) => table.unreadable += 1,
         }
-        left.count += 1;
+        table.count += 1;
     }
-    Ok(left)
+    Ok(table)
 }
 
 fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
@@ -90,17 +90,17 @@ pub(super) fn settle(
     nonce: u64,
 ) -> rusqlite::Result<Vec<Begun>> {
     let known = known(transaction)?;
-    let own = tables.iter().find(|left| left.may_be(known.as_deref()));
-    let left = own.cloned().unwrap_or_default();
+    let own = tables.iter().find(|table| table.may_be(known.as_deref()));
+    let table = own.cloned().unwrap_or_default();
     let is_ours = |header: &Header| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())
     };
-    let complete = left.unreadable == 0 && left.header.as_ref().is_some_and(is_ours);
+    let complete = table.unreadable == 0 && table.header.as_ref().is_some_and(is_ours);
     let key = |slot: &Slot| (slot.begun.invocation, slot.begun.attempt);
-    let begun: BTreeSet<_> = left.slots.iter().map(|(_, slot)| key(slot)).collect();
+    let begun: BTreeSet<_> = table.slots.iter().map(|(_, slot)| key(slot)).collect();
     // The slots in order of their attempts; an attempt with a later one has ended.
-    let mut slots: Vec<_> = left.slots.into_iter().map(|(_, slot)| slot).collect();
+    let mut slots: Vec<_> = table.slots.into_iter().map(|(_, slot)| slot).collect();
     slots.sort_by_key(key);
     for slot in slots {
         let (invocation, attempt) = key(&slot);

@@ -161,8 +161,8 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     assert!(ledger.store(accepted(5002, "hello")).is_err(), "also after a restart");
     // While it runs, by another program.
     let other = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
-    let stood = crate::ledger::notices::clear(&other).unwrap();
-    assert_eq!(stood.hold.as_deref(), Some(&*hold));
+    let cleared = crate::ledger::notices::clear(&other).unwrap();
+    assert_eq!(cleared.hold.as_deref(), Some(&*hold));
     let until = crate::clock::monotonic() + LIMIT;
     while ledger.opened.writer.health() != Health::default() {
         assert!(crate::clock::monotonic() < until, "it is not noticed");

@@ -31,9 +31,9 @@ impl Disk {
     }
 
     /// Mounts one that is full, with what was left behind on it.
-    fn full(left: &Left) -> Option<Self> {
+    fn full(files: &Files) -> Option<Self> {
         let disk = Self::mount()?;
-        for (name, bytes) in &left.0 {
+        for (name, bytes) in &files.0 {
             let directory = if name == "in-flight" { &disk.run } else { &disk.state };
             std::fs::write(directory.path().join(name), bytes).unwrap();
         }
@@ -68,7 +68,7 @@ impl Disk {
     }
 
     /// What a kill would leave now.
-    fn left(&self, names: &[&str]) -> Left {
+    fn files(&self, names: &[&str]) -> Files {
         // A kill is one moment, and this is several: the writer waits meanwhile.
         let db = rusqlite::Connection::open(self.state.path().join(FILE)).unwrap();
         let _ = db.execute_batch("BEGIN IMMEDIATE"); // where nothing can be written, nothing is
@@ -76,7 +76,7 @@ impl Disk {
             let directory = if *name == "in-flight" { &self.run } else { &self.state };
             Some(((*name).to_owned(), std::fs::read(directory.path().join(name)).ok()?))
         };
-        Left(names.iter().filter_map(read).collect())
+        Files(names.iter().filter_map(read).collect())
     }
 }
 
@@ -88,7 +88,7 @@ impl Drop for Disk {
 
 /// Files by name.
 #[derive(Debug, PartialEq, Eq)]
-struct Left(Vec<(String, Vec<u8>)>);
+struct Files(Vec<(String, Vec<u8>)>);
 
 const DATABASE: &str = "ledger.db";
 const LOG: &str = "ledger.db-wal";
@@ -158,7 +158,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         let Some(before) = Disk::mount() else { return };
         let ledger = before.open();
         some_of_each(&ledger);
-        let Some(disk) = Disk::full(&before.left(names)) else {
+        let Some(disk) = Disk::full(&before.files(names)) else {
             return;
         };
         ledger.stop();
@@ -173,7 +173,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         assert!(ledger.get(id(at(1))).is_some(), "questions are answered");
         let _ = answered_not_stored(&ledger, 5);
         // A kill while there is no room changes nothing, nor hides it what began meanwhile.
-        let Some(disk) = Disk::full(&disk.left(&[DATABASE, LOG, "in-flight"])) else {
+        let Some(disk) = Disk::full(&disk.files(&[DATABASE, LOG, "in-flight"])) else {
             return;
         };
         ledger.stop();
@@ -202,7 +202,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
         ledger.store(accepted(at(7), "hello")).unwrap();
         // As any other ledger from now on, also for other programs.
         crate::ledger::schema::inspect(&disk.state.path().join(FILE)).unwrap();
-        let Some(next) = Disk::full(&disk.left(&[DATABASE, LOG, INDEX, "in-flight"])) else {
+        let Some(next) = Disk::full(&disk.files(&[DATABASE, LOG, INDEX, "in-flight"])) else {
             return;
         };
         ledger.stop();
@@ -221,7 +221,7 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
 
 #[test]
 fn a_ledger_begins_when_there_is_room_for_it() {
-    let Some(disk) = Disk::full(&Left(Vec::new())) else {
+    let Some(disk) = Disk::full(&Files(Vec::new())) else {
         return;
     };
     let ledger = disk.open();
@@ -245,7 +245,7 @@ fn a_ledger_begins_when_there_is_room_for_it() {
             ..Health::default()
         }
     );
-    let Some(next) = Disk::full(&disk.left(&[DATABASE, LOG, "in-flight"])) else {
+    let Some(next) = Disk::full(&disk.files(&[DATABASE, LOG, "in-flight"])) else {
         return;
     };
     assert_eq!(found(&next.open()), [(id(at(3)), State::Queued, 0)]);
@@ -273,16 +273,16 @@ fn without_room_nothing_is_guessed() {
         .execute_batch("UPDATE meta SET value = '2' WHERE key = 'schema'; PRAGMA wal_checkpoint(truncate)")
         .unwrap();
     drop(older);
-    let older = before.left(&[DATABASE]);
-    let mut damaged = before.left(&[DATABASE]);
+    let older = before.files(&[DATABASE]);
+    let mut damaged = before.files(&[DATABASE]);
     damaged.0[0].1[4096..20_000].fill(0x5a);
-    for left in [older, damaged] {
-        let Some(disk) = Disk::full(&left) else { return };
+    for files in [older, damaged] {
+        let Some(disk) = Disk::full(&files) else { return };
         let error = crate::chain(&disk.try_open().err().expect("it is refused"));
         assert!(
             error.contains("ledger.db") && error.contains("disk I/O error"),
             "{error}"
         );
-        assert_eq!(disk.left(&[DATABASE]), left, "it was not changed");
+        assert_eq!(disk.files(&[DATABASE]), files, "it was not changed");
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Thread {
     finished: HashMap<WorkerId, (InvocationId, Attempt)>,
     delayed: Delayed,
     /// The spools that an earlier fnd has left.
-    pub(super) left: SpooledAttempts,
+    pub(super) spooled: SpooledAttempts,
     /// When heads are written next, if one has lines.
     write_at: Option<Instant>,
     /// The last write to disk failed, so that a failure is reported once.
@@ -120,14 +120,14 @@ impl Thread {
             concluded: Vec::new(),
             finished: HashMap::new(),
             delayed: Delayed::default(),
-            left: SpooledAttempts::default(),
+            spooled: SpooledAttempts::default(),
             write_at: None,
             failing: false,
         })
     }
 
     pub(super) fn run(mut self) {
-        self.left = SpooledAttempts::find(&self.io.spools, &self.store);
+        self.spooled = SpooledAttempts::find(&self.io.spools, &self.store);
         loop {
             let timeout = self.timeout();
             let woken = match self.collect(timeout) {
@@ -207,7 +207,7 @@ impl Thread {
                 self.start(*piped, fresh);
             }
             Command::Adopt(workers) => {
-                self.left.count(workers.iter().map(|piped| &piped.meta), &self.store);
+                self.spooled.count(workers.iter().map(|piped| &piped.meta), &self.store);
                 for piped in workers {
                     let recovered = self.recover(piped.meta.clone());
                     self.start(piped, recovered);

@@ -22,9 +22,9 @@ impl SpooledAttempts {
             Vec::new()
         });
         let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
-        let mut left = Self(keys.into_iter().map(|key| (key, None)).collect());
-        left.count(metas.iter(), store);
-        left
+        let mut spooled = Self(keys.into_iter().map(|key| (key, None)).collect());
+        spooled.count(metas.iter(), store);
+        spooled
     }
 
     /// Counts the kept lines of attempts that were not counted yet. An attempt without a spool may have some, too: it
@@ -49,7 +49,7 @@ impl Thread {
     /// kept already.
     pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
         let key = meta.key();
-        let stored = self.left.0.remove(&key).flatten().unwrap_or(0);
+        let stored = self.spooled.0.remove(&key).flatten().unwrap_or(0);
         let replayed = self.io.spools.replay(key).unwrap_or_else(|error| {
             tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
             Replayed::Lost
@@ -76,7 +76,7 @@ impl Thread {
 
     /// Keeps the output of the attempts that are left and not known, and removes their spools.
     pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
-        let lost: Vec<_> = self.left.0.extract_if(|key, _| !known.contains(key)).collect();
+        let lost: Vec<_> = self.spooled.0.extract_if(|key, _| !known.contains(key)).collect();
         for (key, stored) in lost {
             let kept = match self.io.spools.replay(key) {
                 Ok(Replayed::Whole { mut capture, .. }) => {
