@@ -220,7 +220,7 @@ impl Supervisor {
 
     /// Handles a worker that could not be started because of its function.
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
-        self.start_said_nothing(id);
+        self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
         if worker.member.is_some() {
             return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);

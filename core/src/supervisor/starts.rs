@@ -190,7 +190,7 @@ impl Supervisor {
 
     /// Handles a trial start that failed because of its function: another start must show whether the node can start
     /// workers.
-    pub(super) fn start_said_nothing(&mut self, id: WorkerId) {
+    pub(super) fn start_unanswered(&mut self, id: WorkerId) {
         if self.starts.is_tried_with(id) {
             self.enter_start_phase(StartPhase::Trying { worker: None });
         }
