@@ -93,7 +93,7 @@ mod tests {
     const OTHER: InvocationId = InvocationId(2);
 
     #[test]
-    fn who_leaves_leaves_nothing_behind() {
+    fn a_caller_that_leaves_leaves_nothing_behind() {
         let ends = Ends::default();
         let mut stays = ends.wait(ONE);
         for _ in 0..1000 {

@@ -110,7 +110,7 @@ fn a_refused_new_version_and_its_correction_are_reported() {
 }
 
 #[test]
-fn who_comes_back_goes_on_where_it_stopped_and_hears_of_a_restart() {
+fn a_reader_that_comes_back_goes_on_where_it_stopped_and_learns_of_a_restart() {
     let mut fnd = Fnd::start_with(&Setup::default().detached().file("flaky.sh", FLAKY));
     fnd.wait_ready("flaky");
     fnd.wait_end(fnd.queue("flaky", ""));

@@ -168,7 +168,7 @@ fn a_function_that_is_deleted_takes_its_series_with_it() {
 }
 
 #[test]
-fn who_is_hostile_to_the_listener_gets_little_and_keeps_nobody_out() {
+fn a_hostile_client_of_the_listener_gets_little_and_keeps_nobody_out() {
     let address = free_address();
     let fnd = Fnd::start_with(&Setup::default().config(&format!("[metrics]\nlisten = \"{address}\"\n")));
     wait_until("the listener", PATIENCE, || TcpStream::connect(address).ok());

@@ -29,9 +29,9 @@ pub fn adoption_record(bytes: &[u8]) {
                 ended,
             }),
             AdoptionRecord::Member { handed_over, .. } => {
-                restored.members.extend(handed_over.map(|note| AdoptedMember {
+                restored.members.extend(handed_over.map(|member_record| AdoptedMember {
                     worker,
-                    record: *note,
+                    record: *member_record,
                     age,
                     ended,
                 }))

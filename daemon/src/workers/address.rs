@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_known() {
+    fn the_user_that_listens_is_known() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = Address::Port(listener.local_addr().unwrap().port());
         assert_eq!(

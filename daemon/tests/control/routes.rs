@@ -466,7 +466,7 @@ fn the_history_is_filtered() {
 }
 
 #[test]
-fn who_asks_for_it_is_answered_when_the_status_file_is_written() {
+fn a_caller_that_asks_for_it_is_answered_when_the_status_file_is_written() {
     let server = Running::start();
     let run = |path: &str| post(&server.socket, &format!("/v1/functions/{path}"), "", b"").status;
     assert_eq!((run("hello/invoke"), run("hello/invoke?status=later")), (200, 400));
@@ -488,7 +488,7 @@ fn a_backup_says_how_long_it_is() {
 }
 
 #[test]
-fn a_stream_is_server_sent_events_or_lines_for_who_accepts_them() {
+fn a_stream_is_server_sent_events_or_lines_for_clients_that_accept_them() {
     let server = Running::start();
     let line = r#"{"seq":"7-3","time":"2026-11-21T08:00:00.123Z","kind":"loaded","function":"hello"}"#;
     let path = "/v1/stream?follow=0&function=hello&kind=loaded,removed&limit=5";
