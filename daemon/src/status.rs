@@ -330,7 +330,11 @@ mod tests {
         assert!(first.try_recv().is_err() && second.try_recv().is_err(), "it failed");
         let third = files.written(&hello).expect("it waits for the next try");
         files.tried(&hello, at(1050), true);
-        assert!([first, second, third].iter_mut().all(|waiter| waiter.try_recv().is_ok()));
+        assert!(
+            [first, second, third]
+                .iter_mut()
+                .all(|waiter| waiter.try_recv().is_ok())
+        );
         assert!(files.changed(&hello, at(2000)) && !files.changed(&hello, at(2001)));
         let gone = files.written(&hello).expect("it waits");
         files.remove(&hello).unwrap();

@@ -57,7 +57,8 @@ pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(Func
             }
         }),
     };
-    record.and_then(|record| bytes(&record, state.welcome.protocol))
+    record
+        .and_then(|record| bytes(&record, state.welcome.protocol))
         .unwrap_or_default()
 }
 
@@ -219,7 +220,12 @@ impl State {
             let server = member_record.rules.http.as_ref().map(|_| Server::new(None, endpoint));
             let under_way = member_record.calls.iter();
             let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
-            attached.member = self.take_on(worker, (channel, server), &member_record.rules, (piped, under_way.collect()));
+            attached.member = self.take_on(
+                worker,
+                (channel, server),
+                &member_record.rules,
+                (piped, under_way.collect()),
+            );
             if let Some(member) = &attached.member {
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());
                 self.lost.extend(lost.map(|call| (worker, call.call)));
@@ -242,7 +248,8 @@ impl State {
     /// between two messages.
     pub(crate) fn leave_member(&mut self, worker: WorkerId) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
-        let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker)) else {
+        let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker))
+        else {
             return;
         };
         let attached = self.attached.get(&worker);
@@ -261,7 +268,10 @@ impl State {
     fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>) {
         if let Some(record) = record {
             let record = Bytes(record);
-            self.request(&Request::AdoptionRecord(frame::AdoptionRecord { worker, record }), Vec::new());
+            self.request(
+                &Request::AdoptionRecord(frame::AdoptionRecord { worker, record }),
+                Vec::new(),
+            );
         }
     }
 

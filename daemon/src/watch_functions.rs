@@ -74,7 +74,12 @@ impl Watcher {
     }
 }
 
-async fn send_changes(daemon: Rc<Daemon>, mut watcher: Watcher, filter: FunctionFilter, into: mpsc::Sender<FunctionChange>) {
+async fn send_changes(
+    daemon: Rc<Daemon>,
+    mut watcher: Watcher,
+    filter: FunctionFilter,
+    into: mpsc::Sender<FunctionChange>,
+) {
     loop {
         watcher.read_on(&daemon);
         let Some(function) = watcher.changed.pop_first() else {

@@ -139,7 +139,10 @@ fn an_unreadable_file() {
     let output = check.args(command.get_args()).arg("--check").output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(78), "{printed}");
-    assert!(printed.contains("closed.sh") && printed.contains("cannot be read"), "{printed}");
+    assert!(
+        printed.contains("closed.sh") && printed.contains("cannot be read"),
+        "{printed}"
+    );
     assert!(!printed.contains("fine.sh"), "{printed}");
 }
 

@@ -387,7 +387,10 @@ fn many_kills_leave_one_record_of_each_warm_call() {
                 let printed = lines(&fnd, view.id);
                 // One that was answered in the moment of a kill says what may be missing.
                 let lost = view.message.contains("what it printed may be");
-                assert!(printed == [format!("said by {}", view.id)] || lost, "{view:?}: {printed:?}");
+                assert!(
+                    printed == [format!("said by {}", view.id)] || lost,
+                    "{view:?}: {printed:?}"
+                );
             }
             State::Interrupted => {}
             other => panic!("{other:?}: {view:?}"),

@@ -196,7 +196,9 @@ impl Reader {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |db| {
             // One transaction for all its statements: the invocation may be forgotten between two of them.
-            let result = db.unchecked_transaction().and_then(|transaction| question(&transaction));
+            let result = db
+                .unchecked_transaction()
+                .and_then(|transaction| question(&transaction));
             // The caller may have gone away.
             let _ = answer.send(result);
         });

@@ -40,10 +40,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
             let log = fnd.log()[log_start..].to_owned();
             let name = file.rsplit('/').next().unwrap().trim_end_matches("-wal");
             assert_eq!(status.code(), Some(1), "{calls} {file}: {log}");
-            assert!(
-                log.contains(name),
-                "{calls} {file}: it does not say what failed: {log}"
-            );
+            assert!(log.contains(name), "{calls} {file}: it does not say what failed: {log}");
         }
         fnd.kill();
         fnd.start_behind(Vec::new());

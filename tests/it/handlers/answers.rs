@@ -145,7 +145,11 @@ async def handler(event, context):
         let records = lines(&fnd, *id);
         let own = |line: &&String| line.contains("logged") && line.contains(&format!("{{\"who\":{call}}}"));
         assert_eq!(records.iter().filter(own).count(), 5, "{records:?}");
-        assert_eq!(records.len(), 5, "nobody else's, and nothing that was printed: {records:?}");
+        assert_eq!(
+            records.len(),
+            5,
+            "nobody else's, and nothing that was printed: {records:?}"
+        );
     }
     // All of it is kept with the function.
     wait_until("everything that was printed", PATIENCE, || {

@@ -54,7 +54,10 @@ fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
         assert_eq!((view.state, reason(&view).as_str()), (State::Failed, "error"), "{name}");
         assert_eq!(view.message, "division by zero", "{name}");
         let printed = lines(&fnd, view.id).join("\n");
-        assert!(printed.contains(trace) && printed.contains("deeper"), "{name}: {printed}");
+        assert!(
+            printed.contains(trace) && printed.contains("deeper"),
+            "{name}: {printed}"
+        );
         assert_eq!(ask(&fnd, name, "1"), before, "{name}");
     }
     fnd.finish();

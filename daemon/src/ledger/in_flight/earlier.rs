@@ -46,7 +46,10 @@ impl Earlier {
         let earlier = Self {
             tables,
             in_state,
-            held_attempts: held_attempts.iter().map(|(id, attempt)| (*id, Attempt(*attempt))).collect(),
+            held_attempts: held_attempts
+                .iter()
+                .map(|(id, attempt)| (*id, Attempt(*attempt)))
+                .collect(),
             boot: super::boot(),
             nonce: fastrand::u64(..),
         };

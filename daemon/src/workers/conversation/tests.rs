@@ -47,7 +47,8 @@ fn log(text: &str) -> Vec<u8> {
 }
 
 fn calls(messages: &[WorkerMessage]) -> Vec<u64> {
-    messages.iter()
+    messages
+        .iter()
         .map(|message| match message {
             WorkerMessage::Result { call, .. }
             | WorkerMessage::Error { call, .. }
