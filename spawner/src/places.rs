@@ -247,8 +247,7 @@ impl FunctionPlaces {
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
         let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |entries| entries.count() == 0)
-        {
+        if !fs::read_dir(&tmp).map_or_else(|error| error.kind() == ErrorKind::NotFound, |files| files.count() == 0) {
             return false; // also if `tmp` can't be read
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {

@@ -34,7 +34,9 @@ fn main() -> ExitCode {
         std::path::absolute(path).expect("a path that is not empty")
     };
     let mut filters: Vec<String> = std::env::args().skip(1).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository's root");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the repository's root");
     let all = filters.is_empty();
     if filters == ["--changed"] {
         filters.clear();

@@ -58,7 +58,9 @@ pub(crate) fn of(root: &Path) -> Scope {
 pub(crate) fn passed(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "HEAD"])?;
     if !git(root, &["status", "--porcelain"])?.is_empty() {
-        return Some(format!("{PASSED} stays as it is: there are changes that are not committed"));
+        return Some(format!(
+            "{PASSED} stays as it is: there are changes that are not committed"
+        ));
     }
     match std::fs::write(root.join(PASSED), &head) {
         Ok(()) => Some(format!("{PASSED} names this commit now: commit the file")),
@@ -74,7 +76,10 @@ fn is_commit(text: &str) -> bool {
 /// Returns the output of git; nothing if it fails.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

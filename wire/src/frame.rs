@@ -31,11 +31,11 @@ pub const PROTOCOL_SOCKETS: u16 = 3;
 pub const SWEPT_MAX: usize = 100;
 /// Largest adoption record ([`Spawn::record`]) in bytes: enough for a worker with 10,000 calls in flight
 /// (`pool.concurrency`), and the same again for the part that comes from a manifest.
-pub const ADOPTION_RECORD_MAX: usize = 8 << 20;
+pub const RECORD_MAX: usize = 8 << 20;
 /// Largest adoption record in older protocols.
-const ADOPTION_RECORD_MAX_BEFORE_3: usize = 64 * 1024;
+const RECORD_MAX_BEFORE_3: usize = 64 * 1024;
 /// Largest sum of the bytes of all adoption records.
-pub const ADOPTION_RECORDS_MAX: usize = 64 << 20;
+pub const RECORDS_MAX: usize = 64 << 20;
 /// Largest number of descriptors with one frame.
 pub const DESCRIPTORS_MAX: usize = 10;
 
@@ -83,7 +83,7 @@ wire_structs! {
         /// Milliseconds the attempt may run; 0: without limit. If fnd does not end the attempt in time, the spawner
         /// does: SIGTERM, grace, SIGKILL.
         pub lasts_ms: u64,
-        /// The adoption record, at most [`ADOPTION_RECORD_MAX`] bytes: the spawner keeps it unread and passes it to the
+        /// The adoption record, at most [`RECORD_MAX`] bytes: the spawner keeps it unread and passes it to the
         /// next fnd in [`Held`].
         pub record: Bytes,
     }
@@ -163,7 +163,7 @@ wire_structs! {
     pub struct AdoptionRecord {
         /// The worker.
         pub worker: WorkerId,
-        /// At most [`ADOPTION_RECORD_MAX`] bytes; the spawner does not interpret them.
+        /// At most [`RECORD_MAX`] bytes; the spawner does not interpret them.
         pub record: Bytes,
     }
 
@@ -412,9 +412,9 @@ wire_enum! {
 #[must_use]
 pub fn adoption_record_max(protocol: u16) -> usize {
     if protocol >= PROTOCOL_SHORTAGES {
-        ADOPTION_RECORD_MAX
+        RECORD_MAX
     } else {
-        ADOPTION_RECORD_MAX_BEFORE_3
+        RECORD_MAX_BEFORE_3
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Spawner {
     connection: Option<Channel>,
     /// Whether the connection is watched for reading and for writing.
     interest: (bool, bool),
-    handshake_done: bool,
+    welcomed: bool,
     /// The protocol of this connection.
     protocol: u16,
     /// The Hello of a new connection: its request number, its body, and when it is answered at the latest.
@@ -137,7 +137,7 @@ impl Spawner {
             listener: None,
             connection: None,
             interest: (true, false),
-            handshake_done: false,
+            welcomed: false,
             protocol: PROTOCOL_MIN,
             hello: None,
             signals,

@@ -29,7 +29,7 @@ impl Spawner {
         self.poller.add(&socket, Token::Connection)?;
         self.workers.serve(rustix::net::sockopt::socket_peercred(&socket)?.gid.as_raw());
         self.interest = (true, false);
-        self.handshake_done = false;
+        self.welcomed = false;
         self.configured = false;
         self.connection = Some(Channel::new(socket));
         Ok(())
@@ -91,7 +91,7 @@ impl Spawner {
     }
 
     fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
-        if !self.handshake_done && !matches!(request, Request::Hello(_)) {
+        if !self.welcomed && !matches!(request, Request::Hello(_)) {
             return self.failed(number, "the first request has to be Hello".to_owned());
         }
         match request {
@@ -153,7 +153,7 @@ impl Spawner {
             );
             return self.failed(number, text);
         }
-        self.handshake_done = true;
+        self.welcomed = true;
         let host = self.workers.host();
         let welcome = Welcome {
             protocol: hello.max.min(PROTOCOL_MAX),
@@ -182,8 +182,7 @@ impl Spawner {
     }
 
     pub(super) fn reply(&mut self, request: u32, reply: &Reply, descriptors: Vec<OwnedFd>) {
-        let Some(connection) =
-            self.connection.as_mut().filter(|_| self.handshake_done || matches!(reply, Reply::Failed(_)))
+        let Some(connection) = self.connection.as_mut().filter(|_| self.welcomed || matches!(reply, Reply::Failed(_)))
         else {
             return;
         };

@@ -3,9 +3,7 @@
 
 use super::*;
 use crate::clock::unix_ms;
-use fnd_wire::frame::{
-    ADOPTION_RECORD_MAX, ADOPTION_RECORDS_MAX, AdoptionRecord, Held, Kept, PROTOCOL_HANDLERS, TermCause,
-};
+use fnd_wire::frame::{AdoptionRecord, Held, Kept, PROTOCOL_HANDLERS, RECORD_MAX, RECORDS_MAX, TermCause};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -70,9 +68,8 @@ impl Workers {
 
     /// Replaces a worker's adoption record.
     pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord) {
-        let others =
-            self.records_len() - self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
-        let fits = record.0.len() <= ADOPTION_RECORD_MAX && others + record.0.len() <= ADOPTION_RECORDS_MAX;
+        let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
+        let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
             worker.handover.record = record;
         }

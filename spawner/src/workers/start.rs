@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sockets;
-use fnd_wire::frame::{ADOPTION_RECORD_MAX, ADOPTION_RECORDS_MAX};
+use fnd_wire::frame::{RECORD_MAX, RECORDS_MAX};
 use fnd_wire::plan::User;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -28,9 +28,7 @@ impl Workers {
             return Err(format!("worker number {id} was used before, or is too far ahead of {}", self.next).into());
         }
         self.next = id + 1;
-        if spawn.record.0.len() > ADOPTION_RECORD_MAX
-            || self.records_len() + spawn.record.0.len() > ADOPTION_RECORDS_MAX
-        {
+        if spawn.record.0.len() > RECORD_MAX || self.records_len() + spawn.record.0.len() > RECORDS_MAX {
             return Err("its note is too long".into());
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;

@@ -705,7 +705,7 @@ fn the_ledger_reports_which_held_attempts_have_ended_and_when_ends_are_on_disk()
     let state = directory();
     let (sender, acknowledged) = channel();
     let opened = open(site(state.path()), forever(), &[], move |event| {
-        drop(sender.send(event))
+        drop(sender.send(event));
     })
     .unwrap();
     let [running, over, never] = [1, 2, 3].map(|second| Accepted {

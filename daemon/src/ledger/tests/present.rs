@@ -9,10 +9,19 @@ fn a_database_that_is_cut_during_a_write_is_found_before_the_next_one() {
     let ledger = Ledger::open(state.path());
     ledger.store(accepted(1, "hello")).unwrap();
     let file = state.path().join(FILE);
-    std::fs::File::options().write(true).open(file).unwrap().set_len(0).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
     let present = super::super::present::Present::of(state.path()).unwrap();
     present.written();
-    assert!(present.wrong_or_short().is_some_and(|wrong| wrong.contains("truncated")));
+    assert!(
+        present
+            .wrong_or_short()
+            .is_some_and(|wrong| wrong.contains("truncated"))
+    );
 }
 
 #[test]
