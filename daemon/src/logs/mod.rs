@@ -1,6 +1,6 @@
 //! The kept output of attempts: append-only segment files for each function below `STATE/logs/FUNCTION/`.
 //!
-//! The output thread owns [`Store`] and appends. Any thread may call [`read`] at any time; it sees whole records only.
+//! The output thread owns [`Store`] and appends. Any thread may call [`fn@read`] at any time; it sees whole records only.
 //! Nothing is synced: a power cut loses the last seconds of output, but no output before them.
 
 mod lines;
