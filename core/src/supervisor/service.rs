@@ -2,7 +2,7 @@
 //!
 //! Each run of a process is its own invocation with one attempt, so that the history shows how each run ended and
 //! deletes it in time. For each missing process the supervisor requests an invocation
-//! ([`Action::Run`](super::Action::Run)): at once for the first, after the backoff of `[retry]` when a process has
+//! ([`Action::Run`]): at once for the first, after the backoff of `[retry]` when a process has
 //! ended by itself.
 //!
 //! A new version starts only after the processes of the old one were told to end and have ended. Two versions at once
