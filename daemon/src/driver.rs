@@ -111,8 +111,8 @@ pub(crate) struct State {
     /// Whether the directories have been quiet since the last change in them.
     pub(crate) quiet: bool,
     pub(crate) catalog: Catalog,
-    /// Problems that the catalog saw in names and places, and files that are no functions.
-    pub(crate) found: (Vec<Diagnostic>, Vec<String>),
+    /// Problems that the catalog saw in names and places.
+    pub(crate) name_problems: Vec<Diagnostic>,
     /// Directories and files that the catalog could not read.
     pub(crate) unread: crate::directories::Unread,
     /// Answers of the spawner about files that may have changed since it read them, by request.

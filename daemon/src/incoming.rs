@@ -285,7 +285,6 @@ impl State {
             CatalogEvent::Findings {
                 problems,
                 clashes,
-                unclaimed,
                 unread,
             } => {
                 for candidate in clashes {
@@ -295,7 +294,7 @@ impl State {
                     let error = self.functions.unusable(candidate, Vec::new(), vec![problem]);
                     self.step(Event::Refused { function: name, error });
                 }
-                self.found = (problems, unclaimed);
+                self.name_problems = problems;
                 self.set_unread(unread);
                 self.problems_changed();
             }

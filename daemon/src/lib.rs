@@ -179,7 +179,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         loading: HashSet::new(),
         quiet: false,
         catalog,
-        found: Default::default(),
+        name_problems: Vec::new(),
         unread: directories::Unread::default(),
         judged: HashMap::new(),
         settings: current,

@@ -112,7 +112,7 @@ impl State {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
             problems.push(Problem::new("configuration-refused", text));
         }
-        problems.extend(self.found.0.iter().map(refused("functions-directory")));
+        problems.extend(self.name_problems.iter().map(refused("functions-directory")));
         problems.extend(self.unread.problems());
         problems.extend(health.failing.map(|error| {
             let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";

@@ -45,8 +45,6 @@ pub(super) struct Difference {
     pub clashes: Vec<Candidate>,
     /// All problems now.
     pub problems: Vec<Diagnostic>,
-    /// All files that no rule claims.
-    pub unclaimed: Vec<String>,
     /// All parts that could not be read now: functions that are not found may be there.
     pub unread: Vec<Diagnostic>,
     /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
@@ -220,7 +218,6 @@ impl Scanner {
                 difference.decide_in(left);
             }
             difference.problems.extend(walked.problems);
-            difference.unclaimed.extend(walked.unclaimed);
             difference.clashes.extend(walked.clashes);
             difference.unread.extend(walked.unread);
             doubts.push(walked.doubts);

@@ -52,8 +52,9 @@ pub(super) struct Walked {
     pub(super) found: Vec<CandidateState>,
     /// Functions that two files claim, with one of the candidates.
     pub(super) clashes: Vec<Candidate>,
+    /// At most [`PROBLEMS_MAX`], and one that counts the others.
     pub(super) problems: Vec<Diagnostic>,
-    pub(super) unclaimed: Vec<String>,
+    more_problems: usize,
     /// The unknown parts, and why they are unknown.
     pub(super) doubts: Doubts,
     pub(super) unread: Vec<Diagnostic>,
@@ -68,7 +69,7 @@ impl Walked {
             found: Vec::new(),
             clashes: Vec::new(),
             problems: Vec::new(),
-            unclaimed: Vec::new(),
+            more_problems: 0,
             doubts: Doubts::default(),
             unread: Vec::new(),
         }
@@ -83,6 +84,9 @@ pub struct Rules {
     /// Whether `[defaults] runtime` is set.
     pub default_runtime: bool,
 }
+
+/// Most problems that are kept of a directory: each is some 500 bytes, and any number of files may have bad names.
+const PROBLEMS_MAX: usize = 100;
 
 /// Walks a functions directory and its groups.
 pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
@@ -131,6 +135,11 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &Rules) -> Walked {
         Ok(_) => Observed::Unreadable("it was replaced while it was read".into()),
         Err(error) => failed(&error),
     };
+    if walked.more_problems > 0 {
+        let message = format!("{} more problems with names in this directory", walked.more_problems);
+        let problem = Diagnostic::error("more", message).with_help("`fndctl doctor` lists them all");
+        walked.problems.push(problem.in_file(&root.display().to_string()));
+    }
     walked
 }
 
@@ -210,9 +219,9 @@ fn level(directory: u16, path: &Path, group: Option<&str>, rules: &Rules, out: &
         };
         out.clashes.push(candidate(directory, group, listed));
     }
-    out.problems.extend(listed.problems);
-    out.unclaimed
-        .extend(listed.unclaimed.iter().map(|name| relative(group, name)));
+    let room = PROBLEMS_MAX.saturating_sub(out.problems.len());
+    out.more_problems += listed.problems.len().saturating_sub(room);
+    out.problems.extend(listed.problems.into_iter().take(room));
     // A name that cannot belong to a function, such as `lost+found`, does not matter.
     unknown.retain(|(name, _)| doubt(name, group, rules, &mut out.doubts));
     unknown.sort_by(|(a, _), (b, _)| a.cmp(b));

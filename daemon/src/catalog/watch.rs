@@ -24,15 +24,12 @@ pub enum CatalogEvent {
     Changed(Vec<Candidate>),
     /// Functions that are gone.
     Removed(Vec<FunctionName>),
-    /// All problems with names and places, and all files that are not functions; replaces the previous event of this
-    /// kind.
+    /// All problems with names and places; replaces the previous event of this kind.
     Findings {
         /// The problems.
         problems: Vec<Diagnostic>,
         /// Functions that two files claim.
         clashes: Vec<Candidate>,
-        /// Files that no rule claims.
-        unclaimed: Vec<String>,
         /// Parts that could not be read: functions that are not known may be there.
         unread: Vec<Diagnostic>,
     },
@@ -304,19 +301,15 @@ impl Thread {
 
     fn report(&mut self, found: Difference) {
         let reported = &mut self.reported;
-        let same = found.problems == reported.problems
-            && found.unclaimed == reported.unclaimed
-            && found.clashes == reported.clashes
-            && found.unread == reported.unread;
+        let same =
+            found.problems == reported.problems && found.clashes == reported.clashes && found.unread == reported.unread;
         if !same {
             reported.problems.clone_from(&found.problems);
-            reported.unclaimed.clone_from(&found.unclaimed);
             reported.clashes.clone_from(&found.clashes);
             reported.unread.clone_from(&found.unread);
             self.send(CatalogEvent::Findings {
                 problems: found.problems,
                 clashes: found.clashes,
-                unclaimed: found.unclaimed,
                 unread: found.unread,
             });
         }

@@ -210,7 +210,7 @@ fn every_form_is_found_and_the_rest_is_not() {
     assert_eq!(names(&difference.changed), ["group/two", "one", "three"]);
     assert_eq!(difference.changed[1].sidecar.as_deref(), Some("one.toml"));
     assert!(difference.changed[2].directory_form);
-    assert_eq!(difference.unclaimed.len(), 1, "{:?}", difference.unclaimed);
+    assert_eq!(difference.problems, []);
 }
 
 #[test]
@@ -246,6 +246,22 @@ fn what_is_gone_for_a_moment_is_not_removed() {
     let difference = world.scan(2_200);
     assert!(difference.removed.is_empty() && difference.unsettled.is_some());
     assert_eq!(world.scan(2_800).removed.len(), 1);
+}
+
+/// Their number is up to whoever writes there, and each problem is kept in memory.
+#[test]
+fn of_many_bad_names_some_are_named_and_the_rest_is_counted() {
+    let mut world = World::new();
+    for number in 0..60 {
+        world.write(&format!("Bad {number}.sh"), "echo");
+        world.write(&format!("group/Bad {number}.sh"), "echo");
+    }
+    world.write("good.sh", "echo");
+    let difference = world.scan(2_100);
+    assert_eq!(names(&difference.changed), ["good"]);
+    assert_eq!(difference.problems.len(), 101);
+    let line = difference.problems[100].line();
+    assert!(line.contains("20 more problems"), "{line}");
 }
 
 #[test]
