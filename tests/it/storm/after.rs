@@ -84,10 +84,21 @@ pub(super) fn check_leftovers(storm: &mut Storm, empty: &Figures, found: &mut Fi
     };
     found.wrong.extend(left);
     let table = fs::read_to_string(storm.fnd.path("state/spawner/uids")).unwrap_or_default();
+    // `UID NAME SUM`.
+    let pair = |line: &str| {
+        let mut words = line.split(' ').map(str::to_owned);
+        Some((words.next()?, words.next()?))
+    };
+    let pairs: Vec<_> = table.lines().map(pair).collect();
     for (index, line) in table.lines().enumerate() {
-        let (uid, name) = line.split_once(' ').unwrap_or_default();
-        let again = table.lines().skip(index + 1).filter_map(|line| line.split_once(' '));
-        if again.into_iter().any(|(other, of)| other == uid || of == name) {
+        let Some((uid, name)) = pair(line) else {
+            found
+                .wrong
+                .push(format!("a line of the uid table is no pair: `{line}`"));
+            continue;
+        };
+        let mut later = pairs.iter().skip(index + 1).flatten();
+        if later.any(|(other, of)| *other == uid || *of == name) {
             found
                 .wrong
                 .push(format!("the uid table gives something twice, `{line}` first:\n{table}"));

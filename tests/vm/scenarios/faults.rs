@@ -30,7 +30,7 @@ pub(crate) fn disk_full(machine: &mut VirtualMachine) {
     machine.ok("systemctl stop fnd.service && umount /var/lib/fnd/state && systemctl start fnd.service");
 }
 
-/// Timeouts count what passes, not what the clock says.
+/// Timeouts count what passes, not what the clock says, also over a restart of fnd.
 pub(crate) fn clock(machine: &mut VirtualMachine) {
     /// Far below the smallest step, and above what any machine takes.
     const MOST_MS: f64 = 3_600_000.0;
@@ -41,10 +41,13 @@ pub(crate) fn clock(machine: &mut VirtualMachine) {
         "[limits]\ntimeout = \"20s\"\ngrace = \"100ms\"",
         "sleep 1000\n",
     );
-    for step in ["1 day", "-2 days", "1 day"] {
+    for (step, restart) in [("1 day", true), ("-2 days", true), ("1 day", false)] {
         let (sleeper, stuck) = (machine.queue("sleeper"), machine.queue("stuck"));
         machine.wait_invocation(&stuck, ".state == \"running\"");
         machine.ok(&format!("date -s '{step}'"));
+        if restart {
+            machine.ok("systemctl restart fnd.service");
+        }
         let run = machine.wait_invocation(&sleeper, ".ended_at != null");
         assert_eq!(text(&run, "state"), "succeeded", "{step}: {run}");
         let took = run["attempt_records"][0]["duration_ms"].as_f64().expect("a duration");
