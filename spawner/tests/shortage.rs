@@ -10,6 +10,7 @@ use fnd_wire::frame::{
 use fnd_wire::ids::{InvocationId, WorkerId};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
+use std::path::PathBuf;
 
 fn descriptors(harness: &Harness) -> u64 {
     fs::read_dir(format!("/proc/{}/fd", harness.child.id())).unwrap().count() as u64
@@ -63,6 +64,56 @@ fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
     assert!(count(&harness) > 0);
     until("no descriptor of a start is left", || descriptors(&harness) < 30);
     until("no cgroup of a start is left", || leaves(&harness).is_empty());
+}
+
+/// A cgroup with a limit of processes, as a machine's or a container's.
+struct Processes(PathBuf);
+
+impl Processes {
+    /// Moves the spawner into it; nothing where cgroup version 1 has no such controller.
+    fn of(harness: &Harness) -> Option<Self> {
+        let group = PathBuf::from(format!("/sys/fs/cgroup/pids/fnd-test-{}", harness.child.id()));
+        fs::create_dir(&group).ok()?;
+        let group = Self(group);
+        fs::write(group.0.join("cgroup.procs"), harness.child.id().to_string()).unwrap();
+        Some(group)
+    }
+
+    fn allow(&self, most: &str) {
+        fs::write(self.0.join("pids.max"), most).unwrap();
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        // The processes of a test that failed may be in it.
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write("/sys/fs/cgroup/pids/cgroup.procs", pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_start_without_processes_is_the_nodes_fault() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let installed = harness.install("hello.sh", "echo hello\n", "");
+    let Some(processes) = Processes::of(&harness) else {
+        println!("skipped: no controller of processes in cgroup version 1");
+        return;
+    };
+    processes.allow("1");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    match harness.answer(number).0 {
+        Reply::NodeCannotStart(failed) => assert_eq!(failed.worker.0, worker),
+        other => panic!("{other:?}"),
+    }
+    processes.allow("max");
+    let run = harness.run(&installed, None, &[]);
+    assert_eq!((run.exited.status, run.stdout.as_str()), (ExitStatus::Code(0), "hello\n"));
 }
 
 #[test]

@@ -9,8 +9,9 @@ use std::process::Command;
 const PATHS: &[&str] = &[
     "systemd",
     "packaging",
-    "spawner",
-    "wire",
+    "spawner/Cargo.toml",
+    "spawner/src",
+    "wire/src",
     "scripts/deb.sh",
     "scripts/test-vm.sh",
     "scripts/vm-image.sh",
