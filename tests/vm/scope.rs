@@ -94,7 +94,7 @@ mod tests {
         fn new() -> Self {
             let repository = Self(tempfile::tempdir().unwrap());
             repository.git(&["init", "--quiet"]);
-            repository.commit("README.md");
+            repository.commit("tests/vm/main.rs");
             repository
         }
 
