@@ -48,6 +48,8 @@ fnd:fnd 755 /var/lib/fnd/functions
 root:root 700 /var/lib/fnd/spawner
 root:root 755 /run/fnd
 fnd:fnd 755 /run/fnd/status
+fnd:fnd 700 /run/fnd/ledger
+fnd:fnd 700 /run/fnd/marks
 root:root 755 /usr/sbin/fnd
 root:root 755 /usr/libexec/fnd/fnd-spawner
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
