@@ -91,6 +91,8 @@ pub(super) struct Scanner {
     known: BTreeMap<FunctionName, Known>,
     /// Whether the next scan accepts empty directories as empty.
     accept_empty: bool,
+    /// Whether the first scan is over.
+    scanned: bool,
 }
 
 impl Scanner {
@@ -118,6 +120,7 @@ impl Scanner {
             rules,
             known: BTreeMap::new(),
             accept_empty: false,
+            scanned: false,
         }
     }
 
@@ -262,6 +265,7 @@ impl Scanner {
         for found in found.into_values() {
             self.compare(found, written, now, &mut difference);
         }
+        self.scanned = true;
         difference
     }
 
@@ -295,10 +299,16 @@ impl Scanner {
         let closed = root.is_some_and(|root| written.is_complete(root, &candidate));
         let old = Duration::from_millis(now.unix_ms.saturating_sub(signature.newest_ms));
         let unchanged = now.mono.saturating_sub(known.seen_since);
-        match left(SETTLE, old.max(unchanged)) {
+        // The age says nothing about a file that is being written to: the clock may have been set, and a file server has
+        // a clock of its own.
+        let writing = root.is_some_and(|root| written.is_writing(root, &candidate));
+        let age = if writing { Duration::ZERO } else { old };
+        match left(SETTLE, age.max(unchanged)) {
             Some(left) if !closed => difference.decide_in(left),
-            left => {
-                known.by_event = left.is_some();
+            _ => {
+                // For the same reason events count until the file was unchanged for long enough; but those of the
+                // first scan come from before the watch.
+                known.by_event = self.scanned && unchanged < SETTLE;
                 known.applied = Some((candidate.clone(), signature));
                 difference.changed.push(candidate);
             }

@@ -146,9 +146,10 @@ fn what_is_being_written_is_not_confirmed() {
     world.write("a.sh", "half");
     world.write("b.sh", "whole");
     let mut written = Written::default();
+    world.scan(0);
     written.closed(world.path("a.sh"));
     written.closed(world.path("b.sh"));
-    let now = world.now(0);
+    let now = world.now(1);
     let handed_on = world.scanner.scan(&written, now).changed;
     assert!(handed_on.iter().all(|one| world.scanner.needs_events(one)));
     written.written(world.path("a.sh"));
@@ -165,6 +166,37 @@ fn what_is_being_written_is_not_confirmed() {
     assert!(world.scanner.confirm(&handed_on[0], &written));
 }
 
+/// The clock is ahead of the file's time stamp: it was set, or the files are on a server with a clock of its own.
+#[test]
+fn a_file_that_is_being_written_is_not_complete_by_its_age() {
+    let mut world = World::new();
+    world.scan(0);
+    world.write("a.sh", "half");
+    let mut written = Written::default();
+    let ahead = |world: &World, mono| {
+        let now = world.now(mono);
+        Now {
+            unix_ms: now.unix_ms + 86_400_000,
+            ..now
+        }
+    };
+    // The event of the write comes after the scan.
+    let now = ahead(&world, 1);
+    let handed_on = world.scanner.scan(&written, now).changed;
+    assert!(world.scanner.needs_events(&handed_on[0]));
+    written.written(world.path("a.sh"));
+    assert!(!world.scanner.confirm(&handed_on[0], &written));
+    // It comes before the next one.
+    let now = ahead(&world, 2);
+    assert_eq!(world.scanner.scan(&written, now).changed, []);
+    let now = ahead(&world, 2_100);
+    assert_eq!(
+        names(&world.scanner.scan(&written, now).changed),
+        ["a"],
+        "unchanged for long enough"
+    );
+}
+
 /// The lost events may have been those of a second writer.
 #[test]
 fn a_lost_event_confirms_nothing() {
@@ -172,9 +204,10 @@ fn a_lost_event_confirms_nothing() {
     world.write("a.sh", "half");
     world.write("b.sh", "whole");
     let mut written = Written::default();
+    world.scan(0);
     written.closed(world.path("a.sh"));
     written.closed(world.path("b.sh"));
-    let now = world.now(0);
+    let now = world.now(1);
     let handed_on = world.scanner.scan(&written, now).changed;
     assert!(world.scanner.confirm(&handed_on[1], &written));
     world.scanner.lost();
