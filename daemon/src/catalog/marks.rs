@@ -62,9 +62,9 @@ impl Marks {
     }
 
     /// Returns the questions that an event answers: those of its mark and of earlier marks.
-    pub(super) fn arrived(&mut self, mark: u64) -> impl Iterator<Item = Question> {
+    pub(super) fn arrived(&mut self, mark: u64) -> Vec<Question> {
         let known = self.waiting.partition_point(|waiting| waiting.mark <= mark);
-        self.waiting.drain(..known).map(|waiting| waiting.question)
+        self.waiting.drain(..known).map(|waiting| waiting.question).collect()
     }
 
     /// Returns when the first question has waited for too long.
@@ -100,8 +100,8 @@ mod tests {
         Question { number, candidate }
     }
 
-    fn numbers(questions: impl Iterator<Item = Question>) -> Vec<u32> {
-        questions.map(|question| question.number).collect()
+    fn numbers(questions: Vec<Question>) -> Vec<u32> {
+        questions.into_iter().map(|question| question.number).collect()
     }
 
     #[test]

@@ -63,7 +63,7 @@ struct Known {
     directory: u16,
     /// The state that was reported last.
     applied: Option<(Candidate, Signature)>,
-    /// Whether a close or a rename caused that report, and the report was not confirmed yet.
+    /// Whether events decide if that report is confirmed: the files were not seen unchanged for long enough.
     by_event: bool,
     /// The state seen last, and since when.
     seen: Signature,
@@ -305,10 +305,10 @@ impl Scanner {
         let age = if writing { Duration::ZERO } else { old };
         match left(SETTLE, age.max(unchanged)) {
             Some(left) if !closed => difference.decide_in(left),
-            _ => {
-                // For the same reason events count until the file was unchanged for long enough; but those of the
-                // first scan come from before the watch.
-                known.by_event = self.scanned && unchanged < SETTLE;
+            left => {
+                // For the same reason events count until the file was unchanged for long enough. Files that are old at
+                // the first scan do without: there may be ten thousand of them.
+                known.by_event = left.is_some() || (self.scanned && unchanged < SETTLE);
                 known.applied = Some((candidate.clone(), signature));
                 difference.changed.push(candidate);
             }

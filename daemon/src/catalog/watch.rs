@@ -228,10 +228,7 @@ impl Thread {
                     };
                     self.confirm(answer);
                 }
-                Ok(Command::Mark(mark)) => {
-                    let questions: Vec<_> = self.marks.arrived(mark).collect();
-                    self.confirm(questions);
-                }
+                Ok(Command::Mark(mark)) => self.confirm_until(mark),
                 // With containers, other mounts come and go all the time.
                 Ok(Command::Mounts) => {
                     if self.scanner.is_exchanged() {
@@ -251,12 +248,17 @@ impl Thread {
                 // A scan is due, or a mark was lost.
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(mark) = self.marks.overdue(self.clock.now().mono) {
-                        let questions: Vec<_> = self.marks.arrived(mark).collect();
-                        self.confirm(questions);
+                        self.confirm_until(mark);
                     }
                 }
             }
         }
+    }
+
+    /// Answers the questions up to a mark.
+    fn confirm_until(&mut self, mark: u64) {
+        let questions = self.marks.arrived(mark);
+        self.confirm(questions);
     }
 
     /// Answers questions whether files are still as they were.

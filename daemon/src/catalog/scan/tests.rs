@@ -139,18 +139,23 @@ fn what_changed_since_it_was_handed_on_is_not_confirmed() {
     );
 }
 
+/// Returns a directory with `a` and `b`, which were closed right before the first scan, and what the scan handed on.
+fn two_closed() -> (World, Written, Vec<Candidate>) {
+    let mut world = World::new();
+    let mut written = Written::default();
+    for name in ["a.sh", "b.sh"] {
+        world.write(name, "half");
+        written.closed(world.path(name));
+    }
+    let now = world.now(0);
+    let handed_on = world.scanner.scan(&written, now).changed;
+    (world, written, handed_on)
+}
+
 /// The signature is that of the half file: only the event of the write says that the file is not complete.
 #[test]
 fn what_is_being_written_is_not_confirmed() {
-    let mut world = World::new();
-    world.write("a.sh", "half");
-    world.write("b.sh", "whole");
-    let mut written = Written::default();
-    world.scan(0);
-    written.closed(world.path("a.sh"));
-    written.closed(world.path("b.sh"));
-    let now = world.now(1);
-    let handed_on = world.scanner.scan(&written, now).changed;
+    let (mut world, mut written, handed_on) = two_closed();
     assert!(handed_on.iter().all(|one| world.scanner.needs_events(one)));
     written.written(world.path("a.sh"));
     let confirmed: Vec<_> = handed_on
@@ -200,15 +205,7 @@ fn a_file_that_is_being_written_is_not_complete_by_its_age() {
 /// The lost events may have been those of a second writer.
 #[test]
 fn a_lost_event_confirms_nothing() {
-    let mut world = World::new();
-    world.write("a.sh", "half");
-    world.write("b.sh", "whole");
-    let mut written = Written::default();
-    world.scan(0);
-    written.closed(world.path("a.sh"));
-    written.closed(world.path("b.sh"));
-    let now = world.now(1);
-    let handed_on = world.scanner.scan(&written, now).changed;
+    let (mut world, written, handed_on) = two_closed();
     assert!(world.scanner.confirm(&handed_on[1], &written));
     world.scanner.lost();
     assert!(!world.scanner.confirm(&handed_on[0], &written));

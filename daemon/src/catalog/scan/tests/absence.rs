@@ -234,7 +234,7 @@ struct Store {
     group_denied: bool,
 }
 
-/// What a scan could see: when it was, which files, and whether the directory and the group counted.
+/// The view of one scan: its time, the files it could see, and whether the directory and the group counted.
 struct Seen {
     at_ms: u64,
     files: BTreeSet<usize>,
