@@ -19,7 +19,6 @@ use machine::{Image, VirtualMachine};
 use report::Report;
 use scenarios::Scenario;
 use scope::Scope;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -34,9 +33,7 @@ fn main() -> ExitCode {
         std::path::absolute(path).expect("a path that is not empty")
     };
     let mut filters: Vec<String> = std::env::args().skip(1).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the repository's root");
+    let root = &fnd_tests::programs::repository();
     let all = filters.is_empty();
     if filters == ["--changed"] {
         filters.clear();

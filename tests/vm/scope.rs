@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What only the virtual machine tests: a change here makes all scenarios run. Relative to the root of the repository;
-/// the file that names the commit does not count.
+/// The virtual machine alone tests these paths: a change in one of them makes all scenarios run. They are relative to the
+/// root of the repository; the file that names the commit does not count.
 const PATHS: &[&str] = &[
     "systemd",
     "packaging",

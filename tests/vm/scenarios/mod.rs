@@ -68,8 +68,8 @@ pub(crate) const ALL: &[Scenario] = &[
     then("faults: cgroup version 1", faults::hybrid),
 ];
 
-/// Those that run although nothing that needs the machine has changed: files become functions, limits, an end of the
-/// spawner, the socket's rights, and a boot.
+/// Names of the scenarios that always run: files become functions, limits, the end of the spawner, the socket's rights,
+/// and a boot.
 pub(crate) const CORE: [&str; 5] = [
     "first minutes: four languages",
     "limits: read back",
