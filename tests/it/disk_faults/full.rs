@@ -116,8 +116,9 @@ fn what_was_accepted_before_runs_once_when_there_is_room_again() {
         fnd.leave(Signal::SIGKILL);
         fnd.launch();
         let calls = does_without_room(&fnd, "2");
-        fs::write(gate.join("go"), "").unwrap();
         has_room_again(&fnd, &filler);
+        // Not earlier: the function needs room for its result.
+        fs::write(gate.join("go"), "").unwrap();
         let interrupted = if with_spawner { Some(accepted.remove(0)) } else { None };
         if let Some((id, _)) = interrupted {
             assert_eq!(fnd.wait_end(id).state, State::Interrupted, "{what}");
