@@ -57,6 +57,9 @@ fn every_file_that_fnd_writes_has_a_row() {
     fnd.launch();
     fnd.wait_ready("talks");
     fnd.wait_ready("warm");
+    // Of one that comes now fnd asks whether it is whole: that makes a mark.
+    fnd.drop_file("late.sh", super::TALKS);
+    fnd.wait_ready("late");
     for n in 0..3 {
         call(&fnd, &n.to_string());
         let _ = fnd.wait_end(queue(&fnd, "1").expect("it is accepted"));
