@@ -4,11 +4,11 @@ use crate::catalog::CatalogEvent;
 use crate::confirming::Judged;
 use crate::driver::{Asked, Attached, Message, Starting, State};
 use crate::functions::{Serving, diagnostic};
+use crate::report::journal;
 use crate::requests::Server;
 use crate::rules::rules;
 use crate::systemd;
 use crate::takeover::Ends;
-use crate::telemetry::events;
 use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::{Diagnostic, Severity};
@@ -131,7 +131,7 @@ impl State {
             .get(&name)
             .is_some_and(|function| function.newest.is_some());
         if !known {
-            events::refused(&name, &error, serving);
+            journal::refused(&name, &error, serving);
         }
         self.prune(&name);
         self.step(Event::Refused { function: name, error });

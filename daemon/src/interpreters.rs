@@ -6,7 +6,7 @@
 //! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
 
 use crate::driver::{Daemon, State};
-use crate::telemetry::events;
+use crate::report::journal;
 use crate::workers;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -258,7 +258,7 @@ impl State {
             let users: Vec<_> = users
                 .map(|(name, function)| (name.clone(), function.candidate.clone()))
                 .collect();
-            events::interpreter_changed(path, real.as_deref(), users.len());
+            journal::interpreter_changed(path, real.as_deref(), users.len());
             again.extend(users);
         }
         self.installer.want(again.into_values().collect());

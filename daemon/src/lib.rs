@@ -30,11 +30,11 @@ pub mod judge;
 pub mod ledger;
 pub mod logs;
 pub mod metrics;
-mod observe;
 mod perform;
 mod pool;
 pub mod problems;
 mod reinstall;
+mod report;
 mod requests;
 mod retention_policy;
 pub mod rules;
@@ -203,7 +203,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
-        observer: observe::Observer::new(now.unix_ms),
+        observer: report::Observer::new(now.unix_ms),
         exposed: metrics::Exposed::default(),
         reported_problems: problems::Reported::default(),
         drained: Some(Vec::new()),
@@ -370,7 +370,7 @@ fn last_attempt(run: ledger::LastRun) -> LastAttempt {
 fn line_sink(journal: bool) -> workers::output::LineSink {
     Box::new(move |meta, line| {
         if journal {
-            telemetry::events::output_line(meta, line);
+            telemetry::output_line(meta, line);
         }
     })
 }

@@ -3,9 +3,9 @@
 use crate::driver::{Asked, Starting, State};
 use crate::environment;
 use crate::ledger::{Begun, Command};
+use crate::report::journal;
 use crate::requests;
 use crate::takeover;
-use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
@@ -105,7 +105,7 @@ impl State {
             Action::Update(record) => {
                 self.store_awaiting_output(Some(record.id));
                 if record.state.is_final() {
-                    events::invocation_ended(&record);
+                    journal::invocation_ended(&record);
                 }
                 self.ended(&record);
                 self.store(Command::Update(record));
@@ -125,7 +125,7 @@ impl State {
                     self.write_status(&function);
                 }
             }
-            Action::Notice(notice) => events::notice(&notice),
+            Action::Notice(notice) => journal::notice(&notice),
             Action::Drained => {
                 for waiting in self.drained.take().into_iter().flatten() {
                     let _ = waiting.send(()); // an error: the caller has gone
@@ -156,7 +156,7 @@ impl State {
     /// Stores an ended attempt and what follows from it.
     pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
         let span = self.attempt_ended(&attempt, &record);
-        events::attempt_ended(&attempt, span);
+        journal::attempt_ended(&attempt, span);
         self.ended(&record);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
@@ -267,30 +267,6 @@ impl State {
                 tracing::error!("{error}");
                 None
             }
-        }
-    }
-
-    /// Replaces a function's status file, or removes it where the function is gone.
-    pub(crate) fn write_status(&mut self, function: &FunctionName) {
-        let written = match self.function_status(function) {
-            Some(status) => self.status.write(&status),
-            // The function may only not be installed yet. The end of the first scan removes the files of functions that
-            // are gone.
-            None if !self.supervisor.is_scanned() => return,
-            None => self.status.remove(function),
-        };
-        let mono = self.clock.now().mono;
-        if self.status.tried(function, mono, written.is_ok())
-            && let Err(error) = written
-        {
-            tracing::warn!("{}, it is tried again every second", crate::chain(&error));
-        }
-    }
-
-    /// Writes the status files whose changes waited for their next write.
-    pub(crate) fn write_due(&mut self) {
-        for function in self.status.due(self.clock.now().mono) {
-            self.write_status(&function);
         }
     }
 }

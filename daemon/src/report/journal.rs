@@ -1,8 +1,6 @@
 //! fnd's messages, one function for each event: the words for people, and the fields for queries.
 
-use super::text::{escape, plain_duration};
-use crate::logs::{Line, Stream};
-use crate::workers::output::Meta;
+use crate::telemetry::{escape, plain_duration};
 use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
 use fnd_core::supervisor::{FunctionState, Notice};
@@ -12,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Logs a notice of the supervisor.
-pub fn notice(notice: &Notice) {
+pub(crate) fn notice(notice: &Notice) {
     match notice {
         Notice::AttemptStarted {
             function,
@@ -54,7 +52,7 @@ pub fn notice(notice: &Notice) {
 }
 
 /// Logs that a function's state changed.
-pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
+pub(crate) fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
     let event = "state-changed";
     let name = function.as_str();
     match (from, to) {
@@ -85,7 +83,7 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
 
 /// Logs that an attempt ended, and when the next one begins if there is one. The fields describe it as a span of a
 /// trace.
-pub fn attempt_ended(attempt: &AttemptRecord, span: Span) {
+pub(crate) fn attempt_ended(attempt: &AttemptRecord, span: Span) {
     let words = attempt_words(attempt);
     macro_rules! say {
         ($level:ident) => {
@@ -145,7 +143,7 @@ fn attempt_words(attempt: &AttemptRecord) -> String {
 }
 
 /// Logs that an invocation ended without an attempt of its own: skipped, cancelled in the queue, or exhausted.
-pub fn invocation_ended(record: &InvocationRecord) {
+pub(crate) fn invocation_ended(record: &InvocationRecord) {
     let reason = record.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let message = escape(record.message.trim());
     tracing::info!(
@@ -160,7 +158,7 @@ pub fn invocation_ended(record: &InvocationRecord) {
 }
 
 /// Logs that a function's newest content was refused, and the consequence.
-pub fn refused(function: &FunctionName, error: &str, serving: bool) {
+pub(crate) fn refused(function: &FunctionName, error: &str, serving: bool) {
     let follows = if serving {
         "keeping the version before it"
     } else {
@@ -174,7 +172,7 @@ pub fn refused(function: &FunctionName, error: &str, serving: bool) {
 }
 
 /// Logs that an interpreter has changed, and the consequence.
-pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
+pub(crate) fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     let Some(real) = real else {
         tracing::warn!(
             fnd_event = "interpreter-gone",
@@ -187,40 +185,6 @@ pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
         "the interpreter `{path}` was replaced, it is `{}` now: {functions} functions are prepared again",
         real.display()
     );
-}
-
-/// Logs a line of a function's output.
-pub fn output_line(meta: &Meta, line: &Line<'_>) {
-    let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
-    let text = String::from_utf8_lossy(text);
-    let mark = if line.stream == Stream::Note { "-" } else { "|" };
-    // Without an invocation: a warm worker printed it between calls.
-    let invocation = (meta.invocation.0 != 0).then(|| tracing::field::display(meta.invocation));
-    macro_rules! say {
-        ($level:ident) => {
-            tracing::$level!(
-                fnd_event = "output",
-                fnd_function = meta.function.as_str(),
-                fnd_invocation = invocation,
-                fnd_attempt = u64::from(meta.attempt.0),
-                fnd_stream = line.stream.as_str(),
-                "{}  {mark} {}",
-                meta.function,
-                escape(&text)
-            )
-        };
-    }
-    let level = if line.stream == Stream::Log {
-        text.split(' ').next()
-    } else {
-        None
-    };
-    match level {
-        Some("error") => say!(error),
-        Some("warning") => say!(warn),
-        Some("debug") => say!(debug),
-        _ => say!(info),
-    }
 }
 
 #[cfg(test)]
