@@ -264,6 +264,12 @@ impl InvocationRecord {
         }
     }
 
+    /// Returns the limit that ran out and made the invocation fail; nothing for any other end.
+    #[must_use]
+    pub fn gave_up(&self) -> Option<Exhausted> {
+        self.exhausted.filter(|_| self.state == State::Failed)
+    }
+
     /// Says whether the payload and the HTTP request of the invocation are kept, so that it can run again. They are
     /// kept of all work but calls that succeeded: the caller of such a call has its result.
     #[must_use]
@@ -323,6 +329,27 @@ mod tests {
         }
     }
 
+    fn record(trigger: Trigger, durable: bool, state: State) -> InvocationRecord {
+        InvocationRecord {
+            id: InvocationId(1),
+            function: FunctionName::new("f").unwrap(),
+            trigger,
+            durable,
+            state,
+            accepted_ms: 1,
+            started_ms: None,
+            ended_ms: None,
+            attempts: 0,
+            polls: 0,
+            reason: None,
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: None,
+            version: None,
+            result: None,
+        }
+    }
+
     #[test]
     fn the_end_of_durable_work_decides_on_dead_letter_and_payload() {
         use State::{Cancelled, Failed, Interrupted, Polling, Queued, Running, Skipped, Succeeded, Waiting};
@@ -331,24 +358,7 @@ mod tests {
         for state in unended.into_iter().chain(ended) {
             for trigger in [Trigger::Manual, Trigger::Redrive, Trigger::Load] {
                 for durable in [true, false] {
-                    let record = InvocationRecord {
-                        id: InvocationId(1),
-                        function: FunctionName::new("f").unwrap(),
-                        trigger,
-                        durable,
-                        state,
-                        accepted_ms: 1,
-                        started_ms: None,
-                        ended_ms: None,
-                        attempts: 0,
-                        polls: 0,
-                        reason: None,
-                        message: String::new(),
-                        exhausted: None,
-                        next_attempt_ms: None,
-                        version: None,
-                        result: None,
-                    };
+                    let record = record(trigger, durable, state);
                     let decided = (record.ends_as_dead_letter(), record.keeps_payload());
                     let expected = match (state, trigger, durable) {
                         (Failed | Interrupted, Trigger::Manual | Trigger::Redrive, true) => (true, true),
@@ -358,6 +368,21 @@ mod tests {
                     assert_eq!(decided, expected, "{state:?} {trigger:?} {durable}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn only_an_invocation_that_failed_gave_up() {
+        for (state, exhausted, expected) in [
+            (State::Failed, Some(Exhausted::Retries), Some(Exhausted::Retries)),
+            (State::Failed, None, None),
+            (State::Cancelled, Some(Exhausted::Deadline), None),
+        ] {
+            let record = InvocationRecord {
+                exhausted,
+                ..record(Trigger::Manual, true, state)
+            };
+            assert_eq!(record.gave_up(), expected, "{state:?} {exhausted:?}");
         }
     }
 

@@ -4,7 +4,6 @@ use crate::catalog::CatalogEvent;
 use crate::confirming::Judged;
 use crate::driver::{Asked, Attached, Message, Starting, State};
 use crate::functions::{Serving, diagnostic};
-use crate::report::journal;
 use crate::requests::Server;
 use crate::rules::rules;
 use crate::systemd;
@@ -13,6 +12,7 @@ use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
+use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{self, Event};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
@@ -131,7 +131,11 @@ impl State {
             .get(&name)
             .is_some_and(|function| function.newest.is_some());
         if !known {
-            journal::refused(&name, &error, serving);
+            self.report(ReportEvent::ContentRefused {
+                function: &name,
+                error: &error,
+                serving,
+            });
         }
         self.prune(&name);
         self.step(Event::Refused { function: name, error });
@@ -300,7 +304,7 @@ impl State {
                 self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {
-                self.observer.metrics.borrow().rescanned();
+                self.report(ReportEvent::Rescanned);
                 self.installer.scanned(number);
             }
             CatalogEvent::Confirmed(request, same) => self.confirmed(request, same),

@@ -203,7 +203,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
-        observer: report::Observer::new(now.unix_ms),
+        reporter: report::Reporter::new(now.unix_ms),
         exposed: metrics::Exposed::default(),
         reported_problems: problems::Reported::default(),
         drained: Some(Vec::new()),
