@@ -42,7 +42,6 @@ pub mod settings;
 mod signals;
 mod silence;
 pub mod spawner_process;
-pub mod status;
 pub mod stream;
 pub mod systemd;
 mod takeover;
@@ -191,7 +190,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         ledger: opened.writer.clone(),
         output,
         log_keeper,
-        status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
+        status: report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
         connections: Rc::default(),

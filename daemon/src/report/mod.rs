@@ -13,7 +13,9 @@
 //! - `journal.rs`: the messages of fnd, in words for people and fields for queries
 //! - `stream.rs`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
 //! - `metrics.rs`: which counters an event increases; does not define them (`crate::metrics` does)
-//! - `status.rs`: which status file an event changes; writes it
+//! - `status.rs`: which status file an event changes
+//! - `status_files.rs`: when and how a status file is written; does not know what is in it
+//! - `examples.rs`: events for the tests of these files
 
 mod books;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod journal;
 mod metrics;
 mod observe;
 mod status;
+mod status_files;
 mod stream;
 
 use crate::driver::State;
@@ -31,6 +34,8 @@ use books::Books;
 use fnd_core::report::ReportEvent;
 use std::cell::RefCell;
 use std::rc::Rc;
+
+pub(crate) use status_files::StatusFiles;
 
 /// The destinations that keep what they are given, and the books.
 pub(crate) struct Reporter {
