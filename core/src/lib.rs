@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod problem;
 pub mod protocol;
 pub mod record;
+pub mod report;
 pub mod supervisor;
 pub mod text;
 pub mod trace;

@@ -217,6 +217,8 @@ pub struct InvocationRecord {
     pub function: FunctionName,
     /// Its trigger.
     pub trigger: Trigger,
+    /// Whether it was on disk before it was acknowledged, as [`Accepted::durable`]. No caller waits for such work.
+    pub durable: bool,
     /// State.
     pub state: State,
     /// When it was accepted.
@@ -241,6 +243,39 @@ pub struct InvocationRecord {
     pub version: Option<Version>,
     /// Result of the last attempt. After execute-again the next attempt gets it as `previous`.
     pub result: Option<RunResult>,
+}
+
+impl InvocationRecord {
+    /// Says whether its end makes the invocation a dead letter. It stays one until somebody redrives or drops it, which
+    /// the record does not show.
+    #[must_use]
+    pub fn ends_as_dead_letter(&self) -> bool {
+        match self.state {
+            // A caller that waits learns of the failure. A script that runs because it was saved runs again once it is
+            // corrected, so nobody has to redrive it.
+            State::Failed | State::Interrupted => self.durable && self.trigger != Trigger::Load,
+            State::Queued
+            | State::Running
+            | State::Waiting
+            | State::Polling
+            | State::Succeeded
+            | State::Cancelled
+            | State::Skipped => false,
+        }
+    }
+
+    /// Returns the limit that ran out and made the invocation fail; nothing for any other end.
+    #[must_use]
+    pub fn gave_up(&self) -> Option<Exhausted> {
+        self.exhausted.filter(|_| self.state == State::Failed)
+    }
+
+    /// Says whether the payload and the HTTP request of the invocation are kept, so that it can run again. They are
+    /// kept of all work but calls that succeeded: the caller of such a call has its result.
+    #[must_use]
+    pub fn keeps_payload(&self) -> bool {
+        self.durable || self.state != State::Succeeded
+    }
 }
 
 /// An invocation without an end, as the ledger has it at the start of fnd.
@@ -291,6 +326,63 @@ mod tests {
             let result = run_result(content_type, Some(data)).unwrap();
             let found = (result.json, result.media_type(), result.response.is_some());
             assert_eq!(found, (json, media_type, kept), "{content_type:?} {data:?}");
+        }
+    }
+
+    fn record(trigger: Trigger, durable: bool, state: State) -> InvocationRecord {
+        InvocationRecord {
+            id: InvocationId(1),
+            function: FunctionName::new("f").unwrap(),
+            trigger,
+            durable,
+            state,
+            accepted_ms: 1,
+            started_ms: None,
+            ended_ms: None,
+            attempts: 0,
+            polls: 0,
+            reason: None,
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: None,
+            version: None,
+            result: None,
+        }
+    }
+
+    #[test]
+    fn the_end_of_durable_work_decides_on_dead_letter_and_payload() {
+        use State::{Cancelled, Failed, Interrupted, Polling, Queued, Running, Skipped, Succeeded, Waiting};
+        let unended = [Queued, Running, Waiting, Polling];
+        let ended = [Succeeded, Failed, Interrupted, Cancelled, Skipped];
+        for state in unended.into_iter().chain(ended) {
+            for trigger in [Trigger::Manual, Trigger::Redrive, Trigger::Load] {
+                for durable in [true, false] {
+                    let record = record(trigger, durable, state);
+                    let decided = (record.ends_as_dead_letter(), record.keeps_payload());
+                    let expected = match (state, trigger, durable) {
+                        (Failed | Interrupted, Trigger::Manual | Trigger::Redrive, true) => (true, true),
+                        (Succeeded, _, false) => (false, false),
+                        _ => (false, true),
+                    };
+                    assert_eq!(decided, expected, "{state:?} {trigger:?} {durable}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_an_invocation_that_failed_gave_up() {
+        for (state, exhausted, expected) in [
+            (State::Failed, Some(Exhausted::Retries), Some(Exhausted::Retries)),
+            (State::Failed, None, None),
+            (State::Cancelled, Some(Exhausted::Deadline), None),
+        ] {
+            let record = InvocationRecord {
+                exhausted,
+                ..record(Trigger::Manual, true, state)
+            };
+            assert_eq!(record.gave_up(), expected, "{state:?} {exhausted:?}");
         }
     }
 

@@ -327,7 +327,7 @@ impl Backend for Control {
 
     fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
         let state = self.daemon.state.borrow();
-        stream::subscribe(&state.observer.ring, query, state.clock.now().unix_ms)
+        stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms)
     }
 
     fn metrics(&self, form: Form) -> Pending<String> {

@@ -14,12 +14,11 @@ use crate::installer::Installer;
 use crate::interpreters::Interpreters;
 use crate::ledger::{self, Acknowledged};
 use crate::metrics::Exposed;
-use crate::observe::Observer;
 use crate::pool::{AwaitedOutput, Member};
+use crate::report::{Reporter, StatusFiles};
 use crate::requests::{ReadinessProbe, Upload};
 use crate::settings::Current;
 use crate::silence::Silence;
-use crate::status::StatusFiles;
 use crate::telemetry;
 use crate::workers::endpoint::Endpoint;
 use crate::workers::output::{Captured, Meta, Output};
@@ -147,7 +146,7 @@ pub(crate) struct State {
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// The callers that wait until a scan is over and everything it saw is installed or refused.
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
-    pub(crate) observer: Observer,
+    pub(crate) reporter: Reporter,
     pub(crate) exposed: Exposed,
     pub(crate) reported_problems: crate::problems::Reported,
     /// Whether the service manager waits for the end of a reload.
@@ -191,7 +190,7 @@ impl State {
     pub(crate) fn late(&self, wanted: Option<Instant>) {
         let late = wanted.map(|wanted| crate::clock::monotonic().saturating_duration_since(wanted));
         if let Some(late) = late {
-            self.observer.metrics.borrow_mut().late(late);
+            self.reporter.metrics.borrow_mut().late(late);
         }
     }
 

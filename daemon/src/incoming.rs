@@ -8,11 +8,11 @@ use crate::requests::Server;
 use crate::rules::rules;
 use crate::systemd;
 use crate::takeover::Ends;
-use crate::telemetry::events;
 use crate::workers::output::Piped;
 use crate::workers::spawner::Incoming;
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
+use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{self, Event};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
@@ -131,7 +131,11 @@ impl State {
             .get(&name)
             .is_some_and(|function| function.newest.is_some());
         if !known {
-            events::refused(&name, &error, serving);
+            self.report(ReportEvent::ContentRefused {
+                function: &name,
+                error: &error,
+                serving,
+            });
         }
         self.prune(&name);
         self.step(Event::Refused { function: name, error });
@@ -299,7 +303,7 @@ impl State {
                 self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {
-                self.observer.metrics.borrow().rescanned();
+                self.report(ReportEvent::Rescanned);
                 self.installer.scanned(number);
             }
             CatalogEvent::Confirmed(request, same) => self.confirmed(request, same),

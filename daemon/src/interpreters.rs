@@ -6,8 +6,8 @@
 //! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
 
 use crate::driver::{Daemon, State};
-use crate::telemetry::events;
 use crate::workers;
+use fnd_core::report::ReportEvent;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -258,7 +258,11 @@ impl State {
             let users: Vec<_> = users
                 .map(|(name, function)| (name.clone(), function.candidate.clone()))
                 .collect();
-            events::interpreter_changed(path, real.as_deref(), users.len());
+            self.report(ReportEvent::InterpreterChanged {
+                path,
+                real: real.as_deref(),
+                functions: users.len(),
+            });
             again.extend(users);
         }
         self.installer.want(again.into_values().collect());

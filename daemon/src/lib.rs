@@ -30,11 +30,11 @@ pub mod judge;
 pub mod ledger;
 pub mod logs;
 pub mod metrics;
-mod observe;
 mod perform;
 mod pool;
 pub mod problems;
 mod reinstall;
+mod report;
 mod requests;
 mod retention_policy;
 pub mod rules;
@@ -42,7 +42,6 @@ pub mod settings;
 mod signals;
 mod silence;
 pub mod spawner_process;
-pub mod status;
 pub mod stream;
 pub mod systemd;
 mod takeover;
@@ -191,7 +190,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         ledger: opened.writer.clone(),
         output,
         log_keeper,
-        status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
+        status: report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
         connections: Rc::default(),
@@ -203,7 +202,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         lost: Vec::new(),
         settling: Vec::new(),
         reloading: false,
-        observer: observe::Observer::new(now.unix_ms),
+        reporter: report::Reporter::new(now.unix_ms),
         exposed: metrics::Exposed::default(),
         reported_problems: problems::Reported::default(),
         drained: Some(Vec::new()),
@@ -370,7 +369,7 @@ fn last_attempt(run: ledger::LastRun) -> LastAttempt {
 fn line_sink(journal: bool) -> workers::output::LineSink {
     Box::new(move |meta, line| {
         if journal {
-            telemetry::events::output_line(meta, line);
+            telemetry::output_line(meta, line);
         }
     })
 }

@@ -5,11 +5,11 @@ use crate::environment;
 use crate::ledger::{Begun, Command};
 use crate::requests;
 use crate::takeover;
-use crate::telemetry::events;
 use crate::workers::output::Meta;
 use fnd_core::outcome::Trigger;
 use fnd_core::record::{AttemptRecord, InvocationRecord};
-use fnd_core::supervisor::{Action, AttemptOrder, Event, SpawnOrder, Submit};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{Action, AttemptOrder, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, FunctionName, WorkerId};
@@ -67,7 +67,6 @@ impl State {
     }
 
     fn perform(&mut self, action: Action) {
-        self.observe(&action);
         match action {
             Action::Claim(record) => {
                 let id = record.id;
@@ -77,14 +76,21 @@ impl State {
                     self.follow_up.push_back(Event::ClaimFailed(vec![id]));
                 }
             }
-            Action::Spawn(order) => self.spawn(&order),
+            Action::Spawn(order) => {
+                self.report_worker(&order);
+                self.spawn(&order);
+            }
             Action::Run(function) => self.run_service(function),
-            Action::Call(order) => self.call(&order),
+            Action::Call(order) => {
+                self.observe_attempt(&order.attempt);
+                self.call(&order);
+            }
             Action::Stop(worker) => self.stop_member(worker),
             Action::Forget(worker) => self.forget(worker),
             Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
             Action::Kill(worker) => self.kill(worker),
             Action::Store(accepted) => {
+                self.report(ReportEvent::Accepted(&accepted));
                 let (id, durable) = (accepted.id, accepted.durable);
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
@@ -99,13 +105,15 @@ impl State {
                 }
             }
             Action::PutBack(attempt, record) => {
+                self.report_put_back(record.id, attempt);
                 self.ledger.has_not_begun(record.id, attempt);
                 self.store(Command::Update(record));
             }
             Action::Update(record) => {
                 self.store_awaiting_output(Some(record.id));
                 if record.state.is_final() {
-                    events::invocation_ended(&record);
+                    self.report(ReportEvent::EndedWaiting(&record));
+                    self.report(ReportEvent::InvocationEnded(&record));
                 }
                 self.ended(&record);
                 self.store(Command::Update(record));
@@ -119,13 +127,9 @@ impl State {
                     let _ = reply.send(*answer); // an error: the caller has gone; the invocation goes on
                 }
             }
-            Action::Status(function) => {
-                let now = self.clock.now().mono;
-                if self.status.changed(&function, now) {
-                    self.write_status(&function);
-                }
-            }
-            Action::Notice(notice) => events::notice(&notice),
+            Action::Status(function) => self.report_function(&function),
+            Action::Notice(Notice::StartsChanged) => self.problems_changed(),
+            Action::Notice(notice) => self.report(ReportEvent::Notice(&notice)),
             Action::Drained => {
                 for waiting in self.drained.take().into_iter().flatten() {
                     let _ = waiting.send(()); // an error: the caller has gone
@@ -155,8 +159,7 @@ impl State {
 
     /// Stores an ended attempt and what follows from it.
     pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
-        let span = self.attempt_ended(&attempt, &record);
-        events::attempt_ended(&attempt, span);
+        self.report_attempt_end(&attempt, &record);
         self.ended(&record);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
@@ -267,30 +270,6 @@ impl State {
                 tracing::error!("{error}");
                 None
             }
-        }
-    }
-
-    /// Replaces a function's status file, or removes it where the function is gone.
-    pub(crate) fn write_status(&mut self, function: &FunctionName) {
-        let written = match self.function_status(function) {
-            Some(status) => self.status.write(&status),
-            // The function may only not be installed yet. The end of the first scan removes the files of functions that
-            // are gone.
-            None if !self.supervisor.is_scanned() => return,
-            None => self.status.remove(function),
-        };
-        let mono = self.clock.now().mono;
-        if self.status.tried(function, mono, written.is_ok())
-            && let Err(error) = written
-        {
-            tracing::warn!("{}, it is tried again every second", crate::chain(&error));
-        }
-    }
-
-    /// Writes the status files whose changes waited for their next write.
-    pub(crate) fn write_due(&mut self) {
-        for function in self.status.due(self.clock.now().mono) {
-            self.write_status(&function);
         }
     }
 }

@@ -10,8 +10,8 @@
 
 use crate::driver::State;
 use crate::ledger::Forgetting;
-use crate::stream::{Happening, What};
 use fnd_core::instant;
+use fnd_core::report::ReportEvent;
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
@@ -146,26 +146,20 @@ impl State {
         }
         let now = self.problems();
         let (began, over) = self.reported_problems.update(now);
-        for problem in over {
-            tracing::info!("over: {}", problem.text);
-            self.push_problem(problem, false);
+        for Problem { code, text, .. } in &over {
+            self.report(ReportEvent::Problem {
+                code,
+                text,
+                lasts: false,
+            });
         }
-        for problem in began {
-            tracing::error!("{}", problem.text);
-            self.push_problem(problem, true);
+        for Problem { code, text, .. } in &began {
+            self.report(ReportEvent::Problem {
+                code,
+                text,
+                lasts: true,
+            });
         }
-    }
-
-    fn push_problem(&self, problem: Problem, lasts: bool) {
-        self.observer.ring.push(Happening {
-            unix_ms: self.clock.now().unix_ms,
-            function: None,
-            what: What::Problem {
-                code: problem.code,
-                text: problem.text.into(),
-                lasts,
-            },
-        });
     }
 }
 

@@ -20,7 +20,7 @@ const CHANGES_MAX: usize = 16;
 /// Returns every function, and from then on those that change, as long as the caller reads.
 pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> Changes {
     let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-    let ring = Rc::clone(&daemon.state.borrow().observer.ring);
+    let ring = Rc::clone(&daemon.state.borrow().reporter.ring);
     let watcher = Watcher {
         changed: all(daemon),
         at: ring.last(),

@@ -186,6 +186,7 @@ impl Invocation {
             id: self.id,
             function: function.clone(),
             trigger: self.trigger,
+            durable: self.durable,
             state: self.state(),
             accepted_ms: self.accepted_ms,
             started_ms: self.started.map(|started| started.unix_ms),

@@ -108,7 +108,7 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
         checked += 1;
         last = Some(rows::id(row, 0)?);
         // A missing version or reason makes the condition null, which counts as no match.
-        if row.get::<_, Option<bool>>(14)?.unwrap_or(false) {
+        if row.get::<_, Option<bool>>(15)?.unwrap_or(false) {
             records.push(rows::record(row)?);
         }
     }

@@ -232,15 +232,17 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<Whole>> {
 
 fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<StoredInvocation>> {
     let sql = format!(
-        "SELECT {RECORD}, dead IS 1, priority IS NOT NULL AND (durable OR state <> 'succeeded'), {PAYLOAD}
+        "SELECT {RECORD}, dead IS 1, priority IS NOT NULL, {PAYLOAD}
         FROM invocation WHERE id = ?1"
     );
     let read = |row: &Row<'_>| {
-        let kept: bool = row.get(15)?;
+        let record = rows::record(row)?;
+        let was_stored: bool = row.get(16)?;
+        let payload = (was_stored && record.keeps_payload()).then(|| rows::payload(row, 17));
         Ok(StoredInvocation {
-            record: rows::record(row)?,
-            dead: row.get(14)?,
-            payload: if kept { Some(rows::payload(row, 16)?) } else { None },
+            record,
+            dead: row.get(15)?,
+            payload: payload.transpose()?,
         })
     };
     db.prepare_cached(&sql)?.query_row([blob(id)], read).optional()

@@ -43,7 +43,7 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
 
 /// The columns that [`unfinished`] reads, in this order.
 pub(super) fn columns() -> String {
-    format!("{RECORD}, durable, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin")
+    format!("{RECORD}, timeout_ms, not_before_ms, expires_ms, deadline_ms, {PAYLOAD}, priority, key, origin")
 }
 
 /// Reads an unfinished invocation; its result is read separately.
@@ -55,7 +55,7 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         trigger: record.trigger,
         accepted_ms: record.accepted_ms,
         payload: rows::payload(row, 19)?,
-        durable: row.get(14)?,
+        durable: record.durable,
         // The load key is already in the table `load`.
         load_key: None,
         timeout_ms: row.get(15)?,

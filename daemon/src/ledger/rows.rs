@@ -20,7 +20,7 @@ pub(super) const FAILED: &str = "state IN ('failed', 'interrupted')";
 
 /// The columns that [`record`] reads, in this order; without the result.
 pub(super) const RECORD: &str = "id, function, trigger, state, accepted_ms, started_ms, ended_ms, attempts, polls, reason, \
-    message, exhausted, next_attempt_ms, version";
+    message, exhausted, next_attempt_ms, version, durable";
 
 /// The columns that [`attempt`] reads, in this order; without the function.
 pub(super) const ATTEMPT: &str = "invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason, message, \
@@ -99,6 +99,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
         id: id(row, 0)?,
         function: function(row, 1)?,
         trigger: word(row, 2, Trigger::parse)?,
+        durable: row.get(14)?,
         state: word(row, 3, State::parse)?,
         accepted_ms: row.get(4)?,
         started_ms: row.get(5)?,

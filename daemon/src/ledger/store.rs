@@ -3,7 +3,7 @@
 
 use super::command::Command;
 use super::rows::{INLINE_MAX, blob, int};
-use fnd_core::outcome::{Class, State, Trigger};
+use fnd_core::outcome::{Class, Trigger};
 use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ErrorCode, params};
@@ -164,9 +164,8 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
             message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
             version = excluded.version, result_json = excluded.result_json, result = excluded.result,
-            response = excluded.response, request = iif(?18 AND NOT durable, NULL, request),
-            dead = iif(durable AND trigger <> 'load' AND ended_ms IS NULL AND excluded.state IN ('failed', 'interrupted'),
-                1, dead)";
+            response = excluded.response, request = iif(?18, request, NULL),
+            dead = iif(?19 AND durable AND ended_ms IS NULL, 1, dead)";
     let (is_json, inline, apart) = split(record.result.as_ref());
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
@@ -190,8 +189,10 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .as_ref()
             .and_then(|result| result.response.as_deref())
             .map(json),
-        // The request is deleted in the same cases as the payload below.
-        record.state == State::Succeeded,
+        record.keeps_payload(),
+        // Only the first end counts: a dead letter that was dropped must not come back if its end is stored again. If
+        // SQLite refused the acceptance of durable work, the row is not durable and has no payload to run again.
+        record.ends_as_dead_letter(),
     ])?;
     match apart {
         Some(data) => put_body(db, record.id, "result", data)?,
@@ -201,11 +202,8 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             db.prepare_cached(sql)?.execute([blob(record.id)])?;
         }
     }
-    if record.state == State::Succeeded && !is_new {
-        // The caller has the result. Payloads of asynchronous work and of failed invocations are kept, so that they can
-        // run again.
-        let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'
-            AND NOT (SELECT durable FROM invocation WHERE id = ?1)";
+    if !record.keeps_payload() && !is_new {
+        let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'";
         db.prepare_cached(sql)?.execute([blob(record.id)])?;
     }
     Ok(())

@@ -553,15 +553,13 @@ fn changes_figures(command: &Command) -> bool {
 }
 
 /// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the
-/// acceptance of an invocation that has succeeded. The acceptance holds only data that is needed to run or rerun the
-/// invocation. It is kept if the invocation is durable or has a load key or an idempotency key.
+/// acceptance of an invocation whose payload is not kept. The acceptance holds only data that is needed to run or rerun
+/// the invocation. It is stored if it has a load key or an idempotency key.
 ///
 /// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
 fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     let end = |command: &Command| match command {
-        Command::Record(_, record) | Command::Update(record) => {
-            Some(record.id).filter(|_| record.state == State::Succeeded)
-        }
+        Command::Record(_, record) | Command::Update(record) => Some(record.id).filter(|_| !record.keeps_payload()),
         Command::Store(_)
         | Command::Claim(_)
         | Command::StoreEnabled { .. }
@@ -570,7 +568,7 @@ fn needed(commands: &[Command]) -> impl Iterator<Item = (&Command, bool)> {
     };
     let over: HashSet<_> = commands.iter().filter_map(end).collect();
     let is_left_out = |accepted: &Accepted| {
-        let matters = accepted.durable || accepted.load_key.is_some() || accepted.key.is_some();
+        let matters = accepted.load_key.is_some() || accepted.key.is_some();
         !matters && over.contains(&accepted.id)
     };
     let mut new = HashSet::new();

@@ -43,7 +43,7 @@ impl Form {
 /// Returns all metrics with their current values. With a thousand functions these are megabytes of text, so they are
 /// not written on the thread that serves all callers.
 pub(crate) async fn scrape(daemon: &Rc<Daemon>, form: Form) -> String {
-    let metrics = Rc::clone(&daemon.state.borrow().observer.metrics);
+    let metrics = Rc::clone(&daemon.state.borrow().reporter.metrics);
     let asking = Arc::clone(&metrics.borrow().asking);
     let _alone = asking.lock().await;
     metrics.borrow_mut().sample(&daemon.state.borrow());

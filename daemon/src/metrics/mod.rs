@@ -8,7 +8,7 @@ mod expose;
 mod listen;
 mod sample;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod textfile;
 
 pub use encode::Form;

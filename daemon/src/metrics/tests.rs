@@ -7,7 +7,7 @@ fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()
 }
 
-fn attempt(function: &str, reason: Reason) -> AttemptRecord {
+pub(crate) fn attempt(function: &str, reason: Reason) -> AttemptRecord {
     AttemptRecord {
         invocation: InvocationId(1),
         function: name(function),
@@ -31,7 +31,7 @@ fn attempt(function: &str, reason: Reason) -> AttemptRecord {
     }
 }
 
-fn text(metrics: &Metrics) -> String {
+pub(crate) fn text(metrics: &Metrics) -> String {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap();
     text

@@ -2,8 +2,8 @@
 //! ([`fnd_core::happening`]).
 //!
 //! ```text
-//! observe (what the supervisor decided) ─▶ Ring (bounded, numbered) ─▶ reader: from a number on, by a filter ─▶ its connection
-//!                                                                       too slow: gets the number it missed
+//! report event ─▶ Ring (bounded, numbered) ─▶ reader: from a number on, by a filter ─▶ its connection
+//!                                              too slow: gets the number it missed
 //! ```
 //! A reader's only state is a number: a reader delays nothing, and costs only its wake-ups. The stream does not outlive
 //! fnd; the history does.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// Fields that journald gets as fields of their own: the event of [`events`](super::events), its function, invocation
+/// Fields that journald gets as fields of their own: the event as `report::journal` names it, its function, invocation
 /// and attempt, the attempt's end and span, and the function's stream.
 const FIELDS: [&str; 10] = [
     "fnd_event",

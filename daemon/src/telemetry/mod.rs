@@ -5,15 +5,16 @@
 //! tracing event -> entry (owned) -> bounded channel -> thread -> tracing-journald, or text on standard error
 //!                                     | full: dropped, counted, reported when there is room again
 //! ```
-//! [`events`] has one function per event, so that the fields `FND_FUNCTION`, `FND_INVOCATION`, `FND_ATTEMPT` and the words
-//! are the same everywhere.
+//! `report::journal` has the words for each event, so that they and the fields `FND_FUNCTION`, `FND_INVOCATION`,
+//! `FND_ATTEMPT` are the same everywhere. [`output_line`] does the same for the output of functions.
 
 mod entry;
-pub mod events;
 pub mod level;
+mod output_line;
 mod sink;
 mod text;
 
+pub(crate) use output_line::output_line;
 pub use sink::{Guard, Target};
 pub use text::{escape, plain_duration};
 

@@ -108,6 +108,7 @@ pub(crate) fn record(function: &str, reason: Reason, message: &str, result: Opti
         id: id(ENDED),
         function: name(function),
         trigger: Trigger::Manual,
+        durable: false,
         state: reason.final_state(),
         accepted_ms: 1_795_248_000_000,
         started_ms: Some(1_795_248_000_010),

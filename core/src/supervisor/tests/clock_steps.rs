@@ -133,6 +133,7 @@ fn unfinished(b: &Bench, state: State) -> Unfinished {
             id: id(1),
             function: name("f"),
             trigger: Trigger::Manual,
+            durable: true,
             state,
             accepted_ms: at,
             started_ms: Some(at),

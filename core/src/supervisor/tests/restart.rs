@@ -28,6 +28,7 @@ fn unfinished(n: u128, state: State, attempts: u32) -> Unfinished {
             id: id(n),
             function: name("f"),
             trigger: Trigger::Manual,
+            durable: true,
             state,
             accepted_ms: EPOCH_MS - 60_000,
             started_ms: (attempts > 0).then_some(EPOCH_MS - 50_000),

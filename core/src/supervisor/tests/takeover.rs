@@ -65,6 +65,7 @@ fn unfinished(state: State, attempts: u32, durable: bool) -> Unfinished {
         id: id(1),
         function: name("f"),
         trigger: Trigger::Manual,
+        durable,
         state,
         accepted_ms: EPOCH_MS,
         started_ms: (attempts > 0).then_some(EPOCH_MS),

@@ -168,6 +168,7 @@ fn over(
             return Ok(());
         }
         record.accepted_ms = known.accepted_ms;
+        record.durable = known.durable;
         record.started_ms = known.started_ms.or(record.started_ms);
     }
     let command = Command::Record(Box::new(attempt), Box::new(record));

@@ -183,6 +183,8 @@ impl Over {
             id: begun.invocation,
             function: begun.function.clone(),
             trigger: Trigger::parse(&begun.trigger)?,
+            // A slot does not say it. The row of the invocation does; durable work always has one.
+            durable: false,
             state,
             accepted_ms: begun.invocation.unix_ms(),
             started_ms: Some(begun.started_ms),

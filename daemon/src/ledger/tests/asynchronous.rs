@@ -77,6 +77,21 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     assert_eq!(dead(&ledger), [8000, 3000]);
 }
 
+/// Its acceptance was refused by SQLite, so there is no payload to run again.
+#[test]
+fn durable_work_whose_acceptance_is_not_stored_is_no_dead_letter() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let accepted = accepted(1, "f");
+    let waiting = record(&accepted, State::Waiting);
+    ledger.submit(Command::Update(Box::new(waiting)));
+    ledger.opened.writer.flush(LIMIT);
+    end(&ledger, &accepted, Reason::Exit(3), None);
+    assert_eq!((dead(&ledger), count(&ledger, "f")), (Vec::new(), 0));
+    let stored = wait(ledger.opened.reader.stored_invocation(accepted.id)).unwrap();
+    assert_eq!(stored.unwrap().payload, None);
+}
+
 #[test]
 fn payloads_are_kept_of_all_but_calls_that_went_well() {
     let state = directory();

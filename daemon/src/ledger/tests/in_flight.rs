@@ -196,7 +196,10 @@ fn without_a_table_that_is_whole_and_of_this_boot_what_was_claimed_counts_as_beg
 
 /// What a call ended with, not stored yet.
 fn call(second: u64, reason: Reason) -> (AttemptRecord, InvocationRecord) {
-    let accepted = accepted(second, "hello");
+    let accepted = Accepted {
+        durable: false,
+        ..accepted(second, "hello")
+    };
     let (mut attempt, mut record) = ended(&accepted, reason, None);
     attempt.message = if reason == Reason::Ok { "" } else { "it broke" }.to_owned();
     record.message = attempt.message.clone();
@@ -234,6 +237,36 @@ fn an_end_that_was_reported_and_not_stored_is_the_end() {
     let again = Ledger::open(copy.path());
     assert_eq!(again.opened.restored.counts, [(name("hello"), 2, 1)], "counted once");
     again.stop();
+    ledger.stop();
+}
+
+/// A slot does not say whether the invocation is durable; the row of the invocation does.
+#[test]
+fn an_end_in_a_slot_makes_a_dead_letter_of_durable_work_only() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for (n, durable) in [(5, true), (6, false)] {
+        let accepted = Accepted {
+            durable,
+            ..accepted(n, "hello")
+        };
+        ledger.submit(Command::Store(Box::new(accepted)));
+    }
+    ledger.opened.writer.flush(LIMIT);
+    for n in [5, 6, 7] {
+        ledger.opened.writer.begins(&begun(n));
+        let (attempt, record) = call(n, Reason::Error);
+        ledger.opened.writer.ends(&attempt, &record, false);
+    }
+    let (_copy, next) = killed(state.path());
+    let letters = wait(next.opened.reader.dead_letters(Filter::default()))
+        .unwrap()
+        .letters;
+    let letters: Vec<_> = letters.iter().map(|letter| letter.invocation.id).collect();
+    assert_eq!(letters, [id(5)]);
+    assert_eq!(next.opened.writer.dead_letters_of(&name("hello")), 1);
+    assert!(next.get(id(5)).unwrap().0.durable && !next.get(id(7)).unwrap().0.durable);
+    next.stop();
     ledger.stop();
 }
 

@@ -212,6 +212,7 @@ fn record(accepted: &Accepted, state: State) -> InvocationRecord {
         id: accepted.id,
         function: accepted.function.clone(),
         trigger: accepted.trigger,
+        durable: accepted.durable,
         state,
         accepted_ms: accepted.accepted_ms,
         started_ms: None,

@@ -368,6 +368,7 @@ impl Entry {
             id: accepted.id,
             function: accepted.function.clone(),
             trigger: accepted.trigger,
+            durable: accepted.durable,
             state: State::Queued,
             accepted_ms: accepted.accepted_ms,
             started_ms: None,

@@ -27,7 +27,7 @@ const TRIED_AGAIN: Duration = Duration::from_secs(1);
 
 /// The directory of status files.
 #[derive(Debug)]
-pub struct StatusFiles {
+pub(crate) struct StatusFiles {
     directory: OwnedFd,
     mode: Mode,
     sync: bool,
@@ -48,7 +48,7 @@ struct Recent {
 /// A status file could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {operation} status file `{file}`")]
-pub struct StatusError {
+pub(crate) struct StatusError {
     operation: &'static str,
     file: String,
     #[source]
@@ -61,7 +61,7 @@ impl StatusFiles {
     ///
     /// # Errors
     /// The directory cannot be made or opened.
-    pub fn open(directory: &Path, mode: u32, sync: bool) -> Result<Self, StatusError> {
+    pub(crate) fn open(directory: &Path, mode: u32, sync: bool) -> Result<Self, StatusError> {
         let failed = |source| StatusError {
             operation: "open the directory of",
             file: directory.display().to_string(),
@@ -82,13 +82,13 @@ impl StatusFiles {
     }
 
     /// Changes the mode of files written from now on.
-    pub fn set_mode(&mut self, mode: u32) {
+    pub(crate) fn set_mode(&mut self, mode: u32) {
         self.mode = Mode::from_raw_mode(mode & 0o777);
     }
 
     /// Records that a function's status has changed. Returns whether to write it now; if not, [`Self::due`] will name
     /// it.
-    pub fn changed(&mut self, function: &FunctionName, mono: Duration) -> bool {
+    pub(crate) fn changed(&mut self, function: &FunctionName, mono: Duration) -> bool {
         let fresh = Recent {
             written: mono,
             changed: false,
@@ -111,13 +111,13 @@ impl StatusFiles {
 
     /// Returns when [`Self::due`] next has something.
     #[must_use]
-    pub fn next_due(&self) -> Option<Duration> {
+    pub(crate) fn next_due(&self) -> Option<Duration> {
         let waiting = self.recent.values().filter(|recent| recent.changed);
         waiting.map(|recent| recent.written + AT_MOST_EVERY).min()
     }
 
     /// Returns the functions whose files are to be written now.
-    pub fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
+    pub(crate) fn due(&mut self, mono: Duration) -> Vec<FunctionName> {
         let mut due = Vec::new();
         self.recent.retain(|function, recent| {
             if mono < recent.written + AT_MOST_EVERY {
@@ -138,7 +138,7 @@ impl StatusFiles {
 
     /// Records whether a function's file was written; if not, [`Self::due`] will name it again. Returns whether this
     /// failure is the first one since the last success.
-    pub fn tried(&mut self, function: &FunctionName, mono: Duration, written: bool) -> bool {
+    pub(crate) fn tried(&mut self, function: &FunctionName, mono: Duration, written: bool) -> bool {
         if written {
             self.failing.remove(function);
             for waiting in self.waiting.remove(function).into_iter().flatten() {
@@ -156,7 +156,7 @@ impl StatusFiles {
 
     /// Returns a receiver that resolves when a function's changes up to now are in its file; nothing where they are
     /// already. The sender is dropped when the function is removed.
-    pub fn written(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<()>> {
+    pub(crate) fn written(&mut self, function: &FunctionName) -> Option<oneshot::Receiver<()>> {
         self.recent.get(function).filter(|recent| recent.changed)?;
         let (sender, receiver) = oneshot::channel();
         let waiting = self.waiting.entry(function.clone()).or_default();
@@ -167,7 +167,7 @@ impl StatusFiles {
     }
 
     /// Returns every function with changes that wait, for fnd's end.
-    pub fn all_due(&mut self) -> Vec<FunctionName> {
+    pub(crate) fn all_due(&mut self) -> Vec<FunctionName> {
         let waiting = self.recent.drain().filter(|(_, recent)| recent.changed);
         waiting.map(|(function, _)| function).collect()
     }
@@ -176,7 +176,7 @@ impl StatusFiles {
     ///
     /// # Errors
     /// The file cannot be written; the old one is still there then.
-    pub fn write(&self, status: &FunctionStatus) -> Result<(), StatusError> {
+    pub(crate) fn write(&self, status: &FunctionStatus) -> Result<(), StatusError> {
         let file = format!("{}.json", status.function.file_form());
         let failed = |source| StatusError {
             operation: "write",
@@ -214,7 +214,7 @@ impl StatusFiles {
     ///
     /// # Errors
     /// The file is there and cannot be removed.
-    pub fn remove(&mut self, function: &FunctionName) -> Result<(), StatusError> {
+    pub(crate) fn remove(&mut self, function: &FunctionName) -> Result<(), StatusError> {
         self.recent.remove(function);
         self.waiting.remove(function);
         self.remove_file(format!("{}.json", function.file_form()))
@@ -224,7 +224,7 @@ impl StatusFiles {
     ///
     /// # Errors
     /// The directory cannot be read or a file cannot be removed.
-    pub fn keep_only(&mut self, functions: &HashSet<FunctionName>) -> Result<(), StatusError> {
+    pub(crate) fn keep_only(&mut self, functions: &HashSet<FunctionName>) -> Result<(), StatusError> {
         let failed = |errno: Errno| StatusError {
             operation: "list",
             file: String::new(),

@@ -1,18 +1,47 @@
-//! fnd's messages, one function for each event: the words for people, and the fields for queries.
+//! fnd's messages about events: the words for people, and the fields for queries.
 
-use super::text::{escape, plain_duration};
-use crate::logs::{Line, Stream};
-use crate::workers::output::Meta;
+use crate::telemetry::{escape, plain_duration};
 use fnd_core::outcome::{Class, Reason};
 use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{FunctionState, Notice};
 use fnd_core::trace::Span;
 use fnd_wire::ids::FunctionName;
 use std::path::Path;
 use std::time::Duration;
 
+/// Logs an event.
+pub(super) fn write(event: ReportEvent<'_>) {
+    match event {
+        ReportEvent::ContentRefused {
+            function,
+            error,
+            serving,
+        } => refused(function, error, serving),
+        ReportEvent::InterpreterChanged { path, real, functions } => interpreter_changed(path, real, functions),
+        ReportEvent::Notice(given) => notice(given),
+        ReportEvent::AttemptEnded { attempt, span, .. } => attempt_ended(attempt, span),
+        ReportEvent::EndedWaiting(record) => ended_waiting(record),
+        ReportEvent::Problem { text, lasts: true, .. } => tracing::error!("{text}"),
+        ReportEvent::Problem { text, lasts: false, .. } => tracing::info!("over: {text}"),
+        // Another message tells of each, or nobody has to act on it.
+        ReportEvent::FunctionKnown(_)
+        | ReportEvent::FunctionRemoved(_)
+        | ReportEvent::VersionLoaded(..)
+        | ReportEvent::VersionRefused { .. }
+        | ReportEvent::Rescanned
+        | ReportEvent::StatusChanged(_)
+        | ReportEvent::Accepted(_)
+        | ReportEvent::WorkerRequested(_)
+        | ReportEvent::WorkerEnded(..)
+        | ReportEvent::PoolScaled(..)
+        | ReportEvent::AttemptPutBack
+        | ReportEvent::InvocationEnded(_) => {}
+    }
+}
+
 /// Logs a notice of the supervisor.
-pub fn notice(notice: &Notice) {
+fn notice(notice: &Notice) {
     match notice {
         Notice::AttemptStarted {
             function,
@@ -54,7 +83,7 @@ pub fn notice(notice: &Notice) {
 }
 
 /// Logs that a function's state changed.
-pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
+fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
     let event = "state-changed";
     let name = function.as_str();
     match (from, to) {
@@ -85,7 +114,7 @@ pub fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionS
 
 /// Logs that an attempt ended, and when the next one begins if there is one. The fields describe it as a span of a
 /// trace.
-pub fn attempt_ended(attempt: &AttemptRecord, span: Span) {
+fn attempt_ended(attempt: &AttemptRecord, span: Span) {
     let words = attempt_words(attempt);
     macro_rules! say {
         ($level:ident) => {
@@ -145,7 +174,7 @@ fn attempt_words(attempt: &AttemptRecord) -> String {
 }
 
 /// Logs that an invocation ended without an attempt of its own: skipped, cancelled in the queue, or exhausted.
-pub fn invocation_ended(record: &InvocationRecord) {
+fn ended_waiting(record: &InvocationRecord) {
     let reason = record.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let message = escape(record.message.trim());
     tracing::info!(
@@ -160,7 +189,7 @@ pub fn invocation_ended(record: &InvocationRecord) {
 }
 
 /// Logs that a function's newest content was refused, and the consequence.
-pub fn refused(function: &FunctionName, error: &str, serving: bool) {
+fn refused(function: &FunctionName, error: &str, serving: bool) {
     let follows = if serving {
         "keeping the version before it"
     } else {
@@ -174,7 +203,7 @@ pub fn refused(function: &FunctionName, error: &str, serving: bool) {
 }
 
 /// Logs that an interpreter has changed, and the consequence.
-pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
+fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     let Some(real) = real else {
         tracing::warn!(
             fnd_event = "interpreter-gone",
@@ -189,45 +218,14 @@ pub fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     );
 }
 
-/// Logs a line of a function's output.
-pub fn output_line(meta: &Meta, line: &Line<'_>) {
-    let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
-    let text = String::from_utf8_lossy(text);
-    let mark = if line.stream == Stream::Note { "-" } else { "|" };
-    // Without an invocation: a warm worker printed it between calls.
-    let invocation = (meta.invocation.0 != 0).then(|| tracing::field::display(meta.invocation));
-    macro_rules! say {
-        ($level:ident) => {
-            tracing::$level!(
-                fnd_event = "output",
-                fnd_function = meta.function.as_str(),
-                fnd_invocation = invocation,
-                fnd_attempt = u64::from(meta.attempt.0),
-                fnd_stream = line.stream.as_str(),
-                "{}  {mark} {}",
-                meta.function,
-                escape(&text)
-            )
-        };
-    }
-    let level = if line.stream == Stream::Log {
-        text.split(' ').next()
-    } else {
-        None
-    };
-    match level {
-        Some("error") => say!(error),
-        Some("warning") => say!(warn),
-        Some("debug") => say!(debug),
-        _ => say!(info),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::examples;
     use super::*;
     use fnd_core::record::Usage;
     use fnd_wire::ids::{Attempt, InvocationId};
+    use std::io::Seek as _;
+    use std::sync::Arc;
 
     fn attempt(reason: Reason, message: &str) -> AttemptRecord {
         AttemptRecord {
@@ -266,6 +264,77 @@ mod tests {
         assert_eq!(
             attempt_words(&signal),
             "hello  attempt 1 failed after 12 ms (signal-SEGV)"
+        );
+    }
+
+    /// Returns the messages of events, each with its level and fields.
+    fn written(events: &[ReportEvent<'_>]) -> String {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_writer(Arc::clone(&file))
+            .with_ansi(false)
+            .with_target(false)
+            .without_time();
+        tracing::subscriber::with_default(subscriber.finish(), || events.iter().for_each(|event| write(*event)));
+        (&*file).rewind().unwrap();
+        std::io::read_to_string(&*file).unwrap()
+    }
+
+    #[test]
+    fn each_event_with_words_is_one_message() {
+        let (failed, record) = examples::failed();
+        let name = examples::name();
+        let rejected = examples::rejected();
+        let code = "metrics";
+        let events = [
+            examples::attempt_ended(&failed, &record),
+            ReportEvent::EndedWaiting(&record),
+            ReportEvent::InvocationEnded(&record),
+            ReportEvent::Notice(&rejected),
+            ReportEvent::ContentRefused {
+                function: &name,
+                error: "bad",
+                serving: true,
+            },
+            ReportEvent::InterpreterChanged {
+                path: "/usr/bin/python3",
+                real: None,
+                functions: 2,
+            },
+            ReportEvent::Problem {
+                code,
+                text: "the port is taken",
+                lasts: true,
+            },
+            ReportEvent::Problem {
+                code,
+                text: "the port is taken",
+                lasts: false,
+            },
+            ReportEvent::FunctionRemoved(&name),
+        ];
+        let written = written(&events);
+        let expected = [
+            (" WARN", "hello  attempt 1 failed after 20 ms (exit-3)"),
+            (" INFO", "failed (exit-3): in words"),
+            ("DEBUG", "hello  a request was refused (skipped-queue-full, manual)"),
+            (" WARN", "hello  was refused, keeping the version before it"),
+            ("bad", ""),
+            (
+                " WARN",
+                "the interpreter `/usr/bin/python3` is gone: 2 functions may need it",
+            ),
+            ("ERROR", "the port is taken"),
+            (" INFO", "over: the port is taken"),
+        ];
+        assert_eq!(written.lines().count(), expected.len(), "{written}");
+        for (line, (begin, words)) in written.lines().zip(expected) {
+            assert!(line.starts_with(begin) && line.contains(words), "{line}");
+        }
+        assert!(
+            written.contains("fnd_event=\"attempt-ended\" fnd_function=\"hello\""),
+            "{written}"
         );
     }
 }

@@ -1,0 +1,89 @@
+//! Report events: what happened, for people and programs outside of fnd.
+//!
+//! fnd reports each event once. The journal, the stream, the metrics and the status files each take from it what they
+//! show. An event borrows its data, so that reporting copies only what one of them keeps.
+
+use crate::diagnostic::Diagnostic;
+use crate::record::{Accepted, AttemptRecord, InvocationRecord, Usage};
+use crate::supervisor::Notice;
+use crate::trace::Span;
+use fnd_wire::ids::{FunctionName, Version};
+use std::path::Path;
+
+/// Something that happened to a function or to the node.
+#[derive(Debug, Clone, Copy)]
+pub enum ReportEvent<'a> {
+    /// A function is known from now on.
+    FunctionKnown(&'a FunctionName),
+    /// A function was deleted.
+    FunctionRemoved(&'a FunctionName),
+    /// A version serves from now on.
+    VersionLoaded(&'a FunctionName, Version),
+    /// The newest content does not serve, or does not serve for another reason than before.
+    VersionRefused {
+        /// The function.
+        function: &'a FunctionName,
+        /// Why, in one line.
+        message: &'a str,
+        /// The problems of the content.
+        diagnostics: &'a [Diagnostic],
+    },
+    /// The judge or the spawner refused new content.
+    ContentRefused {
+        /// The function.
+        function: &'a FunctionName,
+        /// The problems as text of several lines.
+        error: &'a str,
+        /// Whether the version before it goes on serving.
+        serving: bool,
+    },
+    /// An interpreter was replaced, or is gone.
+    InterpreterChanged {
+        /// Its path.
+        path: &'a str,
+        /// The file behind the path; absent if it is gone.
+        real: Option<&'a Path>,
+        /// Number of functions that use it.
+        functions: usize,
+    },
+    /// A scan of the functions directories that was asked for is over.
+    Rescanned,
+    /// Something that the function's status file shows has changed.
+    StatusChanged(&'a FunctionName),
+    /// A notice of the supervisor: an attempt began, a function's state changed, a request was refused on arrival.
+    Notice(&'a Notice),
+    /// A request to run was accepted.
+    Accepted(&'a Accepted),
+    /// The spawner was asked for a process.
+    WorkerRequested(&'a FunctionName),
+    /// A process ended.
+    WorkerEnded(&'a FunctionName, &'a Usage),
+    /// The number of processes of a pool changed: the numbers before and after.
+    PoolScaled(&'a FunctionName, (u32, u32)),
+    /// An attempt could not be started because of the node; it is started again.
+    AttemptPutBack,
+    /// An attempt ended.
+    AttemptEnded {
+        /// Its record.
+        attempt: &'a AttemptRecord,
+        /// The state of its invocation after it.
+        record: &'a InvocationRecord,
+        /// Its span.
+        span: Span,
+        /// The method of the request as the metrics label it; they have a word for no request.
+        method: &'static str,
+    },
+    /// An invocation ended while it waited: it was skipped or cancelled, or ran out of time.
+    EndedWaiting(&'a InvocationRecord),
+    /// An invocation ended. It follows the end of its last attempt, or [`ReportEvent::EndedWaiting`].
+    InvocationEnded(&'a InvocationRecord),
+    /// A problem of the node began or is over.
+    Problem {
+        /// The kind of problem.
+        code: &'static str,
+        /// What happened, where, and what to do.
+        text: &'a str,
+        /// Whether it lasts.
+        lasts: bool,
+    },
+}

@@ -1,0 +1,249 @@
+//! What reports need to know besides the event at hand: the processes, the attempts that run, and what was reported last
+//! of each function.
+
+use crate::metrics;
+use fnd_core::record::AttemptRecord;
+use fnd_core::supervisor::{AttemptOrder, Restored, SpawnOrder};
+use fnd_core::trace::{Span, Trace};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
+use std::collections::HashMap;
+
+/// The books.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    /// The version and the error of each function as reported last.
+    functions: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
+    /// The function of each process, and whether the process belongs to a pool.
+    workers: HashMap<WorkerId, (FunctionName, bool)>,
+    /// Processes in each pool.
+    pools: HashMap<FunctionName, u32>,
+    /// Running attempts: the caller's trace and the method of the request.
+    attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
+}
+
+/// What has changed in a function since it was reported last.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) is_new: bool,
+    pub(super) is_gone: bool,
+    /// The version that serves now.
+    pub(super) loaded: Option<Version>,
+    /// Whether there is an error, and another one than before.
+    pub(super) refused: bool,
+}
+
+impl Books {
+    /// Adds the attempts and workers of an earlier fnd from their records.
+    pub(super) fn restored(&mut self, restored: &Restored) {
+        let traces: HashMap<InvocationId, &Trace> = restored
+            .unfinished
+            .iter()
+            .filter_map(|unfinished| Some((unfinished.accepted.id, unfinished.accepted.payload.trace.as_ref()?)))
+            .collect();
+        let scripts = restored.adopted.iter().map(|adopted| &adopted.record);
+        let calls = restored.members.iter().flat_map(|member| &member.record.calls);
+        let running = scripts
+            .map(|script| (script.invocation, script.attempt))
+            .chain(calls.map(|call| (call.invocation, call.attempt)));
+        for (invocation, attempt) in running {
+            let trace = traces.get(&invocation).map(|trace| (*trace).clone());
+            // No record says which request started the invocation.
+            let attempt = (invocation, Attempt(attempt));
+            self.attempts.insert(attempt, (trace, metrics::method(None)));
+        }
+        for adopted in &restored.adopted {
+            let function = adopted.record.function.clone().into_owned();
+            self.workers.insert(adopted.worker, (function, false));
+        }
+        for member in &restored.members {
+            let function = member.record.function.clone().into_owned();
+            self.scale(&function, 1);
+            self.workers.insert(member.worker, (function, true));
+        }
+    }
+
+    /// Adds a process. If it belongs to a pool, returns the pool's numbers of processes before and after.
+    pub(super) fn worker_requested(&mut self, order: &SpawnOrder) -> Option<(u32, u32)> {
+        let is_member = order.attempt.is_none();
+        self.workers.insert(order.worker, (order.function.clone(), is_member));
+        is_member.then(|| self.scale(&order.function, 1))
+    }
+
+    /// Removes a process. Returns its function and, if it belonged to a pool, the pool's numbers of processes before
+    /// and after. Returns nothing for a process that is not known.
+    pub(super) fn worker_ended(&mut self, worker: WorkerId) -> Option<(FunctionName, Option<(u32, u32)>)> {
+        let (function, is_member) = self.workers.remove(&worker)?;
+        let scaled = is_member.then(|| self.scale(&function, -1));
+        Some((function, scaled))
+    }
+
+    /// Returns all processes.
+    pub(super) fn workers(&self) -> Vec<WorkerId> {
+        self.workers.keys().copied().collect()
+    }
+
+    fn scale(&mut self, function: &FunctionName, change: i32) -> (u32, u32) {
+        let before = self.pools.get(function).copied().unwrap_or(0);
+        let now = before.saturating_add_signed(change);
+        if now == 0 {
+            self.pools.remove(function);
+        } else {
+            self.pools.insert(function.clone(), now);
+        }
+        (before, now)
+    }
+
+    /// Adds an attempt that is about to begin.
+    pub(super) fn attempt_begins(&mut self, attempt: &AttemptOrder) {
+        let method = attempt
+            .payload
+            .request
+            .as_deref()
+            .map(|request| request.method.as_str());
+        let request = (attempt.payload.trace.clone(), metrics::method(method));
+        self.attempts.insert((attempt.invocation, attempt.attempt), request);
+    }
+
+    /// Removes an attempt that could not be started.
+    pub(super) fn attempt_put_back(&mut self, invocation: InvocationId, attempt: Attempt) {
+        self.attempts.remove(&(invocation, attempt));
+    }
+
+    /// Removes an attempt that has ended; returns its span and the method of its request.
+    pub(super) fn attempt_ended(&mut self, attempt: &AttemptRecord) -> (Span, &'static str) {
+        let request = self.attempts.remove(&(attempt.invocation, attempt.attempt));
+        let (trace, method) = request.unwrap_or((None, metrics::method(None)));
+        (Span::of(trace.as_ref(), attempt.invocation, attempt.attempt), method)
+    }
+
+    /// Compares a function with what was reported of it last. `now` is its version and error; nothing for a function
+    /// that is gone.
+    pub(super) fn update(&mut self, function: &FunctionName, now: Option<(Option<Version>, Option<&str>)>) -> Changes {
+        let Some((version, error)) = now else {
+            return Changes {
+                is_gone: self.functions.remove(function).is_some(),
+                ..Changes::default()
+            };
+        };
+        let before = self.functions.get(function);
+        let is_new = before.is_none();
+        let (known, reported) = before.map_or((None, None), |(version, error)| (*version, error.as_deref()));
+        let changes = Changes {
+            is_new,
+            is_gone: false,
+            loaded: version.filter(|version| known != Some(*version)),
+            refused: error.is_some() && reported != error,
+        };
+        if is_new || (known, reported) != (version, error) {
+            self.functions
+                .insert(function.clone(), (version, error.map(Into::into)));
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fnd_core::outcome::Trigger;
+    use fnd_core::protocol::HttpRequest;
+    use fnd_core::record::Payload;
+    use fnd_core::trace::{SpanId, TraceId};
+
+    fn name() -> FunctionName {
+        FunctionName::new("hello").unwrap()
+    }
+
+    #[test]
+    fn a_change_is_reported_once() {
+        let mut books = Books::default();
+        let (first, second) = (Version([1; 32]), Version([2; 32]));
+        let changes = |loaded, refused| Changes {
+            loaded,
+            refused,
+            ..Changes::default()
+        };
+        let new = |loaded, refused| Changes {
+            is_new: true,
+            ..changes(loaded, refused)
+        };
+        let gone = Changes {
+            is_gone: true,
+            ..Changes::default()
+        };
+        for (now, expected) in [
+            (None, changes(None, false)),
+            (Some((None, None)), new(None, false)),
+            (Some((Some(first), None)), changes(Some(first), false)),
+            (Some((Some(first), None)), changes(None, false)),
+            (Some((Some(first), Some("bad"))), changes(None, true)),
+            (Some((Some(first), Some("bad"))), changes(None, false)),
+            (Some((Some(first), Some("worse"))), changes(None, true)),
+            (Some((Some(second), None)), changes(Some(second), false)),
+            (Some((Some(first), None)), changes(Some(first), false)),
+            (None, gone),
+            (None, changes(None, false)),
+            (Some((None, Some("bad"))), new(None, true)),
+        ] {
+            assert_eq!(books.update(&name(), now), expected, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_pool_has_as_many_processes_as_began_and_did_not_end() {
+        let mut books = Books::default();
+        for (n, is_member) in [(1, true), (2, false), (3, true)] {
+            books.workers.insert(WorkerId(n), (name(), is_member));
+        }
+        assert_eq!((books.scale(&name(), 1), books.scale(&name(), 1)), ((0, 1), (1, 2)));
+        assert_eq!(books.worker_ended(WorkerId(2)), Some((name(), None)));
+        assert_eq!(books.worker_ended(WorkerId(1)), Some((name(), Some((2, 1)))));
+        assert_eq!(books.worker_ended(WorkerId(1)), None, "it is gone");
+        assert_eq!(books.worker_ended(WorkerId(3)), Some((name(), Some((1, 0)))));
+        assert!(books.pools.is_empty() && books.workers().is_empty());
+    }
+
+    #[test]
+    fn an_attempt_ends_in_the_trace_of_its_caller() {
+        let mut books = Books::default();
+        let caller = Trace {
+            id: TraceId(7),
+            parent: SpanId(8),
+            flags: 1,
+            state: None,
+            b3: false,
+        };
+        let order = AttemptOrder {
+            invocation: InvocationId(1),
+            attempt: Attempt(1),
+            poll: 0,
+            trigger: Trigger::Manual,
+            payload: Payload {
+                trace: Some(caller),
+                request: Some(
+                    HttpRequest {
+                        method: "PUT".to_owned(),
+                        ..HttpRequest::default()
+                    }
+                    .into(),
+                ),
+                ..Payload::default()
+            },
+            previous: None,
+            deadline_ms: None,
+        };
+        let record = crate::metrics::tests::attempt("hello", fnd_core::outcome::Reason::Ok);
+        books.attempt_begins(&order);
+        let (span, method) = books.attempt_ended(&record);
+        assert_eq!((span.trace, span.parent, method), (TraceId(7), Some(SpanId(8)), "PUT"));
+        let (span, method) = books.attempt_ended(&record);
+        assert_eq!(
+            (span.trace, span.parent, method),
+            (TraceId(1), None, "NONE"),
+            "nothing is known of it"
+        );
+        books.attempt_begins(&order);
+        books.attempt_put_back(order.invocation, order.attempt);
+        assert!(books.attempts.is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! Events for the tests of the destinations.
+
+use crate::metrics::tests::attempt;
+use fnd_core::outcome::{Exhausted, Reason, Skip, Trigger};
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::Notice;
+use fnd_core::trace::Span;
+use fnd_wire::ids::{FunctionName, InvocationId};
+
+pub(super) fn name() -> FunctionName {
+    FunctionName::new("hello").unwrap()
+}
+
+/// Returns a request that was refused because the queue was full.
+pub(super) fn rejected() -> Notice {
+    Notice::Rejected {
+        function: name(),
+        trigger: Trigger::Manual,
+        skip: Skip::QueueFull,
+    }
+}
+
+/// Returns an attempt that failed, and the invocation that has used up its retries with it.
+pub(super) fn failed() -> (AttemptRecord, InvocationRecord) {
+    (attempt("hello", Reason::Exit(3)), ended(Reason::Exit(3)))
+}
+
+/// Returns an invocation that ended for a reason.
+pub(super) fn ended(reason: Reason) -> InvocationRecord {
+    InvocationRecord {
+        id: InvocationId(1),
+        function: name(),
+        trigger: Trigger::Manual,
+        durable: true,
+        state: reason.final_state(),
+        accepted_ms: 1,
+        started_ms: None,
+        ended_ms: Some(2),
+        attempts: 1,
+        polls: 0,
+        reason: Some(reason),
+        message: "in words".to_owned(),
+        exhausted: Some(Exhausted::Retries),
+        next_attempt_ms: None,
+        version: None,
+        result: None,
+    }
+}
+
+/// Returns the event of an attempt's end.
+pub(super) fn attempt_ended<'a>(attempt: &'a AttemptRecord, record: &'a InvocationRecord) -> ReportEvent<'a> {
+    ReportEvent::AttemptEnded {
+        attempt,
+        record,
+        span: Span::of(None, attempt.invocation, attempt.attempt),
+        method: "POST",
+    }
+}

@@ -1,0 +1,79 @@
+//! Reports what happens: in the journal, on the stream, in the metrics and in the status files.
+//!
+//! ```text
+//! observe ──────────┐                ┌─▶ journal
+//! perform, incoming ┼─▶ ReportEvent ─┼─▶ stream
+//! problems ─────────┘                ├─▶ metrics
+//!                                    └─▶ status
+//! ```
+//! Another destination is one more file with one `match` over [`ReportEvent`]. No file here changes what fnd does.
+//!
+//! - `observe.rs`: makes report events of the supervisor's events and decisions
+//! - `books.rs`: what `observe.rs` has to remember for that: processes, running attempts, versions as reported last
+//! - `journal.rs`: the messages of fnd, in words for people and fields for queries
+//! - `stream.rs`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
+//! - `metrics.rs`: which counters an event increases; does not define them (`crate::metrics` does)
+//! - `status.rs`: which status file an event changes
+//! - `status_files.rs`: when and how a status file is written; does not know what is in it
+//! - `examples.rs`: events for the tests of these files
+
+mod books;
+#[cfg(test)]
+mod examples;
+mod journal;
+mod metrics;
+mod observe;
+mod status;
+mod status_files;
+mod stream;
+
+use crate::driver::State;
+use crate::metrics::Metrics;
+use crate::stream::{Happening, Ring};
+use books::Books;
+use fnd_core::report::ReportEvent;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub(crate) use status_files::StatusFiles;
+
+/// The destinations that keep what they are given, and the books.
+pub(crate) struct Reporter {
+    pub(crate) ring: Rc<Ring>,
+    pub(crate) metrics: Rc<RefCell<Metrics>>,
+    books: Books,
+}
+
+impl Reporter {
+    /// Returns a reporter without any event; `epoch` is when this fnd was started.
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self {
+            ring: Rc::new(Ring::new(epoch)),
+            metrics: Rc::new(RefCell::new(Metrics::new())),
+            books: Books::default(),
+        }
+    }
+
+    /// Reports an event everywhere but in the status files.
+    fn report(&self, event: ReportEvent<'_>) {
+        journal::write(event);
+        metrics::count(&mut self.metrics.borrow_mut(), event);
+        stream::describe(event, |function, what| {
+            self.ring.push(Happening {
+                unix_ms: crate::clock::unix_ms(),
+                function: function.cloned(),
+                what,
+            });
+        });
+    }
+}
+
+impl State {
+    /// Reports an event.
+    pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
+        self.reporter.report(event);
+        if let Some(function) = status::changed_by(event) {
+            self.status_changed(function);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Makes report events of the supervisor's events and decisions. It sees an event before the supervisor and a decision
+//! when it is performed, and changes neither.
+
+use crate::driver::State;
+use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
+
+impl State {
+    /// Reports what an event says, before the supervisor handles it.
+    pub(crate) fn observe_event(&mut self, event: &Event) {
+        match event {
+            Event::Restored(restored) => self.report_restored(restored),
+            Event::Exited(exited) => self.report_worker_end(exited.worker, Some(&exited.usage)),
+            Event::SpawnFailed { worker, .. } | Event::NodeCannotStart { worker, .. } => {
+                self.report_worker_end(*worker, None);
+            }
+            Event::SpawnerLost => {
+                for worker in self.reporter.books.workers() {
+                    self.report_worker_end(worker, None);
+                }
+            }
+            // The effects of these events are seen in actions.
+            Event::Installed(_)
+            | Event::Refused { .. }
+            | Event::Removed(_)
+            | Event::Scanned { .. }
+            | Event::Submit(_)
+            | Event::Stored(_)
+            | Event::StoreFailed(_)
+            | Event::Claimed(_)
+            | Event::ClaimFailed(_)
+            | Event::Cancel { .. }
+            | Event::CallerLeft { .. }
+            | Event::SetEnabled { .. }
+            | Event::Drain
+            | Event::HandOver
+            | Event::StopNow
+            | Event::Spawned(_)
+            | Event::WorkerReady { .. }
+            | Event::NotReady { .. }
+            | Event::LoadFailed { .. }
+            | Event::Answered(_)
+            | Event::Closed(_)
+            | Event::Broken { .. }
+            | Event::SpawnerAnswers(_)
+            | Event::Tick => {}
+        }
+    }
+
+    /// Continues with what an earlier fnd had reported.
+    fn report_restored(&mut self, restored: &Restored) {
+        let mut metrics = self.reporter.metrics.borrow_mut();
+        for last in &restored.last {
+            metrics.succeeded_before(&last.attempt);
+        }
+        drop(metrics);
+        self.reporter.books.restored(restored);
+    }
+
+    /// Reports a process that has ended, or that could not be started and has no usage.
+    fn report_worker_end(&mut self, worker: WorkerId, usage: Option<&Usage>) {
+        let Some((function, scaled)) = self.reporter.books.worker_ended(worker) else {
+            return;
+        };
+        if let Some(usage) = usage {
+            self.report(ReportEvent::WorkerEnded(&function, usage));
+        }
+        if let Some(scaled) = scaled {
+            self.report(ReportEvent::PoolScaled(&function, scaled));
+        }
+    }
+
+    /// Reports a process that is about to be started.
+    pub(crate) fn report_worker(&mut self, order: &SpawnOrder) {
+        self.report(ReportEvent::WorkerRequested(&order.function));
+        if let Some(attempt) = &order.attempt {
+            self.observe_attempt(attempt);
+        }
+        if let Some(scaled) = self.reporter.books.worker_requested(order) {
+            self.report(ReportEvent::PoolScaled(&order.function, scaled));
+        }
+    }
+
+    /// Remembers an attempt that is about to begin, for the report of its end. Its begin is a notice of the supervisor.
+    pub(crate) fn observe_attempt(&mut self, attempt: &AttemptOrder) {
+        self.reporter.books.attempt_begins(attempt);
+    }
+
+    /// Reports an attempt that could not be started and waits again.
+    pub(crate) fn report_put_back(&mut self, invocation: InvocationId, attempt: Attempt) {
+        self.reporter.books.attempt_put_back(invocation, attempt);
+        self.report(ReportEvent::AttemptPutBack);
+    }
+
+    /// Reports an attempt that has ended, when its output is counted.
+    pub(crate) fn report_attempt_end(&mut self, attempt: &AttemptRecord, record: &InvocationRecord) {
+        let (span, method) = self.reporter.books.attempt_ended(attempt);
+        self.report(ReportEvent::AttemptEnded {
+            attempt,
+            record,
+            span,
+            method,
+        });
+        if attempt.next_attempt_ms.is_none() && record.state.is_final() {
+            self.report(ReportEvent::InvocationEnded(record));
+        }
+    }
+
+    /// Reports a function whose status has changed, and whether another version serves or its content is refused. This
+    /// is found by comparison, so that no code path to a new version can be forgotten.
+    pub(crate) fn report_function(&mut self, function: &FunctionName) {
+        let now = self.supervisor.version_and_error(function);
+        let changes = self.reporter.books.update(function, now);
+        if changes.is_gone {
+            self.reporter.report(ReportEvent::FunctionRemoved(function));
+        }
+        if changes.is_new {
+            self.reporter.report(ReportEvent::FunctionKnown(function));
+        }
+        if let Some(version) = changes.loaded {
+            self.reporter.report(ReportEvent::VersionLoaded(function, version));
+        }
+        if let Some((_, Some(message))) = now.filter(|_| changes.refused) {
+            let known = self.functions.get(function);
+            self.reporter.report(ReportEvent::VersionRefused {
+                function,
+                message,
+                diagnostics: known.map_or(&[], |known| &known.diagnostics),
+            });
+        }
+        self.report(ReportEvent::StatusChanged(function));
+    }
+}

@@ -1,0 +1,39 @@
+//! The message for a line of a function's output, where the journal gets them.
+
+use super::text::escape;
+use crate::logs::{Line, Stream};
+use crate::workers::output::Meta;
+
+/// Logs a line of a function's output.
+pub(crate) fn output_line(meta: &Meta, line: &Line<'_>) {
+    let text = line.text.strip_suffix(b"\r").unwrap_or(line.text);
+    let text = String::from_utf8_lossy(text);
+    let mark = if line.stream == Stream::Note { "-" } else { "|" };
+    // Without an invocation: a warm worker printed it between calls.
+    let invocation = (meta.invocation.0 != 0).then(|| tracing::field::display(meta.invocation));
+    macro_rules! say {
+        ($level:ident) => {
+            tracing::$level!(
+                fnd_event = "output",
+                fnd_function = meta.function.as_str(),
+                fnd_invocation = invocation,
+                fnd_attempt = u64::from(meta.attempt.0),
+                fnd_stream = line.stream.as_str(),
+                "{}  {mark} {}",
+                meta.function,
+                escape(&text)
+            )
+        };
+    }
+    let level = if line.stream == Stream::Log {
+        text.split(' ').next()
+    } else {
+        None
+    };
+    match level {
+        Some("error") => say!(error),
+        Some("warning") => say!(warn),
+        Some("debug") => say!(debug),
+        _ => say!(info),
+    }
+}
