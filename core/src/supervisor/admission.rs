@@ -10,7 +10,7 @@ use super::event::Now;
 use super::function::{Function, FunctionKey};
 use super::invocation::End;
 use super::pool::Want;
-use super::rules::{NodeBudget, Rules};
+use super::rules::{FunctionKind, NodeBudget, Rules};
 use super::words;
 use crate::outcome::Reason;
 use fnd_wire::units::print_cpu;
@@ -156,11 +156,13 @@ impl Supervisor {
     fn want(&self, now: Now, key: FunctionKey) -> Option<Start> {
         let function = &self.functions[key];
         let serving = function.serving()?;
-        if serving.rules.pool.is_some() {
-            self.wants(now, key).map(Start::Member)
-        } else {
-            let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
-            (function.can_start(self.claim_rate.may_claim()) && !waits).then_some(Start::Attempt)
+        match serving.rules.kind {
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => self.wants(now, key).map(Start::Member),
+            FunctionKind::Service(_) if self.runs_another(key, serving.version) => None,
+            FunctionKind::Script | FunctionKind::Service(_) => {
+                let may_claim = self.claim_rate.may_claim();
+                function.can_start(may_claim).then_some(Start::Attempt)
+            }
         }
     }
 

@@ -225,7 +225,7 @@ impl Supervisor {
         if worker.member.is_some() {
             return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
         }
-        if worker.serving.rules.service.is_none() {
+        if !worker.serving.rules.kind.is_service() {
             self.count_start_failure(now, worker.function, &worker.serving);
         }
         for run in std::mem::take(&mut worker.runs) {
@@ -404,7 +404,7 @@ impl Supervisor {
             return Next::End(None);
         };
         // Each run of a service is an invocation with one attempt.
-        if serving.rules.service.is_some() {
+        if serving.rules.kind.is_service() {
             return Next::End(None);
         }
         // The run of a content by itself is not retried once other content serves: that content has its own run.

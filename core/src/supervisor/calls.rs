@@ -87,7 +87,7 @@ impl Supervisor {
         let Some(member) = &mut worker.member else { return };
         let cold = member.cold && member.served == 0;
         member.served = member.served.saturating_add(1);
-        let worn = serving.rules.pool.as_ref().is_some_and(|pool| {
+        let worn = serving.rules.kind.pool().is_some_and(|pool| {
             pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations)
         });
         member.retiring |= worn;
@@ -172,7 +172,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(pool) = &worker.serving.rules.pool else { return };
+        let Some(pool) = worker.serving.rules.kind.pool() else {
+            return;
+        };
         let aged = age_over(worker, pool).is_some_and(|at| at <= now.mono);
         let (key, empty) = (worker.function, worker.runs.is_empty());
         if worker.phase != Phase::Busy {
@@ -213,8 +215,8 @@ impl Supervisor {
         let limit = worker
             .serving
             .rules
-            .pool
-            .as_ref()
+            .kind
+            .pool()
             .map(|pool| pool.load_max)
             .unwrap_or_default();
         if let Some(member) = &mut worker.member {

@@ -18,6 +18,7 @@ use super::action::Action;
 use super::event::Now;
 use super::function::{Function, FunctionKey, Place, Serving};
 use super::invocation::{Invocation, Stage};
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use fnd_wire::ids::InvocationId;
 use std::collections::BTreeMap;
@@ -131,7 +132,7 @@ impl Supervisor {
         if function.claims.waiting.is_empty() || !self.claim_rate.may_claim() || function.is_held() {
             return;
         }
-        let serving = function.serving().filter(|serving| serving.rules.service.is_none());
+        let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
         let (Some(serving), Some(lasts_us)) = (serving, function.durations.last()) else {
             return;
         };
@@ -265,10 +266,14 @@ impl Supervisor {
         let Some(serving) = function.serving().cloned() else {
             return;
         };
-        let is_script = serving.rules.pool.is_none() && self.node.refusal(&serving.rules).is_none();
-        let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
+        let is_possible = match serving.rules.kind {
+            FunctionKind::Script => true,
+            FunctionKind::Service(_) => !self.runs_another(key, serving.version),
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => false,
+        };
+        let fits = self.node.refusal(&serving.rules).is_none();
         let serves = self.serves() && self.starts.may_start();
-        if serves && is_script && !waits && self.functions[key].can_start(false) {
+        if serves && is_possible && fits && self.functions[key].can_start(false) {
             let rules = Arc::clone(&serving.rules);
             if self.node.take(&mut self.functions[key], &rules) {
                 self.start(now, key, serving, out);

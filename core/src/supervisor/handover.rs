@@ -152,7 +152,7 @@ impl Supervisor {
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         self.next_call = self.next_call.max(record.last_call);
         let rules = record.rules.into_owned();
-        let load_max = rules.pool.as_ref().map(|pool| pool.load_max).unwrap_or_default();
+        let load_max = rules.kind.pool().map(|pool| pool.load_max).unwrap_or_default();
         let phase = match record.concurrency {
             _ if ended => Phase::Over,
             None => Phase::Loading {
@@ -163,8 +163,8 @@ impl Supervisor {
                 since: now.mono,
                 // The idle time starts anew.
                 until: rules
-                    .pool
-                    .as_ref()
+                    .kind
+                    .pool()
                     .and_then(|pool| pool.idle)
                     .map(|idle| now.mono.saturating_add(idle)),
             },

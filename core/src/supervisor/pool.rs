@@ -110,7 +110,7 @@ impl Function {
     /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
     pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
         let beside = |pool: &Pool| !pool.alone;
-        let pooled = |serving: &Serving| serving.rules.pool.as_ref().is_some_and(beside) && serving.rules.enabled;
+        let pooled = |serving: &Serving| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
         !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
     }
 
@@ -130,7 +130,7 @@ impl Function {
 
 impl Supervisor {
     fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
-        let slots = serving.rules.pool.as_ref().map_or(1, |pool| to_usize(pool.concurrency));
+        let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
         for worker in workers.filter(|worker| worker.serving.version == serving.version) {
@@ -154,7 +154,7 @@ impl Supervisor {
         let serving = function
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
-        let pool = serving.rules.pool.as_ref()?;
+        let pool = serving.rules.kind.pool()?;
         let waiting = function.waiting();
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
@@ -243,8 +243,8 @@ impl Supervisor {
         let until = worker
             .serving
             .rules
-            .pool
-            .as_ref()
+            .kind
+            .pool()
             .map(|pool| now.mono.saturating_add(pool.load_max));
         let retiring = !worker.is_in_service();
         self.enter(
@@ -263,14 +263,14 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if worker.serving.rules.service.is_some() {
+        if worker.serving.rules.kind.is_service() {
             return self.service_ready(now, id);
         }
         let (Phase::Loading { .. }, Some(member)) = (worker.phase, &mut worker.member) else {
             // The worker is already stopping, or reports its readiness twice.
             return;
         };
-        let most = worker.serving.rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        let most = worker.serving.rules.kind.pool().map_or(1, |pool| pool.concurrency);
         member.ready = true;
         member.concurrency = concurrency.min(most).max(1);
         let (key, version) = (worker.function, worker.serving.version);
@@ -300,7 +300,7 @@ impl Supervisor {
             // A fresh worker in its place may have waited for the end of this call.
             return self.line_up(now, key);
         }
-        let until = worker.serving.rules.pool.as_ref().and_then(|pool| {
+        let until = worker.serving.rules.kind.pool().and_then(|pool| {
             let idle = pool.idle.map(|idle| now.mono.saturating_add(idle));
             idle.into_iter().chain(age_over(worker, pool)).min()
         });
@@ -315,7 +315,7 @@ impl Supervisor {
     /// Handles a worker that has been idle or has lived for its time.
     pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let (Phase::Idle { since, .. }, Some(pool)) = (worker.phase, &worker.serving.rules.pool) else {
+        let (Phase::Idle { since, .. }, Some(pool)) = (worker.phase, worker.serving.rules.kind.pool()) else {
             return;
         };
         let age = age_over(worker, pool);
@@ -373,7 +373,7 @@ impl Supervisor {
         if let Some(member) = &mut worker.member {
             member.retiring = true;
         }
-        if worker.serving.rules.http.is_some() {
+        if worker.serving.rules.kind.http().is_some() {
             // An HTTP worker knows no stop message, and it has no calls now.
             return self.terminate(now, id, out);
         }
@@ -404,12 +404,7 @@ impl Supervisor {
             let Phase::Idle { since, .. } = worker.phase else {
                 return None;
             };
-            let kept = worker
-                .serving
-                .rules
-                .pool
-                .as_ref()
-                .map_or(0, |pool| to_usize(pool.kept()));
+            let kept = worker.serving.rules.kind.pool().map_or(0, |pool| to_usize(pool.kept()));
             let kept = self.members(worker.function, &worker.serving).all <= kept;
             Some((kept, since, *id))
         });

@@ -12,6 +12,7 @@ use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
 use super::function::{FunctionKey, Serving, StartFailures, to_usize};
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
@@ -27,18 +28,16 @@ impl Supervisor {
     /// Requests as many runs of a service as are missing.
     pub(super) fn keep_running(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
-        let Some(replicas) = function
-            .serving()
-            .and_then(|serving| serving.rules.service.as_ref()?.replicas.into())
-        else {
+        let Some(FunctionKind::Service(service)) = function.serving().map(|serving| &serving.rules.kind) else {
             return;
         };
+        let replicas = to_usize(service.replicas);
         let serves = self.phase.is_serving() && self.spawner && self.first_scan_done;
         if !serves || function.is_held() || !function.is_enabled() {
             return;
         }
         let there = function.live.len() + function.requested;
-        for _ in there..to_usize(replicas) {
+        for _ in there..replicas {
             function.requested += 1;
             out.push(Action::Run(function.name.clone()));
         }
@@ -54,7 +53,7 @@ impl Supervisor {
     ) {
         let ends = |id: &WorkerId| {
             let worker = self.workers.get(id)?;
-            let other = worker.serving.rules.service.is_some() && Some(worker.serving.version) != but;
+            let other = worker.serving.rules.kind.is_service() && Some(worker.serving.version) != but;
             other.then(|| worker.runs.iter().map(|run| (*id, run.invocation)).collect::<Vec<_>>())
         };
         let runs: Vec<_> = self.functions[key].running.iter().filter_map(ends).flatten().collect();
@@ -75,7 +74,7 @@ impl Supervisor {
         let services = self
             .workers
             .iter()
-            .filter(|(_, worker)| worker.serving.rules.service.is_some());
+            .filter(|(_, worker)| worker.serving.rules.kind.is_service());
         let runs: Vec<_> = services
             .flat_map(|(id, worker)| worker.runs.iter().map(|run| (*id, run.invocation)))
             .collect();
@@ -89,7 +88,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(service) = &worker.serving.rules.service else {
+        let FunctionKind::Service(service) = &worker.serving.rules.kind else {
             return;
         };
         let within = if service.ready.is_some() {
@@ -145,7 +144,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         let Some(serving) = function
             .serving()
-            .filter(|serving| serving.rules.service.is_some())
+            .filter(|serving| serving.rules.kind.is_service())
             .cloned()
         else {
             return;

@@ -80,7 +80,7 @@ impl Supervisor {
 
     /// Returns the running invocations whose connection ends with this fnd, or the others.
     fn in_flight(&self, ends_with_fnd: bool) -> Vec<InvocationId> {
-        let those = |worker: &&Worker| worker.serving.rules.http.is_some() == ends_with_fnd;
+        let those = |worker: &&Worker| worker.serving.rules.kind.http().is_some() == ends_with_fnd;
         let runs = self.workers.values().filter(those).flat_map(|worker| &worker.runs);
         runs.map(|run| run.invocation).collect()
     }

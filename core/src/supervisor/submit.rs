@@ -86,7 +86,7 @@ impl Supervisor {
                 return;
             }
         };
-        let overlaps = serving.rules.service.is_none() && !self.has_place(key, &serving);
+        let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
         let Queue { overlap, rate, .. } = serving.rules.queue;
         let skipped = overlaps && overlap == Overlap::Skip;
         // A skipped request does not count for the rate.
@@ -183,7 +183,7 @@ impl Supervisor {
         if let Some(reason) = self.start_refusal(key).filter(|_| submit.wait) {
             return Err(Rejection::Unavailable { reason });
         }
-        match (serving.rules.service.is_some(), submit.trigger == Trigger::Load) {
+        match (serving.rules.kind.is_service(), submit.trigger == Trigger::Load) {
             (true, true) => return Ok((key, Arc::clone(serving))),
             (true, false) => return Err(Rejection::Service),
             // The run was requested while the function was a service.

@@ -1,7 +1,7 @@
 //! Derives the reason and the message of an attempt from its worker's end (contract, section 4).
 
 use super::event::Exited;
-use super::rules::Rules;
+use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
 use crate::outcome::Reason;
@@ -51,12 +51,12 @@ impl Ending {
             Self::Cancelled(why) => (*why).to_owned(),
             Self::Stopped => "fnd was stopped while it ran".to_owned(),
             Self::NotReady(why) => {
-                let limit = limits
-                    .service
-                    .as_ref()
-                    .map(|service| print_duration(service.start_timeout));
+                let limit = match &limits.kind {
+                    FunctionKind::Service(service) => print_duration(service.start_timeout),
+                    FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => String::new(),
+                };
                 let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                format!("it was not ready within {}{why}", limit.unwrap_or_default())
+                format!("it was not ready within {limit}{why}")
             }
         }
     }

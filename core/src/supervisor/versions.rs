@@ -27,7 +27,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent);
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
-        let is_service = |serving: &Serving| serving.rules.service.is_some();
+        let is_service = |serving: &Serving| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
         let had_error = function.error.take().is_some();
         let serving = Arc::new(Serving {
@@ -233,7 +233,7 @@ impl Supervisor {
             let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            if invocation.trigger != Trigger::Load || serving.rules.service.is_some() {
+            if invocation.trigger != Trigger::Load || serving.rules.kind.is_service() {
                 continue;
             }
             // Runs restored from the ledger come without their content key. If the serving content has run, they count

@@ -112,7 +112,7 @@ impl Supervisor {
             return;
         }
         let (key, is_member) = (worker.function, worker.member.is_some());
-        let is_service = worker.serving.rules.service.is_some();
+        let is_service = worker.serving.rules.kind.is_service();
         let is_to_end = worker.runs.iter().any(|run| run.ending.is_some());
         self.start_worked(now, id);
         if self.phase.is_stopping() {
