@@ -8,7 +8,7 @@ use super::invocation::{End, Invocation, Stage, Started};
 use super::submit::on_wall;
 use super::timers::Timer;
 use super::verdict::Verdict;
-use super::worker::{Phase, Run, Worker};
+use super::worker::{Phase, Readiness, Run, Worker, WorkerKind};
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, RunResult, Usage};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
@@ -97,15 +97,12 @@ impl Supervisor {
         })));
         let worker = Worker {
             function: key,
+            kind: WorkerKind::of_process(&serving.rules.kind),
             serving,
             started: now,
             phase: Phase::Starting,
             adopted: false,
             runs: vec![run],
-            member: None,
-            ready: true,
-            check_at: None,
-            waits_for: None,
         };
         self.workers.insert(id, worker);
         self.announce(key, out);
@@ -192,7 +189,7 @@ impl Supervisor {
             out.push(Action::Forget(id));
             return;
         };
-        if worker.member.is_some() {
+        if let WorkerKind::Member(_) = worker.kind {
             return self.member_exited(now, worker, exited, out);
         }
         let adopted = worker.adopted;
@@ -222,11 +219,11 @@ impl Supervisor {
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
-        if worker.member.is_some() {
-            return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
-        }
-        if !worker.serving.rules.kind.is_service() {
-            self.count_start_failure(now, worker.function, &worker.serving);
+        match worker.kind {
+            WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
+            WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),
+            // Each failed run of a service is counted when it has ended.
+            WorkerKind::Service(_) => {}
         }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
@@ -264,7 +261,7 @@ impl Supervisor {
     pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
-        if let Some(at) = worker.check_at {
+        if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
             self.timers.disarm(at, Timer::ServiceCheck(id));
         }
         if let Some(at) = worker.phase.timer() {

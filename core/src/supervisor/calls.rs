@@ -6,10 +6,9 @@ use super::attempt::{Done, Ended};
 use super::claims::First;
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
-use super::pool::age_over;
 use super::verdict::Verdict;
 use super::words;
-use super::worker::{Phase, Worker};
+use super::worker::{Phase, Worker, WorkerKind};
 use crate::outcome::Reason;
 use crate::record::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -65,7 +64,7 @@ impl Supervisor {
         let Some(serving) = function.serving() else { return };
         let slots = |id: &WorkerId| {
             let worker = self.workers.get(id)?;
-            let concurrency = to_usize(worker.member.as_ref()?.concurrency);
+            let concurrency = to_usize(worker.member()?.concurrency);
             Some(concurrency.saturating_sub(worker.runs.len()))
         };
         let free: usize = function.free.iter().filter_map(slots).sum();
@@ -84,12 +83,13 @@ impl Supervisor {
             return;
         };
         let (key, serving) = (worker.function, Arc::clone(&worker.serving));
-        let Some(member) = &mut worker.member else { return };
+        let WorkerKind::Member(member) = &mut worker.kind else {
+            return;
+        };
         let cold = member.cold && member.served == 0;
         member.served = member.served.saturating_add(1);
-        let worn = serving.rules.kind.pool().is_some_and(|pool| {
-            pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations)
-        });
+        let pool = &member.pool;
+        let worn = pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations);
         member.retiring |= worn;
         let full = worker.runs.len() + 1 >= to_usize(member.concurrency);
         if worn || full {
@@ -172,15 +172,11 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(pool) = worker.serving.rules.kind.pool() else {
+        let (key, started, empty) = (worker.function, worker.started, worker.runs.is_empty());
+        let (Phase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
             return;
         };
-        let aged = age_over(worker, pool).is_some_and(|at| at <= now.mono);
-        let (key, empty) = (worker.function, worker.runs.is_empty());
-        if worker.phase != Phase::Busy {
-            return;
-        }
-        let Some(member) = &mut worker.member else { return };
+        let aged = member.pool.age_over(started).is_some_and(|at| at <= now.mono);
         member.retiring |= aged;
         let retiring = member.retiring;
         if empty {
@@ -199,7 +195,7 @@ impl Supervisor {
             return;
         };
         let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
-        let Some(member) = worker.member.as_mut().filter(|member| loading && !member.ready) else {
+        let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
             return self.broken(now, id, "it said that it cannot serve after it did".to_owned(), out);
         };
         member.load_error = Some(words::bounded(message));
@@ -212,15 +208,8 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let limit = worker
-            .serving
-            .rules
-            .kind
-            .pool()
-            .map(|pool| pool.load_max)
-            .unwrap_or_default();
-        if let Some(member) = &mut worker.member {
-            let limit = fnd_wire::units::print_duration(limit);
+        if let Some(member) = worker.member_mut() {
+            let limit = fnd_wire::units::print_duration(member.pool.load_max);
             let why = member
                 .waits_for
                 .take()
@@ -236,9 +225,11 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        match &mut worker.member {
-            Some(member) => member.waits_for = Some(why),
-            None => worker.waits_for = Some(why),
+        match &mut worker.kind {
+            WorkerKind::Member(member) => member.waits_for = Some(why),
+            WorkerKind::Service(readiness) => readiness.waits_for = Some(why),
+            // Scripts have no readiness probe.
+            WorkerKind::Script => {}
         }
     }
 
@@ -247,8 +238,8 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, Some(member)) =
-            (worker.phase, &mut worker.member)
+        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, WorkerKind::Member(member)) =
+            (worker.phase, &mut worker.kind)
         {
             member.broken = Some("it closed descriptor 3".to_owned());
             member.retiring = true;
@@ -263,7 +254,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(member) = &mut worker.member else { return };
+        let WorkerKind::Member(member) = &mut worker.kind else {
+            return;
+        };
         member.broken.get_or_insert(message);
         member.retiring = true;
         match worker.phase {
@@ -297,7 +290,7 @@ impl Supervisor {
                 self.attempt_ended(now, done, ended, out);
             }
         }
-        if worker.member.as_ref().is_some_and(|member| !member.ready) {
+        if worker.member().is_some_and(|member| !member.ready) {
             let message = Verdict::of_load(&worker, exited);
             self.never_ready(now, (id, &worker), (Reason::Load, message), out);
         }
@@ -327,8 +320,7 @@ impl Supervisor {
             return;
         }
         if worker
-            .member
-            .as_ref()
+            .member()
             .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none())
         {
             // The worker was retired before it was ready: its end is no failure.

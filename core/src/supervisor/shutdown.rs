@@ -7,6 +7,7 @@ use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
 use super::event::Now;
 use super::invocation::{End, Stage};
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase as WorkerPhase, Worker};
@@ -80,7 +81,7 @@ impl Supervisor {
 
     /// Returns the running invocations whose connection ends with this fnd, or the others.
     fn in_flight(&self, ends_with_fnd: bool) -> Vec<InvocationId> {
-        let those = |worker: &&Worker| worker.serving.rules.kind.http().is_some() == ends_with_fnd;
+        let those = |worker: &&Worker| matches!(worker.serving.rules.kind, FunctionKind::Http(..)) == ends_with_fnd;
         let runs = self.workers.values().filter(those).flat_map(|worker| &worker.runs);
         runs.map(|run| run.invocation).collect()
     }

@@ -296,7 +296,7 @@ impl Supervisor {
     fn has_warm(&self, key: FunctionKey) -> bool {
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
         let mut warm = workers
-            .filter(|worker| worker.member.is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
+            .filter(|worker| worker.member().is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
         warm.next().is_some()
     }
 }

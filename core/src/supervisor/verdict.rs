@@ -109,7 +109,7 @@ impl Verdict {
     /// Returns the verdict of a call whose worker ended without an answer.
     pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
-        let broken = worker.member.as_ref().and_then(|member| member.broken.as_ref());
+        let broken = worker.member().and_then(|member| member.broken.as_ref());
         let ended_by_fnd = matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. });
         let (reason, message) = match (&run.ending, broken) {
             (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
@@ -133,7 +133,7 @@ impl Verdict {
 
     /// Returns why a worker's code could not be loaded.
     pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
-        let member = worker.member.as_ref();
+        let member = worker.member();
         match member.and_then(|member| member.load_error.as_ref()) {
             Some(error) => error.clone(),
             None => match judge(&worker.serving.rules, exited) {
