@@ -4,7 +4,7 @@ use fnd_core::backoff::{Backoff, Jitter};
 use fnd_core::manifest::{self, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_core::outcome::Class;
 use fnd_core::record::Payload;
-use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
+use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             repeat: poll.repeat,
             until: poll.until,
         }),
-        queue: Queue {
+        queue: QueueRules {
             max: manifest.queue.max,
             overlap: match manifest.queue.overlap {
                 manifest::Overlap::Queue => Overlap::Queue,

@@ -41,7 +41,7 @@ pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, Spa
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
-pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
+pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 pub use takeover::{Adopted, ScriptRecord, Times};
 pub use view::{FunctionView, Trial};
 

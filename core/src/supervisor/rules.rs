@@ -39,7 +39,7 @@ pub struct Rules {
     /// Polling; absent: exit code 99 is an error.
     pub poll: Option<Poll>,
     /// Rules for waiting invocations.
-    pub queue: Queue,
+    pub queue: QueueRules,
     /// Largest result in bytes, for the message of `result-too-large`.
     pub result_max: u64,
     /// `limits.pids`, for the message of `pids`.
@@ -217,7 +217,7 @@ pub struct Poll {
 
 /// Rules for waiting invocations.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Queue {
+pub struct QueueRules {
     /// Most invocations waiting.
     pub max: u32,
     /// What happens to an invocation that arrives while all places are taken.

@@ -6,7 +6,7 @@ use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
 use super::invocation::{Deadline, End, Invocation, Stage};
-use super::rules::{Overlap, Queue};
+use super::rules::{Overlap, QueueRules};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::outcome::{Reason, Skip, Trigger};
@@ -87,7 +87,7 @@ impl Supervisor {
             }
         };
         let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
-        let Queue { overlap, rate, .. } = serving.rules.queue;
+        let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let skipped = overlaps && overlap == Overlap::Skip;
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {

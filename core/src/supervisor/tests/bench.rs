@@ -4,7 +4,7 @@ use crate::backoff::{Backoff, Jitter};
 use crate::outcome::{Class, Trigger};
 use crate::record::{Payload, RunResult, Usage};
 use crate::supervisor::{
-    Action, Answer, Event, Exited, FunctionKind, Installed, NodeBudget, Notice, Now, Overlap, Queue, Rejection,
+    Action, Answer, Event, Exited, FunctionKind, Installed, NodeBudget, Notice, Now, Overlap, QueueRules, Rejection,
     ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
 };
 use fnd_wire::frame::ExitStatus;
@@ -60,7 +60,7 @@ pub(super) fn rules() -> Rules {
             not_on_exit: Vec::new(),
         },
         poll: None,
-        queue: Queue {
+        queue: QueueRules {
             max: 100,
             overlap: Overlap::Queue,
             rate: None,

@@ -9,7 +9,7 @@ use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
     Action, Adopted, AdoptedMember, Answered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now, Overlap,
-    Poll, Pool, Queue, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
+    Poll, Pool, QueueRules, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
 };
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -131,7 +131,7 @@ pub(super) fn variant(n: u8) -> Rules {
         repeat: secs(2),
         until: secs(9),
     });
-    rules.queue = Queue {
+    rules.queue = QueueRules {
         max: u32::from(n % 4),
         overlap: [
             Overlap::Queue,
