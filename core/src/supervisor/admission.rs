@@ -100,7 +100,7 @@ impl Node {
     /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
-        if function.running.is_empty() && function.claims.held == 0 {
+        if function.running.is_empty() && function.queue.held() == 0 {
             let charged = std::mem::take(&mut function.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
@@ -142,7 +142,7 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
-        if !function.in_call_line && !function.free.is_empty() && function.first(may_claim).is_some() {
+        if !function.in_call_line && !function.free.is_empty() && function.queue.first(may_claim).is_some() {
             function.in_call_line = true;
             self.node.calls.push(key);
         }
@@ -214,7 +214,7 @@ impl Supervisor {
             self.line_up(now, key);
             self.call_free(now, out);
         }
-        let is_claimed = |key| self.functions[key].claims.held > 0;
+        let is_claimed = |key| self.functions[key].queue.held() > 0;
         if self.starts.is_to_be_tried() && self.node.line.is_empty() && !self.functions.keys().any(is_claimed) {
             self.starts.nothing_waits(out);
         }
@@ -229,9 +229,7 @@ impl Supervisor {
     }
 
     fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
-        let function = &self.functions[key];
-        let ready = function.ready.values().chain(function.claims.waiting.values());
-        for id in ready.copied().collect::<Vec<_>>() {
+        for id in self.functions[key].queue.ready_and_unclaimed().collect::<Vec<_>>() {
             self.finish(now, id, End::new(Reason::Spawn, refusal), out);
         }
     }

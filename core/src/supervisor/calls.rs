@@ -3,9 +3,9 @@
 use super::Supervisor;
 use super::action::{Action, CallOrder};
 use super::attempt::{Done, Ended};
-use super::claims::First;
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
+use super::queue::First;
 use super::verdict::Verdict;
 use super::words;
 use super::worker::{Phase, Worker, WorkerKind};
@@ -40,15 +40,12 @@ impl Supervisor {
                 return;
             };
             let room = function.busy < to_usize(serving.rules.places());
-            let (Some(worker), Some((place, invocation))) = (function.free.last(), function.ready.first_key_value())
-            else {
+            let Some(worker) = function.free.last().copied().filter(|_| room) else {
                 return;
             };
-            if !room {
+            let Some(invocation) = self.functions[key].queue.take_ready() else {
                 return;
-            }
-            let (worker, place, invocation) = (*worker, *place, *invocation);
-            self.functions[key].ready.remove(&place);
+            };
             self.call(now, worker, invocation, out);
             self.claim_ahead(now, key, out);
         }
@@ -58,7 +55,7 @@ impl Supervisor {
     /// workers may serve others, so that an invocation that needs no disk never waits for one.
     fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
-        if !self.claim_rate.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
+        if !self.claim_rate.may_claim() || !function.queue.has_unclaimed() || !function.is_enabled() {
             return;
         }
         let Some(serving) = function.serving() else { return };
@@ -69,8 +66,8 @@ impl Supervisor {
         };
         let free: usize = function.free.iter().filter_map(slots).sum();
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.busy));
-        while self.functions[key].claims.under_way < open
-            && matches!(self.functions[key].first(true), Some(First::Unclaimed))
+        while self.functions[key].queue.claiming() < open
+            && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
         {
             self.claim(now, key, false, out);
         }
@@ -328,7 +325,7 @@ impl Supervisor {
         }
         self.count_start_failure(now, key, &worker.serving);
         let function = &mut self.functions[key];
-        let Some(invocation) = function.take_first() else {
+        let Some(invocation) = function.queue.take_first() else {
             self.announce(key, out);
             return;
         };

@@ -157,10 +157,10 @@ impl Supervisor {
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
-        let waiting = function.waiting();
+        let waiting = function.queue.waiting();
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
-            return function.first(true).map(|_| Want::Demand);
+            return function.queue.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate
             && candidate.wanted

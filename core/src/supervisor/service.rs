@@ -36,7 +36,7 @@ impl Supervisor {
         if !serves || function.is_held() || !function.is_enabled() {
             return;
         }
-        let there = function.live.len() + function.requested;
+        let there = function.queue.live().len() + function.requested;
         for _ in there..replicas {
             function.requested += 1;
             out.push(Action::Run(function.name.clone()));

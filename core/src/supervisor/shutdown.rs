@@ -173,13 +173,13 @@ impl Supervisor {
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
-        let answered = self.storing == 0 || self.phase.is_stopping();
         let over = match self.phase {
             Phase::Draining | Phase::Stopping => self.workers.is_empty() && self.early.is_empty(),
             Phase::HandingOver { finishing } => !finishing || self.in_flight(true).is_empty(),
             Phase::Serving | Phase::Drained { .. } => false,
         };
-        if over && answered {
+        let is_storing = |key| self.functions[key].queue.is_storing();
+        if over && (self.phase.is_stopping() || !self.functions.keys().any(is_storing)) {
             let stopping = self.phase.is_stopping();
             self.phase = Phase::Drained { stopping };
             out.push(Action::Drained);

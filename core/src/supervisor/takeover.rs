@@ -238,6 +238,8 @@ impl Supervisor {
         if let Some(invocation) = self.invocations.get_mut(&origin.invocation)
             && invocation.attempts <= origin.attempt
         {
+            let queue = &mut self.functions[invocation.function].queue;
+            queue.change(invocation, Stage::Running { worker });
             invocation.attempts = origin.attempt;
             invocation.polls = origin.poll;
             invocation.version = Some(origin.version);
@@ -254,7 +256,6 @@ impl Supervisor {
                     self.timers.arm(deadline.at, Timer::Deadline(origin.invocation));
                 }
             }
-            invocation.stage = Stage::Running { worker };
         }
     }
 

@@ -142,7 +142,7 @@ impl Supervisor {
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];
-            if whole && matches!(function.presence, Presence::Absent) && !function.live.is_empty() {
+            if whole && matches!(function.presence, Presence::Absent) && !function.queue.live().is_empty() {
                 self.flush(
                     now,
                     key,
@@ -211,7 +211,7 @@ impl Supervisor {
 
     /// Gives up all invocations of a function that do not run.
     fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
-        let waiting: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let waiting: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         for id in waiting {
             if !self.is_running(id) {
                 self.give_up(now, id, (skip, why), out);
@@ -227,7 +227,7 @@ impl Supervisor {
     /// Gives up waiting runs of a content that no longer serves: the run by itself belongs to its content, and the new
     /// content has its own.
     fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
-        let live: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         let has_run = self.functions[key].loaded.contains(&serving.load_key);
         for id in live {
             let Some(invocation) = self.invocations.get_mut(&id) else {
