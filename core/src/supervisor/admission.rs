@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Memory and CPU of a function, for all its workers together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Charge {
+struct Charge {
     memory: u64,
     cpu_milli: u64,
 }
@@ -39,6 +39,17 @@ impl Charge {
             cpu_milli: with(self.cpu_milli, other.cpu_milli),
         }
     }
+}
+
+/// A function's share of the node's budget, and whether the function waits for more.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// What the function is charged while it has workers.
+    charged: Charge,
+    /// Whether the function is in the line for the budget.
+    in_line: bool,
+    /// Whether the function is in the list of those with free workers and waiting invocations.
+    in_calls: bool,
 }
 
 /// The node's budget and the functions that wait for it.
@@ -85,15 +96,15 @@ impl Node {
 
     /// Charges a worker that already runs, whatever the budget says.
     pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
-        (function.charged, self.charged) = self.with(function, rules);
+        (function.share.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
     /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
     /// with other limits starts, the larger limits count.
     fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
-        let charge = function.charged.both(u64::max, Charge::of(rules));
-        let rest = self.charged.both(u64::saturating_sub, function.charged);
+        let charge = function.share.charged.both(u64::max, Charge::of(rules));
+        let rest = self.charged.both(u64::saturating_sub, function.share.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
@@ -101,7 +112,7 @@ impl Node {
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
         if function.running.is_empty() && function.queue.held() == 0 {
-            let charged = std::mem::take(&mut function.charged);
+            let charged = std::mem::take(&mut function.share.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
     }
@@ -142,12 +153,12 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
-        if !function.in_call_line && !function.free.is_empty() && function.queue.first(may_claim).is_some() {
-            function.in_call_line = true;
+        if !function.share.in_calls && !function.free.is_empty() && function.queue.first(may_claim).is_some() {
+            function.share.in_calls = true;
             self.node.calls.push(key);
         }
-        if !self.functions[key].in_line && self.want(now, key).is_some() {
-            self.functions[key].in_line = true;
+        if !self.functions[key].share.in_line && self.want(now, key).is_some() {
+            self.functions[key].share.in_line = true;
             self.node.line.push_back(key);
         }
     }
@@ -210,7 +221,7 @@ impl Supervisor {
                 }
             }
             self.node.line.pop_front();
-            self.functions[key].in_line = false;
+            self.functions[key].share.in_line = false;
             self.line_up(now, key);
             self.call_free(now, out);
         }
@@ -223,7 +234,7 @@ impl Supervisor {
     /// Hands waiting invocations to free workers, which have their place in the budget already.
     fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
         while let Some(key) = self.node.calls.pop() {
-            self.functions[key].in_call_line = false;
+            self.functions[key].share.in_calls = false;
             self.serve(now, key, out);
         }
     }

@@ -10,7 +10,7 @@
 //! disabled it outlive its file, both in memory and in the ledger.
 
 use super::FunctionState;
-use super::admission::Charge;
+use super::admission::Share;
 use super::event::LastAttempt;
 use super::pool::Candidate;
 use super::queue::Queue;
@@ -77,14 +77,9 @@ pub(super) struct Function {
     pub(super) last_call: Option<Duration>,
     /// A version that is tried before it serves.
     pub(super) candidate: Option<Candidate>,
-    /// Whether the function is in the list of those with free workers and waiting calls.
-    pub(super) in_call_line: bool,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
-    /// Charge to the node's budget while the function has workers.
-    pub(super) charged: Charge,
-    /// Whether the function stands in the line for the node's budget.
-    pub(super) in_line: bool,
+    pub(super) share: Share,
     /// Instant at which the rate limit is paid off.
     pub(super) rate_paid: Duration,
     pub(super) start_failures: Option<Box<StartFailures>>,
@@ -125,10 +120,8 @@ impl Function {
             free: Vec::new(),
             last_call: None,
             candidate: None,
-            in_call_line: false,
             requested: 0,
-            charged: Charge::default(),
-            in_line: false,
+            share: Share::default(),
             rate_paid: Duration::ZERO,
             start_failures: None,
             announced: FunctionState::Building,
