@@ -194,14 +194,14 @@ impl State {
                 stderr,
                 meta,
             };
-            if rules.pool.is_some() {
-                let server = rules.http.as_ref().map(|_| Server::new(user, endpoint.clone()));
+            if rules.kind.pool().is_some() {
+                let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
                 member = self.take_on(worker, (channel, server), &rules, (piped, Vec::new()));
             } else {
                 self.output.attach(piped);
             }
         }
-        let deaf = rules.pool.is_some() && member.is_none();
+        let deaf = rules.kind.pool().is_some() && member.is_none();
         let readiness_probe = self.probe_readiness(worker, (user, &rules), endpoint);
         let attached = Attached {
             kill,

@@ -75,7 +75,7 @@ impl State {
         rules: &Rules,
         (piped, under_way): (crate::workers::output::Piped, Vec<(u64, Meta)>),
     ) -> Option<Member> {
-        let calls = rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
         let talk = match channel {
             Some(channel) => Some(self.converse(worker, channel, (rules, calls))?),
             None => None,

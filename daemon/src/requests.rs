@@ -18,7 +18,7 @@ use fnd_core::instant;
 use fnd_core::manifest::Listen;
 use fnd_core::outcome::Reason;
 use fnd_core::record::{RunResult, is_json};
-use fnd_core::supervisor::{AttemptOrder, CallOrder, Event, Rules};
+use fnd_core::supervisor::{AttemptOrder, CallOrder, Event, FunctionKind, Rules};
 use fnd_wire::frame::Exited;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use fnd_wire::units::print_size;
@@ -131,7 +131,7 @@ pub(crate) fn endpoint(
     (worker, user): (WorkerId, Option<u32>),
 ) -> io::Result<Endpoint> {
     let address = address(rules, sockets, (worker, user))?;
-    let key = rules.http.as_ref().map(|_| WorkerKey::new()).transpose()?;
+    let key = rules.kind.http().map(|_| WorkerKey::new()).transpose()?;
     Ok(Endpoint { address, key })
 }
 
@@ -140,11 +140,12 @@ fn address(
     sockets: Option<&Path>,
     (worker, user): (WorkerId, Option<u32>),
 ) -> io::Result<Option<Address>> {
-    // A service with a readiness probe has to know where the probe connects.
-    if rules.service.as_ref().is_some_and(|service| service.ready.is_some()) {
-        return Address::free_port().map(Some);
-    }
-    let Some(http) = &rules.http else { return Ok(None) };
+    let http = match &rules.kind {
+        FunctionKind::Script | FunctionKind::Handler(_) => return Ok(None),
+        // A service with a readiness probe has to know where the probe connects.
+        FunctionKind::Service(service) => return service.ready.as_ref().map(|_| Address::free_port()).transpose(),
+        FunctionKind::Http(_, http) => http,
+    };
     Ok(match http.listen {
         Listen::Free => Some(Address::free_port()?),
         Listen::Port(port) => Some(Address::Port(port)),
@@ -181,8 +182,11 @@ impl State {
         (user, rules): (Option<u32>, &Rules),
         endpoint: Endpoint,
     ) -> Option<ReadinessProbe> {
-        let http = rules.http.as_ref().map(|http| http.ready.clone());
-        let ready = http.or_else(|| Some(rules.service.as_ref()?.ready.clone()))?;
+        let ready = match &rules.kind {
+            FunctionKind::Script | FunctionKind::Handler(_) => return None,
+            FunctionKind::Http(_, http) => http.ready.clone(),
+            FunctionKind::Service(service) => service.ready.clone(),
+        };
         endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
         let probe = probe(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
         Some(ReadinessProbe(tokio::task::spawn_local(probe)))

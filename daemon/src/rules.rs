@@ -1,10 +1,10 @@
 //! Converts a manifest to the rules of the supervisor.
 
 use fnd_core::backoff::{Backoff, Jitter};
-use fnd_core::manifest::{self, HttpServer, Listen, Manifest, RetryOn};
+use fnd_core::manifest::{self, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_core::outcome::Class;
 use fnd_core::record::Payload;
-use fnd_core::supervisor::{Http, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
+use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,25 +29,13 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         cpu_milli: limits.cpu_milli,
         memory_text: size_text(limits.memory),
         max_running: manifest.pool.max,
-        pool: match (manifest.mode, &manifest.http_server) {
-            (manifest::Mode::Script | manifest::Mode::Service, _) => None,
-            (manifest::Mode::Handler | manifest::Mode::Http, server) => Some(pool(&manifest.pool, server.as_ref())),
-        },
-        service: manifest.service.as_ref().map(|service| Service {
-            replicas: service.replicas,
-            ready: service.ready.clone(),
-            start_timeout: service.start_timeout,
-        }),
-        http: manifest.http_server.as_ref().map(|server| Http {
-            listen: server.listen,
-            ready: server.ready.clone(),
-        }),
+        kind: kind(manifest),
         retry: retry(&manifest.retry),
         poll: manifest.poll.as_ref().map(|poll| Poll {
             repeat: poll.repeat,
             until: poll.until,
         }),
-        queue: Queue {
+        queue: QueueRules {
             max: manifest.queue.max,
             overlap: match manifest.queue.overlap {
                 manifest::Overlap::Queue => Overlap::Queue,
@@ -61,6 +49,26 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         pids: limits.pids,
         output_max: limits.output,
         runtime: manifest.runtime.clone(),
+    }
+}
+
+fn kind(manifest: &Manifest) -> FunctionKind {
+    let pool = |server| pool(&manifest.pool, server);
+    match (manifest.mode, &manifest.http_server, &manifest.service) {
+        (Mode::Handler | Mode::Http, Some(server), _) => FunctionKind::Http(
+            pool(Some(server)),
+            Http {
+                listen: server.listen,
+                ready: server.ready.clone(),
+            },
+        ),
+        (Mode::Handler | Mode::Http, None, _) => FunctionKind::Handler(pool(None)),
+        (Mode::Service, _, Some(service)) => FunctionKind::Service(Service {
+            replicas: service.replicas,
+            ready: service.ready.clone(),
+            start_timeout: service.start_timeout,
+        }),
+        (Mode::Script | Mode::Service, _, _) => FunctionKind::Script,
     }
 }
 

@@ -217,7 +217,7 @@ impl State {
                 // The functions are not scanned yet, so the worker's user is not known.
                 attached.readiness_probe = self.probe_readiness(worker, (None, &member_record.rules), endpoint.clone());
             }
-            let server = member_record.rules.http.as_ref().map(|_| Server::new(None, endpoint));
+            let server = member_record.rules.kind.http().map(|_| Server::new(None, endpoint));
             let under_way = member_record.calls.iter();
             let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
             attached.member = self.take_on(

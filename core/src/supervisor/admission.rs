@@ -10,7 +10,7 @@ use super::event::Now;
 use super::function::{Function, FunctionKey};
 use super::invocation::End;
 use super::pool::Want;
-use super::rules::{NodeBudget, Rules};
+use super::rules::{FunctionKind, NodeBudget, Rules};
 use super::words;
 use crate::outcome::Reason;
 use fnd_wire::units::print_cpu;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Memory and CPU of a function, for all its workers together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Charge {
+struct Charge {
     memory: u64,
     cpu_milli: u64,
 }
@@ -39,6 +39,17 @@ impl Charge {
             cpu_milli: with(self.cpu_milli, other.cpu_milli),
         }
     }
+}
+
+/// A function's share of the node's budget, and whether the function waits for more.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    /// What the function is charged while it has workers.
+    charged: Charge,
+    /// Whether the function is in the line for the budget.
+    in_line: bool,
+    /// Whether the function is in the list of those with free workers and waiting invocations.
+    in_calls: bool,
 }
 
 /// The node's budget and the functions that wait for it.
@@ -85,23 +96,23 @@ impl Node {
 
     /// Charges a worker that already runs, whatever the budget says.
     pub(super) fn take_over(&mut self, function: &mut Function, rules: &Rules) {
-        (function.charged, self.charged) = self.with(function, rules);
+        (function.share.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
     /// Returns the charge of a function and the charge of all functions, both with one more worker. While a new version
     /// with other limits starts, the larger limits count.
     fn with(&self, function: &Function, rules: &Rules) -> (Charge, Charge) {
-        let charge = function.charged.both(u64::max, Charge::of(rules));
-        let rest = self.charged.both(u64::saturating_sub, function.charged);
+        let charge = function.share.charged.both(u64::max, Charge::of(rules));
+        let rest = self.charged.both(u64::saturating_sub, function.share.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
     /// Gives back the charge of a worker: its place now, memory and CPU with the function's last worker.
     pub(super) fn give_back(&mut self, function: &mut Function) {
         self.workers = self.workers.saturating_sub(1);
-        if function.running.is_empty() && function.claims.held == 0 {
-            let charged = std::mem::take(&mut function.charged);
+        if function.running.is_empty() && function.queue.held() == 0 {
+            let charged = std::mem::take(&mut function.share.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
     }
@@ -142,12 +153,12 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &mut self.functions[key];
-        if !function.in_call_line && !function.free.is_empty() && function.first(may_claim).is_some() {
-            function.in_call_line = true;
+        if !function.share.in_calls && !function.free.is_empty() && function.queue.first(may_claim).is_some() {
+            function.share.in_calls = true;
             self.node.calls.push(key);
         }
-        if !self.functions[key].in_line && self.want(now, key).is_some() {
-            self.functions[key].in_line = true;
+        if !self.functions[key].share.in_line && self.want(now, key).is_some() {
+            self.functions[key].share.in_line = true;
             self.node.line.push_back(key);
         }
     }
@@ -156,11 +167,13 @@ impl Supervisor {
     fn want(&self, now: Now, key: FunctionKey) -> Option<Start> {
         let function = &self.functions[key];
         let serving = function.serving()?;
-        if serving.rules.pool.is_some() {
-            self.wants(now, key).map(Start::Member)
-        } else {
-            let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
-            (function.can_start(self.claim_rate.may_claim()) && !waits).then_some(Start::Attempt)
+        match serving.rules.kind {
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => self.wants(now, key).map(Start::Member),
+            FunctionKind::Service(_) if self.runs_another(key, serving.version) => None,
+            FunctionKind::Script | FunctionKind::Service(_) => {
+                let may_claim = self.claim_rate.may_claim();
+                function.can_start(may_claim).then_some(Start::Attempt)
+            }
         }
     }
 
@@ -208,11 +221,11 @@ impl Supervisor {
                 }
             }
             self.node.line.pop_front();
-            self.functions[key].in_line = false;
+            self.functions[key].share.in_line = false;
             self.line_up(now, key);
             self.call_free(now, out);
         }
-        let is_claimed = |key| self.functions[key].claims.held > 0;
+        let is_claimed = |key| self.functions[key].queue.held() > 0;
         if self.starts.is_to_be_tried() && self.node.line.is_empty() && !self.functions.keys().any(is_claimed) {
             self.starts.nothing_waits(out);
         }
@@ -221,15 +234,13 @@ impl Supervisor {
     /// Hands waiting invocations to free workers, which have their place in the budget already.
     fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
         while let Some(key) = self.node.calls.pop() {
-            self.functions[key].in_call_line = false;
+            self.functions[key].share.in_calls = false;
             self.serve(now, key, out);
         }
     }
 
     fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
-        let function = &self.functions[key];
-        let ready = function.ready.values().chain(function.claims.waiting.values());
-        for id in ready.copied().collect::<Vec<_>>() {
+        for id in self.functions[key].queue.ready_and_unclaimed().collect::<Vec<_>>() {
             self.finish(now, id, End::new(Reason::Spawn, refusal), out);
         }
     }

@@ -8,7 +8,7 @@ use super::invocation::{End, Invocation, Stage, Started};
 use super::submit::on_wall;
 use super::timers::Timer;
 use super::verdict::Verdict;
-use super::worker::{Phase, Run, Worker};
+use super::worker::{Phase, Readiness, Run, Worker, WorkerKind};
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, RunResult, Usage};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
@@ -65,8 +65,7 @@ impl Supervisor {
     /// Starts the first of a script's ready invocations. Its place in the budget is already taken.
     pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
-        let ready = function.ready.pop_first();
-        let Some((_, invocation)) = ready else {
+        let Some(invocation) = function.queue.take_ready() else {
             self.node.give_back(function);
             return;
         };
@@ -97,15 +96,12 @@ impl Supervisor {
         })));
         let worker = Worker {
             function: key,
+            kind: WorkerKind::of_process(&serving.rules.kind),
             serving,
             started: now,
             phase: Phase::Starting,
             adopted: false,
             runs: vec![run],
-            member: None,
-            ready: true,
-            check_at: None,
-            waits_for: None,
         };
         self.workers.insert(id, worker);
         self.announce(key, out);
@@ -121,6 +117,9 @@ impl Supervisor {
         out: &mut Vec<Action>,
     ) -> Option<(Run, AttemptOrder)> {
         let invocation = self.invocations.get_mut(&id)?;
+        // The place in the queue depends on the number of attempts, so the stage changes first.
+        let queue = &mut self.functions[invocation.function].queue;
+        queue.change(invocation, Stage::Running { worker });
         // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
@@ -131,11 +130,6 @@ impl Supervisor {
         }
         invocation.attempts = invocation.attempts.saturating_add(1);
         invocation.has_tmp |= call.is_none();
-        if matches!(invocation.stage, Stage::Claimed) {
-            let claims = &mut self.functions[invocation.function].claims;
-            claims.claimed = claims.claimed.saturating_sub(1);
-        }
-        invocation.stage = Stage::Running { worker };
         invocation.version = Some(serving.version);
         invocation.started.get_or_insert(Started {
             unix_ms: now.unix_ms,
@@ -192,7 +186,7 @@ impl Supervisor {
             out.push(Action::Forget(id));
             return;
         };
-        if worker.member.is_some() {
+        if let WorkerKind::Member(_) = worker.kind {
             return self.member_exited(now, worker, exited, out);
         }
         let adopted = worker.adopted;
@@ -222,11 +216,11 @@ impl Supervisor {
     pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
         self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
-        if worker.member.is_some() {
-            return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out);
-        }
-        if worker.serving.rules.service.is_none() {
-            self.count_start_failure(now, worker.function, &worker.serving);
+        match worker.kind {
+            WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
+            WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),
+            // Each failed run of a service is counted when it has ended.
+            WorkerKind::Service(_) => {}
         }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
@@ -264,7 +258,7 @@ impl Supervisor {
     pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
-        if let Some(at) = worker.check_at {
+        if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
             self.timers.disarm(at, Timer::ServiceCheck(id));
         }
         if let Some(at) = worker.phase.timer() {
@@ -368,8 +362,8 @@ impl Supervisor {
                 let function = &mut self.functions[key];
                 if let Some(invocation) = self.invocations.get_mut(&id) {
                     book(function, &record, invocation.trigger, result);
-                    invocation.stage = Stage::BackingOff { until: at, unix_ms };
-                    function.backing_off.insert((unix_ms, id));
+                    let stage = Stage::BackingOff { until: at, unix_ms };
+                    function.queue.change(invocation, stage);
                     let stands = Box::new(invocation.record(&function.name));
                     out.push(Action::Record(Box::new(record), stands));
                 }
@@ -404,7 +398,7 @@ impl Supervisor {
             return Next::End(None);
         };
         // Each run of a service is an invocation with one attempt.
-        if serving.rules.service.is_some() {
+        if serving.rules.kind.is_service() {
             return Next::End(None);
         }
         // The run of a content by itself is not retried once other content serves: that content has its own run.
@@ -470,7 +464,7 @@ impl Supervisor {
         });
         let over = (end.reason, lasted);
         let key = invocation.function;
-        let holds = matches!(invocation.stage, Stage::Claiming { holds: true, .. });
+        let holds = invocation.holds_place();
         let record = Box::new(invocation.ended(&function.name, now, end, result));
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if let Some(ended) = attempt {
@@ -500,25 +494,19 @@ impl Supervisor {
         self.service_over(now, key, over, out);
     }
 
-    /// Removes an invocation from all maps and queues and disarms its timers.
+    /// Removes an invocation from the map and its queue and disarms its timers.
     pub(super) fn remove_invocation(&mut self, id: InvocationId) -> Option<Invocation> {
         let invocation = self.invocations.remove(&id)?;
         let function = &mut self.functions[invocation.function];
-        function.live.remove(&id);
-        function.ready.remove(&invocation.place());
-        self.claim_over(&invocation);
-        let function = &mut self.functions[invocation.function];
-        if let Some(key) = &invocation.key {
-            function.keys.remove(key);
+        function.queue.remove(&invocation);
+        if invocation.holds_place() {
+            self.node.give_back(function);
         }
         if let Some(deadline) = invocation.deadline {
             self.timers.disarm(deadline.at, Timer::Deadline(id));
         }
         if let Some(at) = invocation.expires {
             self.timers.disarm(at, Timer::Expire(id));
-        }
-        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
-            function.backing_off.remove(&(unix_ms, id));
         }
         if let Stage::Delayed { until } | Stage::BackingOff { until, .. } = invocation.stage {
             self.timers.disarm(until, Timer::Begin(id));

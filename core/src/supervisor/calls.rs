@@ -3,13 +3,12 @@
 use super::Supervisor;
 use super::action::{Action, CallOrder};
 use super::attempt::{Done, Ended};
-use super::claims::First;
 use super::event::{Exited, Now};
 use super::function::{FunctionKey, to_usize};
-use super::pool::age_over;
+use super::queue::First;
 use super::verdict::Verdict;
 use super::words;
-use super::worker::{Phase, Worker};
+use super::worker::{Phase, Worker, WorkerKind};
 use crate::outcome::Reason;
 use crate::record::{RunResult, Usage};
 use fnd_wire::ids::{InvocationId, WorkerId};
@@ -41,15 +40,12 @@ impl Supervisor {
                 return;
             };
             let room = function.busy < to_usize(serving.rules.places());
-            let (Some(worker), Some((place, invocation))) = (function.free.last(), function.ready.first_key_value())
-            else {
+            let Some(worker) = function.free.last().copied().filter(|_| room) else {
                 return;
             };
-            if !room {
+            let Some(invocation) = self.functions[key].queue.take_ready() else {
                 return;
-            }
-            let (worker, place, invocation) = (*worker, *place, *invocation);
-            self.functions[key].ready.remove(&place);
+            };
             self.call(now, worker, invocation, out);
             self.claim_ahead(now, key, out);
         }
@@ -59,19 +55,19 @@ impl Supervisor {
     /// workers may serve others, so that an invocation that needs no disk never waits for one.
     fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
-        if !self.claim_rate.may_claim() || function.claims.waiting.is_empty() || !function.is_enabled() {
+        if !self.claim_rate.may_claim() || !function.queue.has_unclaimed() || !function.is_enabled() {
             return;
         }
         let Some(serving) = function.serving() else { return };
         let slots = |id: &WorkerId| {
             let worker = self.workers.get(id)?;
-            let concurrency = to_usize(worker.member.as_ref()?.concurrency);
+            let concurrency = to_usize(worker.member()?.concurrency);
             Some(concurrency.saturating_sub(worker.runs.len()))
         };
         let free: usize = function.free.iter().filter_map(slots).sum();
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.busy));
-        while self.functions[key].claims.under_way < open
-            && matches!(self.functions[key].first(true), Some(First::Unclaimed))
+        while self.functions[key].queue.claiming() < open
+            && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
         {
             self.claim(now, key, false, out);
         }
@@ -84,12 +80,13 @@ impl Supervisor {
             return;
         };
         let (key, serving) = (worker.function, Arc::clone(&worker.serving));
-        let Some(member) = &mut worker.member else { return };
+        let WorkerKind::Member(member) = &mut worker.kind else {
+            return;
+        };
         let cold = member.cold && member.served == 0;
         member.served = member.served.saturating_add(1);
-        let worn = serving.rules.pool.as_ref().is_some_and(|pool| {
-            pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations)
-        });
+        let pool = &member.pool;
+        let worn = pool.spare.is_some() || (pool.max_invocations > 0 && member.served >= pool.max_invocations);
         member.retiring |= worn;
         let full = worker.runs.len() + 1 >= to_usize(member.concurrency);
         if worn || full {
@@ -172,13 +169,11 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(pool) = &worker.serving.rules.pool else { return };
-        let aged = age_over(worker, pool).is_some_and(|at| at <= now.mono);
-        let (key, empty) = (worker.function, worker.runs.is_empty());
-        if worker.phase != Phase::Busy {
+        let (key, started, empty) = (worker.function, worker.started, worker.runs.is_empty());
+        let (Phase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
             return;
-        }
-        let Some(member) = &mut worker.member else { return };
+        };
+        let aged = member.pool.age_over(started).is_some_and(|at| at <= now.mono);
         member.retiring |= aged;
         let retiring = member.retiring;
         if empty {
@@ -197,7 +192,7 @@ impl Supervisor {
             return;
         };
         let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
-        let Some(member) = worker.member.as_mut().filter(|member| loading && !member.ready) else {
+        let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
             return self.broken(now, id, "it said that it cannot serve after it did".to_owned(), out);
         };
         member.load_error = Some(words::bounded(message));
@@ -210,15 +205,8 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let limit = worker
-            .serving
-            .rules
-            .pool
-            .as_ref()
-            .map(|pool| pool.load_max)
-            .unwrap_or_default();
-        if let Some(member) = &mut worker.member {
-            let limit = fnd_wire::units::print_duration(limit);
+        if let Some(member) = worker.member_mut() {
+            let limit = fnd_wire::units::print_duration(member.pool.load_max);
             let why = member
                 .waits_for
                 .take()
@@ -234,9 +222,11 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        match &mut worker.member {
-            Some(member) => member.waits_for = Some(why),
-            None => worker.waits_for = Some(why),
+        match &mut worker.kind {
+            WorkerKind::Member(member) => member.waits_for = Some(why),
+            WorkerKind::Service(readiness) => readiness.waits_for = Some(why),
+            // Scripts have no readiness probe.
+            WorkerKind::Script => {}
         }
     }
 
@@ -245,8 +235,8 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, Some(member)) =
-            (worker.phase, &mut worker.member)
+        if let (Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy, WorkerKind::Member(member)) =
+            (worker.phase, &mut worker.kind)
         {
             member.broken = Some("it closed descriptor 3".to_owned());
             member.retiring = true;
@@ -261,7 +251,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(member) = &mut worker.member else { return };
+        let WorkerKind::Member(member) = &mut worker.kind else {
+            return;
+        };
         member.broken.get_or_insert(message);
         member.retiring = true;
         match worker.phase {
@@ -295,7 +287,7 @@ impl Supervisor {
                 self.attempt_ended(now, done, ended, out);
             }
         }
-        if worker.member.as_ref().is_some_and(|member| !member.ready) {
+        if worker.member().is_some_and(|member| !member.ready) {
             let message = Verdict::of_load(&worker, exited);
             self.never_ready(now, (id, &worker), (Reason::Load, message), out);
         }
@@ -325,8 +317,7 @@ impl Supervisor {
             return;
         }
         if worker
-            .member
-            .as_ref()
+            .member()
             .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none())
         {
             // The worker was retired before it was ready: its end is no failure.
@@ -334,7 +325,7 @@ impl Supervisor {
         }
         self.count_start_failure(now, key, &worker.serving);
         let function = &mut self.functions[key];
-        let Some(invocation) = function.take_first() else {
+        let Some(invocation) = function.queue.take_first() else {
             self.announce(key, out);
             return;
         };

@@ -16,11 +16,12 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{Function, FunctionKey, Place, Serving};
+use super::function::{FunctionKey, Serving};
 use super::invocation::{Invocation, Stage};
+use super::queue::First;
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use fnd_wire::ids::InvocationId;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,19 +34,6 @@ const AHEAD_MAX: usize = 1024;
 /// How long fnd sends no claims after the first failed claim; the pause doubles with each further failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// A function's claims.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
-    /// Durable invocations that wait to be claimed.
-    pub(super) waiting: BTreeMap<Place, InvocationId>,
-    /// Number of claims that are being stored.
-    pub(super) under_way: usize,
-    /// Number of those claims that hold a place in the budget.
-    pub(super) held: usize,
-    /// Number of invocations that are claimed and have not begun; they are in `ready` too.
-    pub(super) claimed: usize,
-}
 
 /// How fast and how well the ledger takes claims.
 #[derive(Debug, Default)]
@@ -65,47 +53,10 @@ impl ClaimRate {
     }
 }
 
-/// State of the invocation at the head of the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum First {
-    /// The invocation may begin.
-    Ready,
-    /// The invocation must be claimed first.
-    Unclaimed,
-}
-
-impl Function {
-    /// Returns how many invocations wait to be claimed, are being claimed, or may begin.
-    pub(super) fn waiting(&self) -> usize {
-        self.ready.len() + self.claims.waiting.len() + self.claims.under_way
-    }
-
-    /// Returns the state of the first of all waiting invocations. Unclaimed ones count only if `may` is set.
-    pub(super) fn first(&self, may: bool) -> Option<First> {
-        let ready = self.ready.first_key_value().map(|(place, _)| place);
-        let unclaimed = self.claims.waiting.first_key_value().map(|(place, _)| place);
-        match (ready, unclaimed.filter(|_| may)) {
-            (None, None) => None,
-            (Some(ready), Some(unclaimed)) if unclaimed < ready => Some(First::Unclaimed),
-            (Some(_), _) => Some(First::Ready),
-            (None, Some(_)) => Some(First::Unclaimed),
-        }
-    }
-
-    /// Removes the first of all waiting invocations, claimed or not; used for one that will not run.
-    pub(super) fn take_first(&mut self) -> Option<InvocationId> {
-        let queue = match self.first(true)? {
-            First::Ready => &mut self.ready,
-            First::Unclaimed => &mut self.claims.waiting,
-        };
-        queue.pop_first().map(|(_, id)| id)
-    }
-}
-
 impl Supervisor {
     /// Starts or claims the first of a script's invocations. Its place in the budget is already taken.
     pub(super) fn start_or_claim(&mut self, now: Now, key: FunctionKey, serving: Arc<Serving>, out: &mut Vec<Action>) {
-        match self.functions[key].first(self.claim_rate.may_claim()) {
+        match self.functions[key].queue.first(self.claim_rate.may_claim()) {
             Some(First::Unclaimed) => self.claim(now, key, true, out),
             Some(First::Ready) | None => self.start(now, key, serving, out),
         }
@@ -114,13 +65,12 @@ impl Supervisor {
     /// Claims the first of the invocations that wait for it.
     pub(super) fn claim(&mut self, now: Now, key: FunctionKey, holds: bool, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
-        let Some((_, id)) = function.claims.waiting.pop_first() else {
+        let Some(id) = function.queue.take_unclaimed() else {
             return;
         };
-        function.claims.under_way += 1;
-        function.claims.held += usize::from(holds);
         if let Some(invocation) = self.invocations.get_mut(&id) {
-            invocation.stage = Stage::Claiming { since: now.mono, holds };
+            let stage = Stage::Claiming { since: now.mono, holds };
+            function.queue.change(invocation, stage);
             out.push(Action::Claim(Box::new(invocation.claim(&function.name, now))));
         }
     }
@@ -128,10 +78,10 @@ impl Supervisor {
     /// Claims invocations that begin soon, so that they need not wait for the disk then.
     pub(super) fn claim_ahead(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &self.functions[key];
-        if function.claims.waiting.is_empty() || !self.claim_rate.may_claim() || function.is_held() {
+        if !function.queue.has_unclaimed() || !self.claim_rate.may_claim() || function.is_held() {
             return;
         }
-        let serving = function.serving().filter(|serving| serving.rules.service.is_none());
+        let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
         let (Some(serving), Some(lasts_us)) = (serving, function.durations.last()) else {
             return;
         };
@@ -139,8 +89,8 @@ impl Supervisor {
         let begin = self.claim_rate.round_trip.as_micros() * ROUND_TRIPS * places / u128::from(lasts_us.max(1));
         let ahead = usize::try_from(begin).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
         loop {
-            let claims = &self.functions[key].claims;
-            if claims.waiting.is_empty() || claims.claimed + claims.under_way >= ahead {
+            let queue = &self.functions[key].queue;
+            if !queue.has_unclaimed() || queue.claimed_ahead() >= ahead {
                 return;
             }
             self.claim(now, key, false, out);
@@ -187,7 +137,7 @@ impl Supervisor {
 
     fn line_up_all(&mut self, now: Now) {
         for key in self.functions.keys().collect::<Vec<_>>() {
-            if self.functions[key].waiting() > 0 {
+            if self.functions[key].queue.waiting() > 0 {
                 self.line_up(now, key);
             }
         }
@@ -199,62 +149,35 @@ impl Supervisor {
         let is_claimed = |invocation: &&Invocation| matches!(invocation.stage, Stage::Claiming { .. } | Stage::Claimed);
         let claimed = self.invocations.values().filter(is_claimed);
         for id in claimed.map(|invocation| invocation.id).collect::<Vec<_>>() {
-            let Some(mut invocation) = self.invocations.remove(&id) else {
+            let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            self.functions[invocation.function].ready.remove(&invocation.place());
-            self.claim_over(&invocation);
-            invocation.stage = Stage::Ready;
+            let holds = invocation.holds_place();
             let function = &mut self.functions[invocation.function];
-            function.claims.waiting.insert(invocation.place(), id);
-            out.push(Action::Update(Box::new(invocation.record(&function.name))));
-            self.invocations.insert(id, invocation);
-        }
-    }
-
-    /// Removes an invocation from its function's claims.
-    pub(super) fn claim_over(&mut self, invocation: &Invocation) {
-        let function = &mut self.functions[invocation.function];
-        function.claims.waiting.remove(&invocation.place());
-        let claims = &mut function.claims;
-        match invocation.stage {
-            Stage::Claimed => claims.claimed = claims.claimed.saturating_sub(1),
-            Stage::Claiming { holds, .. } => {
-                claims.under_way = claims.under_way.saturating_sub(1);
-                if holds {
-                    claims.held = claims.held.saturating_sub(1);
-                    self.node.give_back(function);
-                }
+            function.queue.change(invocation, Stage::Ready);
+            if holds {
+                self.node.give_back(function);
             }
-            Stage::Storing { .. }
-            | Stage::Delayed { .. }
-            | Stage::Ready
-            | Stage::Running { .. }
-            | Stage::BackingOff { .. }
-            | Stage::Lost => {}
+            out.push(Action::Update(Box::new(invocation.record(&function.name))));
         }
     }
 
     /// Ends the claiming of an invocation and gives its place in the budget back. Returns its function and whether it
     /// held a place.
     fn leave_claiming(&mut self, now: Now, id: InvocationId, to: Stage) -> Option<(FunctionKey, bool)> {
-        let mut invocation = self.invocations.remove(&id)?;
+        let invocation = self.invocations.get_mut(&id)?;
         let Stage::Claiming { since, holds } = invocation.stage else {
-            self.invocations.insert(id, invocation);
             return None;
         };
-        self.claim_over(&invocation);
-        let (key, place) = (invocation.function, invocation.place());
-        let function = &mut self.functions[key];
         if matches!(to, Stage::Claimed) {
             self.claim_rate.round_trip = now.mono.saturating_sub(since);
-            function.claims.claimed += 1;
-            function.ready.insert(place, id);
-        } else {
-            function.claims.waiting.insert(place, id);
         }
-        invocation.stage = to;
-        self.invocations.insert(id, invocation);
+        let key = invocation.function;
+        let function = &mut self.functions[key];
+        function.queue.change(invocation, to);
+        if holds {
+            self.node.give_back(function);
+        }
         Some((key, holds))
     }
 
@@ -265,10 +188,14 @@ impl Supervisor {
         let Some(serving) = function.serving().cloned() else {
             return;
         };
-        let is_script = serving.rules.pool.is_none() && self.node.refusal(&serving.rules).is_none();
-        let waits = serving.rules.service.is_some() && self.runs_another(key, serving.version);
+        let is_possible = match serving.rules.kind {
+            FunctionKind::Script => true,
+            FunctionKind::Service(_) => !self.runs_another(key, serving.version),
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => false,
+        };
+        let fits = self.node.refusal(&serving.rules).is_none();
         let serves = self.serves() && self.starts.may_start();
-        if serves && is_script && !waits && self.functions[key].can_start(false) {
+        if serves && is_possible && fits && self.functions[key].can_start(false) {
             let rules = Arc::clone(&serving.rules);
             if self.node.take(&mut self.functions[key], &rules) {
                 self.start(now, key, serving, out);

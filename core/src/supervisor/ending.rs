@@ -99,16 +99,13 @@ impl Supervisor {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
-        match &mut invocation.stage {
+        match invocation.stage {
             // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
             // place.
-            Stage::Storing {
-                end: waiting @ None, ..
-            } => {
-                *waiting = Some(end);
-                let function = &mut self.functions[invocation.function];
-                function.live.remove(&id);
-                function.storing = function.storing.saturating_sub(1);
+            Stage::Storing { not_before, end: None } => {
+                let end = Some(end);
+                let queue = &mut self.functions[invocation.function].queue;
+                queue.change(invocation, Stage::Storing { not_before, end });
             }
             Stage::Storing { end: Some(_), .. } => {}
             Stage::Lost => {

@@ -10,13 +10,12 @@
 //! disabled it outlive its file, both in memory and in the ledger.
 
 use super::FunctionState;
-use super::admission::Charge;
-use super::claims::Claims;
+use super::admission::Share;
 use super::event::LastAttempt;
 use super::pool::Candidate;
+use super::queue::Queue;
 use super::rules::Rules;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -48,14 +47,6 @@ pub(super) enum Presence {
     Serving(Arc<Serving>),
 }
 
-/// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) first_try: bool,
-    pub(super) priority: Reverse<i8>,
-    pub(super) number: u64,
-}
-
 /// One function.
 #[derive(Debug)]
 pub(super) struct Function {
@@ -74,13 +65,8 @@ pub(super) struct Function {
     pub(super) failures: u64,
     pub(super) last: Option<Box<LastAttempt>>,
     pub(super) durations: Durations,
-    /// Invocations that are accepted and not ended.
-    pub(super) live: BTreeSet<InvocationId>,
-    /// Live invocations that wait for a retry or a poll, with the due time in Unix milliseconds.
-    pub(super) backing_off: BTreeSet<(u64, InvocationId)>,
-    /// Invocations that may begin; durable ones are here once they are claimed.
-    pub(super) ready: BTreeMap<Place, InvocationId>,
-    pub(super) claims: Claims,
+    /// The function's invocations that are accepted and not ended.
+    pub(super) queue: Queue,
     /// The function's workers, oldest first.
     pub(super) running: BTreeSet<WorkerId>,
     /// Number of attempts that run in `running`.
@@ -91,18 +77,9 @@ pub(super) struct Function {
     pub(super) last_call: Option<Duration>,
     /// A version that is tried before it serves.
     pub(super) candidate: Option<Candidate>,
-    /// Whether the function is in the list of those with free workers and waiting calls.
-    pub(super) in_call_line: bool,
-    /// Number of invocations that are being stored and then run.
-    pub(super) storing: usize,
     /// Runs of a service that were requested and not submitted yet.
     pub(super) requested: usize,
-    /// Idempotency keys of live invocations.
-    pub(super) keys: BTreeMap<Arc<str>, InvocationId>,
-    /// Charge to the node's budget while the function has workers.
-    pub(super) charged: Charge,
-    /// Whether the function stands in the line for the node's budget.
-    pub(super) in_line: bool,
+    pub(super) share: Share,
     /// Instant at which the rate limit is paid off.
     pub(super) rate_paid: Duration,
     pub(super) start_failures: Option<Box<StartFailures>>,
@@ -137,21 +114,14 @@ impl Function {
             failures: 0,
             last: None,
             durations: Durations::default(),
-            live: BTreeSet::new(),
-            backing_off: BTreeSet::new(),
-            ready: BTreeMap::new(),
-            claims: Claims::default(),
+            queue: Queue::default(),
             running: BTreeSet::new(),
             busy: 0,
             free: Vec::new(),
             last_call: None,
             candidate: None,
-            in_call_line: false,
-            storing: 0,
             requested: 0,
-            keys: BTreeMap::new(),
-            charged: Charge::default(),
-            in_line: false,
+            share: Share::default(),
             rate_paid: Duration::ZERO,
             start_failures: None,
             announced: FunctionState::Building,
@@ -195,9 +165,9 @@ impl Function {
 
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(super) fn can_start(&self, may_claim: bool) -> bool {
-        let taken = self.running.len() + self.claims.held;
+        let taken = self.running.len() + self.queue.held();
         let places = |serving: &Arc<Serving>| taken < to_usize(serving.rules.max_running);
-        let waits = self.first(may_claim).is_some();
+        let waits = self.queue.first(may_claim).is_some();
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 

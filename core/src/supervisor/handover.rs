@@ -10,7 +10,7 @@ use super::pool::Member;
 use super::rules::Rules;
 use super::takeover::{Origin, Times, times};
 use super::timers::Timer;
-use super::worker::{Phase, Run, Worker};
+use super::worker::{Phase, Run, Worker, WorkerKind};
 use crate::outcome::Trigger;
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ impl Supervisor {
     #[must_use]
     pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
         let worker = self.workers.get(&id)?;
-        let member = worker.member.as_ref()?;
+        let member = worker.member()?;
         let goes_on = matches!(worker.phase, Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy);
         if !goes_on {
             return None;
@@ -143,6 +143,10 @@ impl Supervisor {
             age,
             ended,
         } = adopted;
+        let Some(pool) = record.rules.kind.pool().copied() else {
+            // `members_worth_adopting` returns no such worker.
+            return;
+        };
         let key = self.functions.find_or_add(&record.function);
         let runs: Vec<Run> = record
             .calls
@@ -152,21 +156,16 @@ impl Supervisor {
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         self.next_call = self.next_call.max(record.last_call);
         let rules = record.rules.into_owned();
-        let load_max = rules.pool.as_ref().map(|pool| pool.load_max).unwrap_or_default();
         let phase = match record.concurrency {
             _ if ended => Phase::Over,
             None => Phase::Loading {
-                until: now.mono.saturating_add(load_max),
+                until: now.mono.saturating_add(pool.load_max),
             },
             Some(_) if !runs.is_empty() => Phase::Busy,
             Some(_) => Phase::Idle {
                 since: now.mono,
                 // The idle time starts anew.
-                until: rules
-                    .pool
-                    .as_ref()
-                    .and_then(|pool| pool.idle)
-                    .map(|idle| now.mono.saturating_add(idle)),
+                until: pool.idle.map(|idle| now.mono.saturating_add(idle)),
             },
         };
         if let Some(at) = phase.timer() {
@@ -192,6 +191,7 @@ impl Supervisor {
             function.free.push(id);
         }
         let member = Member {
+            pool,
             concurrency,
             served: record.served,
             ready: record.concurrency.is_some(),
@@ -211,10 +211,7 @@ impl Supervisor {
             phase,
             adopted: true,
             runs,
-            member: Some(Box::new(member)),
-            ready: true,
-            check_at: None,
-            waits_for: None,
+            kind: WorkerKind::Member(Box::new(member)),
         };
         self.workers.insert(id, worker);
     }

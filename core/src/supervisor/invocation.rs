@@ -7,7 +7,8 @@
 //! ```
 
 use super::event::{Now, ReplyTo};
-use super::function::{FunctionKey, Place};
+use super::function::FunctionKey;
+use super::queue::Place;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -34,6 +35,7 @@ pub(super) struct Invocation {
     pub(super) priority: i8,
     /// Order of acceptance.
     pub(super) number: u64,
+    /// Only [`Queue::change`](super::queue::Queue::change) changes it.
     pub(super) stage: Stage,
     /// Whether the invocation outlives this fnd.
     pub(super) durable: bool,
@@ -123,7 +125,7 @@ impl Stage {
 }
 
 /// How an invocation ends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct End {
     pub(super) reason: Reason,
     pub(super) message: String,
@@ -169,6 +171,11 @@ impl Invocation {
             priority: Reverse(self.priority),
             number: self.number,
         }
+    }
+
+    /// Says whether it holds a place in the node's budget while its claim is being stored.
+    pub(super) fn holds_place(&self) -> bool {
+        matches!(self.stage, Stage::Claiming { holds: true, .. })
     }
 
     /// Returns how many of its attempts were retries.

@@ -5,10 +5,11 @@
 //! [`Event::Tick`].
 //!
 //! The path of a request: `submit` (accept or reject) → `admission` (budget, rate) → `claims` (on disk before it
-//! begins) → `attempt` (start, end, what follows). `attempt` uses `starts` (whether the node can start processes),
-//! `worker` (a worker's phases) and `verdict` (reason and message); for handlers also `pool` (the set of workers) and
-//! `calls` (their answers). `ending` ends invocations from outside. `versions` changes functions. `restore`, `takeover`
-//! and `shutdown` begin and end the life of the state machine. `view` shows the state.
+//! begins) → `attempt` (start, end, what follows). Meanwhile the invocation is in the `queue` of its function, which
+//! keeps the books of waiting work. `attempt` uses `starts` (whether the node can start processes), `worker` (a
+//! worker's phases) and `verdict` (reason and message); for handlers also `pool` (the set of workers) and `calls`
+//! (their answers). `ending` ends invocations from outside. `versions` changes functions. `restore`, `takeover` and
+//! `shutdown` begin and end the life of the state machine. `view` shows the state.
 
 mod action;
 mod admission;
@@ -21,6 +22,7 @@ mod function;
 mod handover;
 mod invocation;
 mod pool;
+mod queue;
 mod restore;
 mod rules;
 mod service;
@@ -41,7 +43,7 @@ pub use action::{Action, Answer, AttemptOrder, CallOrder, Notice, Rejection, Spa
 pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
-pub use rules::{Http, NodeBudget, Overlap, Poll, Pool, Queue, Retry, Rules, Service};
+pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
 pub use takeover::{Adopted, ScriptRecord, Times};
 pub use view::{FunctionView, Trial};
 
@@ -100,8 +102,6 @@ pub struct Supervisor {
     phase: Phase,
     /// Whether fnd has a spawner.
     spawner: bool,
-    /// Invocations that the ledger is storing.
-    storing: usize,
     /// How fast and how well the ledger takes claims.
     claim_rate: claims::ClaimRate,
     /// Whether workers can be started.
@@ -133,7 +133,6 @@ impl Supervisor {
             node: Node::new(budget),
             phase: Phase::Serving,
             spawner: true,
-            storing: 0,
             claim_rate: claims::ClaimRate::default(),
             starts: starts::Starts::default(),
             first_scan_done: false,
@@ -197,6 +196,10 @@ impl Supervisor {
             }
         }
         self.notice_drained(out);
+        debug_assert!(
+            self.books_agree(),
+            "the books of waiting work do not agree with the stages"
+        );
     }
 
     /// Returns when the next [`Event::Tick`] is needed, on the clock of [`Now::mono`]; absent without armed timers.

@@ -10,15 +10,17 @@ use super::Supervisor;
 use super::action::{Action, SpawnOrder};
 use super::event::Now;
 use super::function::{Function, FunctionKey, Presence, Serving, to_usize};
-use super::rules::Pool;
+use super::rules::{FunctionKind, Pool};
 use super::timers::Timer;
-use super::worker::{Phase, Worker};
+use super::worker::{Phase, Worker, WorkerKind};
 use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 
 /// State of a handler's worker that other workers do not have.
 #[derive(Debug)]
 pub(super) struct Member {
+    /// The rules of the worker's version.
+    pub(super) pool: Pool,
     /// Most calls in flight; known once the worker is ready.
     pub(super) concurrency: u32,
     /// Number of calls served.
@@ -97,7 +99,7 @@ struct Members {
 impl Worker {
     /// Says whether the worker takes calls, or will.
     fn is_in_service(&self) -> bool {
-        let retiring = self.member.as_ref().is_none_or(|member| member.retiring);
+        let retiring = self.member().is_none_or(|member| member.retiring);
         let lives = matches!(
             self.phase,
             Phase::Starting | Phase::Loading { .. } | Phase::Idle { .. } | Phase::Busy
@@ -110,7 +112,7 @@ impl Function {
     /// Says whether a new version of a handler is tried first. That needs another version that serves meanwhile.
     pub(super) fn is_worth_a_trial(&self, newest: &Serving) -> bool {
         let beside = |pool: &Pool| !pool.alone;
-        let pooled = |serving: &Serving| serving.rules.pool.as_ref().is_some_and(beside) && serving.rules.enabled;
+        let pooled = |serving: &Serving| serving.rules.kind.pool().is_some_and(beside) && serving.rules.enabled;
         !self.disabled && pooled(newest) && self.serving().is_some_and(|serving| pooled(serving))
     }
 
@@ -130,7 +132,7 @@ impl Function {
 
 impl Supervisor {
     fn members(&self, key: FunctionKey, serving: &Serving) -> Members {
-        let slots = serving.rules.pool.as_ref().map_or(1, |pool| to_usize(pool.concurrency));
+        let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
         for worker in workers.filter(|worker| worker.serving.version == serving.version) {
@@ -154,11 +156,11 @@ impl Supervisor {
         let serving = function
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
-        let pool = serving.rules.pool.as_ref()?;
-        let waiting = function.waiting();
+        let pool = serving.rules.kind.pool()?;
+        let waiting = function.queue.waiting();
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
-            return function.first(true).map(|_| Want::Demand);
+            return function.queue.first(true).map(|_| Want::Demand);
         }
         if let Some(candidate) = &function.candidate
             && candidate.wanted
@@ -197,7 +199,8 @@ impl Supervisor {
             }
             None => function.serving().cloned(),
         };
-        let Some(serving) = serving else {
+        let pool = serving.as_ref().and_then(|serving| serving.rules.kind.pool().copied());
+        let (Some(serving), Some(pool)) = (serving, pool) else {
             self.node.give_back(function);
             return;
         };
@@ -213,6 +216,7 @@ impl Supervisor {
             lasts: None,
         })));
         let member = Member {
+            pool,
             concurrency: 1,
             served: 0,
             ready: false,
@@ -229,10 +233,7 @@ impl Supervisor {
             phase: Phase::Starting,
             adopted: false,
             runs: Vec::new(),
-            member: Some(Box::new(member)),
-            ready: true,
-            check_at: None,
-            waits_for: None,
+            kind: WorkerKind::Member(Box::new(member)),
         };
         self.workers.insert(id, worker);
     }
@@ -240,19 +241,10 @@ impl Supervisor {
     /// Handles a started process, whose code is being loaded.
     pub(super) fn member_spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let until = worker
-            .serving
-            .rules
-            .pool
-            .as_ref()
-            .map(|pool| now.mono.saturating_add(pool.load_max));
+        let Some(member) = worker.member() else { return };
+        let until = now.mono.saturating_add(member.pool.load_max);
         let retiring = !worker.is_in_service();
-        self.enter(
-            id,
-            Phase::Loading {
-                until: until.unwrap_or(now.mono),
-            },
-        );
+        self.enter(id, Phase::Loading { until });
         if retiring {
             self.leave(now, id, out);
         }
@@ -263,16 +255,14 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if worker.serving.rules.service.is_some() {
-            return self.service_ready(now, id);
-        }
-        let (Phase::Loading { .. }, Some(member)) = (worker.phase, &mut worker.member) else {
-            // The worker is already stopping, or reports its readiness twice.
-            return;
+        let member = match &mut worker.kind {
+            WorkerKind::Member(member) if matches!(worker.phase, Phase::Loading { .. }) => member,
+            WorkerKind::Service(_) => return self.service_ready(now, id),
+            // The worker is already stopping, or reports its readiness twice. A script reports nothing.
+            WorkerKind::Member(_) | WorkerKind::Script => return,
         };
-        let most = worker.serving.rules.pool.as_ref().map_or(1, |pool| pool.concurrency);
         member.ready = true;
-        member.concurrency = concurrency.min(most).max(1);
+        member.concurrency = concurrency.min(member.pool.concurrency).max(1);
         let (key, version) = (worker.function, worker.serving.version);
         if self.functions[key]
             .candidate
@@ -300,9 +290,9 @@ impl Supervisor {
             // A fresh worker in its place may have waited for the end of this call.
             return self.line_up(now, key);
         }
-        let until = worker.serving.rules.pool.as_ref().and_then(|pool| {
-            let idle = pool.idle.map(|idle| now.mono.saturating_add(idle));
-            idle.into_iter().chain(age_over(worker, pool)).min()
+        let until = worker.member().and_then(|member| {
+            let idle = member.pool.idle.map(|idle| now.mono.saturating_add(idle));
+            idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
         self.enter(id, Phase::Idle { since: now.mono, until });
         let free = &mut self.functions[key].free;
@@ -315,10 +305,11 @@ impl Supervisor {
     /// Handles a worker that has been idle or has lived for its time.
     pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let (Phase::Idle { since, .. }, Some(pool)) = (worker.phase, &worker.serving.rules.pool) else {
+        let (Phase::Idle { since, .. }, WorkerKind::Member(member)) = (worker.phase, &worker.kind) else {
             return;
         };
-        let age = age_over(worker, pool);
+        let pool = &member.pool;
+        let age = pool.age_over(worker.started);
         let function = &self.functions[worker.function];
         if age.is_none_or(|at| at > now.mono) {
             let used = function
@@ -342,7 +333,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(member) = &mut worker.member else { return };
+        let WorkerKind::Member(member) = &mut worker.kind else {
+            return;
+        };
         member.retiring = true;
         let idle = worker.runs.is_empty();
         match worker.phase {
@@ -370,10 +363,10 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let Some(member) = &mut worker.member {
+        if let Some(member) = worker.member_mut() {
             member.retiring = true;
         }
-        if worker.serving.rules.http.is_some() {
+        if let FunctionKind::Http(..) = worker.serving.rules.kind {
             // An HTTP worker knows no stop message, and it has no calls now.
             return self.terminate(now, id, out);
         }
@@ -395,7 +388,7 @@ impl Supervisor {
     pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
         let leaving = |worker: &Worker| {
             let stopping = matches!(worker.phase, Phase::Leaving { .. } | Phase::Terminating { .. });
-            worker.member.is_some() && stopping
+            worker.member().is_some() && stopping
         };
         if self.workers.values().any(leaving) {
             return;
@@ -404,12 +397,7 @@ impl Supervisor {
             let Phase::Idle { since, .. } = worker.phase else {
                 return None;
             };
-            let kept = worker
-                .serving
-                .rules
-                .pool
-                .as_ref()
-                .map_or(0, |pool| to_usize(pool.kept()));
+            let kept = worker.member().map_or(0, |member| to_usize(member.pool.kept()));
             let kept = self.members(worker.function, &worker.serving).all <= kept;
             Some((kept, since, *id))
         });
@@ -484,7 +472,9 @@ impl Supervisor {
     }
 }
 
-/// Returns when a worker reaches its maximum age.
-pub(super) fn age_over(worker: &Worker, pool: &Pool) -> Option<std::time::Duration> {
-    pool.max_age.map(|age| worker.started.mono.saturating_add(age))
+impl Pool {
+    /// Returns when a worker reaches its maximum age.
+    pub(super) fn age_over(&self, started: Now) -> Option<std::time::Duration> {
+        self.max_age.map(|age| started.mono.saturating_add(age))
+    }
 }

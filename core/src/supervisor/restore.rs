@@ -126,7 +126,7 @@ impl Supervisor {
         let is_ready = matches!(invocation.stage, Stage::Ready);
         self.insert_invocation(invocation);
         if is_ready {
-            self.make_ready(now, id);
+            self.line_up(now, key);
         }
         if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will send the request again: running it now would run
@@ -142,7 +142,7 @@ impl Supervisor {
 
     /// Ends each lost attempt of a function, now that the rules for what follows are known.
     pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
-        let live: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         for id in live {
             if let Some(attempt) = self.lost_attempt(now, id) {
                 self.conclude(now, serving, (attempt, None), out);
@@ -154,12 +154,17 @@ impl Supervisor {
     /// the wall clock, which may have been set back.
     pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &Serving) {
         let rules = &serving.rules;
-        let waiting: Vec<_> = self.functions[key].backing_off.iter().map(|(_, id)| *id).collect();
+        let waiting: Vec<_> = self.functions[key]
+            .queue
+            .backing_off()
+            .iter()
+            .map(|(_, id)| *id)
+            .collect();
         for id in waiting {
             let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            let Stage::BackingOff { until, unix_ms } = invocation.stage else {
+            let Stage::BackingOff { until, .. } = invocation.stage else {
                 continue;
             };
             let longest = match (&invocation.last, rules.poll) {
@@ -174,10 +179,7 @@ impl Supervisor {
                 };
                 self.timers.disarm(until, Timer::Begin(id));
                 self.timers.arm(sooner, Timer::Begin(id));
-                let backing_off = &mut self.functions[key].backing_off;
-                backing_off.remove(&(unix_ms, id));
-                backing_off.extend(stage.next_attempt_ms().map(|unix_ms| (unix_ms, id)));
-                invocation.stage = stage;
+                self.functions[key].queue.change(invocation, stage);
             }
         }
     }

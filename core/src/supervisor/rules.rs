@@ -31,21 +31,15 @@ pub struct Rules {
     pub memory_text: String,
     /// `pool.max`: the most workers with attempts at once.
     pub max_running: u32,
-    /// Rules for the workers of a handler or an HTTP program; absent: each attempt gets its own process.
-    #[serde(default)]
-    pub pool: Option<Pool>,
-    /// How to reach workers that serve HTTP; absent: the workers use the worker protocol.
-    #[serde(default)]
-    pub http: Option<Http>,
-    /// Rules of a service, which is kept running and never invoked; absent: not a service.
-    #[serde(default)]
-    pub service: Option<Service>,
+    /// What the function runs as.
+    #[serde(flatten)]
+    pub kind: FunctionKind,
     /// Retries; for a service only the backoff between its runs is used.
     pub retry: Retry,
     /// Polling; absent: exit code 99 is an error.
     pub poll: Option<Poll>,
     /// Rules for waiting invocations.
-    pub queue: Queue,
+    pub queue: QueueRules,
     /// Largest result in bytes, for the message of `result-too-large`.
     pub result_max: u64,
     /// `limits.pids`, for the message of `pids`.
@@ -62,8 +56,86 @@ impl Rules {
     /// Returns how many attempts may run at once.
     #[must_use]
     pub fn places(&self) -> u32 {
-        let each = self.pool.as_ref().map_or(1, |pool| pool.concurrency);
+        let each = self.kind.pool().map_or(1, |pool| pool.concurrency);
         self.max_running.saturating_mul(each)
+    }
+}
+
+/// What a function runs as, with the rules that only this kind has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "KindFields", into = "KindFields")]
+pub enum FunctionKind {
+    /// Each attempt gets its own process.
+    Script,
+    /// A pool of workers that use the worker protocol.
+    Handler(Pool),
+    /// A pool of workers that serve HTTP.
+    Http(Pool, Http),
+    /// Processes that are kept running and never invoked.
+    Service(Service),
+}
+
+impl FunctionKind {
+    /// Returns the rules for the workers; absent where each attempt gets its own process.
+    #[must_use]
+    pub fn pool(&self) -> Option<&Pool> {
+        match self {
+            Self::Handler(pool) | Self::Http(pool, _) => Some(pool),
+            Self::Script | Self::Service(_) => None,
+        }
+    }
+
+    /// Returns how to reach workers that serve HTTP; absent for other workers.
+    #[must_use]
+    pub fn http(&self) -> Option<&Http> {
+        match self {
+            Self::Http(_, http) => Some(http),
+            Self::Script | Self::Handler(_) | Self::Service(_) => None,
+        }
+    }
+
+    /// Says whether the function is kept running and never invoked.
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        match self {
+            Self::Service(_) => true,
+            Self::Script | Self::Handler(_) | Self::Http(..) => false,
+        }
+    }
+}
+
+/// A kind as adoption records contain it. The versions of fnd before and after this one read the records too, so the
+/// fields stay.
+#[derive(Serialize, Deserialize)]
+struct KindFields {
+    #[serde(default)]
+    pool: Option<Pool>,
+    #[serde(default)]
+    http: Option<Http>,
+    #[serde(default)]
+    service: Option<Service>,
+}
+
+impl From<KindFields> for FunctionKind {
+    fn from(fields: KindFields) -> Self {
+        match (fields.service, fields.pool, fields.http) {
+            (Some(service), _, _) => Self::Service(service),
+            (None, Some(pool), Some(http)) => Self::Http(pool, http),
+            (None, Some(pool), None) => Self::Handler(pool),
+            (None, None, _) => Self::Script,
+        }
+    }
+}
+
+impl From<FunctionKind> for KindFields {
+    fn from(kind: FunctionKind) -> Self {
+        let (pool, http, service) = match kind {
+            FunctionKind::Script => (None, None, None),
+            FunctionKind::Handler(pool) => (Some(pool), None, None),
+            FunctionKind::Http(pool, http) => (Some(pool), Some(http), None),
+            FunctionKind::Service(service) => (None, None, Some(service)),
+        };
+        Self { pool, http, service }
     }
 }
 
@@ -145,7 +217,7 @@ pub struct Poll {
 
 /// Rules for waiting invocations.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Queue {
+pub struct QueueRules {
     /// Most invocations waiting.
     pub max: u32,
     /// What happens to an invocation that arrives while all places are taken.
@@ -176,4 +248,60 @@ pub struct NodeBudget {
     pub cpu_milli: Option<u32>,
     /// Most workers at once.
     pub workers: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: &FunctionKind, text: &str) {
+        assert_eq!(serde_json::to_string(kind).unwrap(), text);
+        assert_eq!(&serde_json::from_str::<FunctionKind>(text).unwrap(), kind);
+    }
+
+    #[test]
+    fn adoption_records_keep_the_fields_of_each_kind() {
+        let pool = Pool {
+            min: 0,
+            most: 2,
+            concurrency: 1,
+            idle: None,
+            max_invocations: 0,
+            max_age: None,
+            spare: None,
+            load_max: Duration::from_secs(30),
+            alone: false,
+        };
+        let pool_text = r#"{"min":0,"most":2,"concurrency":1,"idle":null,"max_invocations":0,"max_age":null,"spare":null,"load_max":{"secs":30,"nanos":0},"alone":false}"#;
+        let http = Http {
+            listen: Listen::Free,
+            ready: None,
+        };
+        let service = Service {
+            replicas: 1,
+            ready: None,
+            start_timeout: Duration::from_secs(9),
+        };
+        check(&FunctionKind::Script, r#"{"pool":null,"http":null,"service":null}"#);
+        check(
+            &FunctionKind::Handler(pool),
+            &format!(r#"{{"pool":{pool_text},"http":null,"service":null}}"#),
+        );
+        check(
+            &FunctionKind::Http(pool, http),
+            &format!(r#"{{"pool":{pool_text},"http":{{"listen":"free","ready":null}},"service":null}}"#),
+        );
+        check(
+            &FunctionKind::Service(service),
+            r#"{"pool":null,"http":null,"service":{"replicas":1,"ready":null,"start_timeout":{"secs":9,"nanos":0}}}"#,
+        );
+    }
+
+    #[test]
+    fn a_record_without_a_kind_is_a_script() {
+        assert_eq!(
+            serde_json::from_str::<FunctionKind>("{}").unwrap(),
+            FunctionKind::Script
+        );
+    }
 }

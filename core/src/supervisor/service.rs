@@ -12,10 +12,11 @@ use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
 use super::function::{FunctionKey, Serving, StartFailures, to_usize};
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::versions::{LOOP_FAILURES, LOOP_WINDOW};
-use super::worker::Phase;
+use super::worker::{Phase, WorkerKind};
 use crate::outcome::{Class, Reason};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -27,18 +28,16 @@ impl Supervisor {
     /// Requests as many runs of a service as are missing.
     pub(super) fn keep_running(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
         let function = &mut self.functions[key];
-        let Some(replicas) = function
-            .serving()
-            .and_then(|serving| serving.rules.service.as_ref()?.replicas.into())
-        else {
+        let Some(FunctionKind::Service(service)) = function.serving().map(|serving| &serving.rules.kind) else {
             return;
         };
+        let replicas = to_usize(service.replicas);
         let serves = self.phase.is_serving() && self.spawner && self.first_scan_done;
         if !serves || function.is_held() || !function.is_enabled() {
             return;
         }
-        let there = function.live.len() + function.requested;
-        for _ in there..to_usize(replicas) {
+        let there = function.queue.live().len() + function.requested;
+        for _ in there..replicas {
             function.requested += 1;
             out.push(Action::Run(function.name.clone()));
         }
@@ -54,7 +53,7 @@ impl Supervisor {
     ) {
         let ends = |id: &WorkerId| {
             let worker = self.workers.get(id)?;
-            let other = worker.serving.rules.service.is_some() && Some(worker.serving.version) != but;
+            let other = worker.is_service() && Some(worker.serving.version) != but;
             other.then(|| worker.runs.iter().map(|run| (*id, run.invocation)).collect::<Vec<_>>())
         };
         let runs: Vec<_> = self.functions[key].running.iter().filter_map(ends).flatten().collect();
@@ -72,10 +71,7 @@ impl Supervisor {
 
     /// Ends all services for a drain, since they would never end by themselves.
     pub(super) fn end_services(&mut self, now: Now, out: &mut Vec<Action>) {
-        let services = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.serving.rules.service.is_some());
+        let services = self.workers.iter().filter(|(_, worker)| worker.is_service());
         let runs: Vec<_> = services
             .flat_map(|(id, worker)| worker.runs.iter().map(|run| (*id, run.invocation)))
             .collect();
@@ -89,7 +85,9 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let Some(service) = &worker.serving.rules.service else {
+        let (FunctionKind::Service(service), WorkerKind::Service(readiness)) =
+            (&worker.serving.rules.kind, &mut worker.kind)
+        else {
             return;
         };
         let within = if service.ready.is_some() {
@@ -98,8 +96,8 @@ impl Supervisor {
             STEADY_AFTER
         };
         let at = now.mono.saturating_add(within);
-        worker.check_at = Some(at);
-        worker.ready = service.ready.is_none();
+        readiness.check_at = Some(at);
+        readiness.ready = service.ready.is_none();
         self.timers.arm(at, Timer::ServiceCheck(id));
     }
 
@@ -108,14 +106,18 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        // The process is already ending, or reports its readiness twice.
-        let Some(before) = worker.check_at.filter(|_| worker.phase == Phase::Busy && !worker.ready) else {
+        let (Phase::Busy, WorkerKind::Service(readiness)) = (worker.phase, &mut worker.kind) else {
+            // The process is already ending.
+            return;
+        };
+        let Some(before) = readiness.check_at.filter(|_| !readiness.ready) else {
+            // The process reports its readiness twice.
             return;
         };
         self.timers.disarm(before, Timer::ServiceCheck(id));
         let at = now.mono.saturating_add(STEADY_AFTER);
-        worker.ready = true;
-        worker.check_at = Some(at);
+        readiness.ready = true;
+        readiness.check_at = Some(at);
         self.timers.arm(at, Timer::ServiceCheck(id));
     }
 
@@ -124,12 +126,15 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        worker.check_at = None;
+        let WorkerKind::Service(readiness) = &mut worker.kind else {
+            return;
+        };
+        readiness.check_at = None;
         let (key, run) = (worker.function, worker.runs.first().map(|run| run.invocation));
-        if worker.ready {
+        if readiness.ready {
             self.spawn_worked(now, key, out);
         } else if let Some(run) = run {
-            let why = worker.waits_for.take();
+            let why = readiness.waits_for.take();
             self.ask_to_end(now, (id, run), Ending::NotReady(why), out);
         }
     }
@@ -145,7 +150,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         let Some(serving) = function
             .serving()
-            .filter(|serving| serving.rules.service.is_some())
+            .filter(|serving| serving.rules.kind.is_service())
             .cloned()
         else {
             return;

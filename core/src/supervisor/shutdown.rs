@@ -7,6 +7,7 @@ use super::Supervisor;
 use super::action::{Action, Answer, Rejection};
 use super::event::Now;
 use super::invocation::{End, Stage};
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
 use super::worker::{Phase as WorkerPhase, Worker};
@@ -80,7 +81,7 @@ impl Supervisor {
 
     /// Returns the running invocations whose connection ends with this fnd, or the others.
     fn in_flight(&self, ends_with_fnd: bool) -> Vec<InvocationId> {
-        let those = |worker: &&Worker| worker.serving.rules.http.is_some() == ends_with_fnd;
+        let those = |worker: &&Worker| matches!(worker.serving.rules.kind, FunctionKind::Http(..)) == ends_with_fnd;
         let runs = self.workers.values().filter(those).flat_map(|worker| &worker.runs);
         runs.map(|run| run.invocation).collect()
     }
@@ -172,13 +173,13 @@ impl Supervisor {
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
-        let answered = self.storing == 0 || self.phase.is_stopping();
         let over = match self.phase {
             Phase::Draining | Phase::Stopping => self.workers.is_empty() && self.early.is_empty(),
             Phase::HandingOver { finishing } => !finishing || self.in_flight(true).is_empty(),
             Phase::Serving | Phase::Drained { .. } => false,
         };
-        if over && answered {
+        let is_storing = |key| self.functions[key].queue.is_storing();
+        if over && (self.phase.is_stopping() || !self.functions.keys().any(is_storing)) {
             let stopping = self.phase.is_stopping();
             self.phase = Phase::Drained { stopping };
             out.push(Action::Drained);

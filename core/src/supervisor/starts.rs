@@ -220,7 +220,6 @@ impl Supervisor {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
-        invocation.stage = Stage::Ready;
         invocation.attempts = run.attempt.0.saturating_sub(1);
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_sub(1);
@@ -231,11 +230,14 @@ impl Supervisor {
                 self.timers.arm(at, Timer::Expire(id));
             }
         }
-        let record = Box::new(invocation.record(&self.functions[key].name));
+        // The place in the queue depends on the number of attempts, so the stage changes last.
+        let function = &mut self.functions[key];
+        function.queue.change(invocation, Stage::Ready);
+        let record = Box::new(invocation.record(&function.name));
         out.push(Action::PutBack(run.attempt, record));
         match self.why_not_again(key, id) {
             Some((skip, why)) => self.give_up(now, id, (skip, why), out),
-            None => self.make_ready(now, id),
+            None => self.line_up(now, key),
         }
         if !self.phase.is_serving() {
             self.release(now, id, out);
@@ -296,7 +298,7 @@ impl Supervisor {
     fn has_warm(&self, key: FunctionKey) -> bool {
         let workers = self.functions[key].running.iter().filter_map(|id| self.workers.get(id));
         let mut warm = workers
-            .filter(|worker| worker.member.is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
+            .filter(|worker| worker.member().is_some() && matches!(worker.phase, Phase::Idle { .. } | Phase::Busy));
         warm.next().is_some()
     }
 }

@@ -6,7 +6,7 @@ use super::admission::{rate_cost, rate_wait};
 use super::event::{Now, ReplyTo, Submit};
 use super::function::{FunctionKey, Presence, Serving, to_usize};
 use super::invocation::{Deadline, End, Invocation, Stage};
-use super::rules::{Overlap, Queue};
+use super::rules::{Overlap, QueueRules};
 use super::timers::Timer;
 use super::verdict::Ending;
 use crate::outcome::{Reason, Skip, Trigger};
@@ -86,8 +86,8 @@ impl Supervisor {
                 return;
             }
         };
-        let overlaps = serving.rules.service.is_none() && !self.has_place(key, &serving);
-        let Queue { overlap, rate, .. } = serving.rules.queue;
+        let overlaps = !serving.rules.kind.is_service() && !self.has_place(key, &serving);
+        let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let skipped = overlaps && overlap == Overlap::Skip;
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
@@ -130,8 +130,8 @@ impl Supervisor {
             return false;
         };
         let function = self.functions.find(&submit.function).map(|key| &self.functions[key]);
-        let id = function.and_then(|function| function.keys.get(idempotency_key));
-        let Some(invocation) = id.and_then(|id| self.invocations.get_mut(id)) else {
+        let id = function.and_then(|function| function.queue.with_key(idempotency_key));
+        let Some(invocation) = id.and_then(|id| self.invocations.get_mut(&id)) else {
             return false;
         };
         let Some(reply) = submit.reply else { return true };
@@ -147,7 +147,7 @@ impl Supervisor {
     /// about to take a place counts as well, so that two requests in one instant overlap.
     fn has_place(&self, key: FunctionKey, serving: &Serving) -> bool {
         let function = &self.functions[key];
-        let entitled = function.busy + function.waiting() + function.storing;
+        let entitled = function.busy + function.queue.waiting() + function.queue.storing();
         entitled < to_usize(serving.rules.places())
     }
 
@@ -183,7 +183,7 @@ impl Supervisor {
         if let Some(reason) = self.start_refusal(key).filter(|_| submit.wait) {
             return Err(Rejection::Unavailable { reason });
         }
-        match (serving.rules.service.is_some(), submit.trigger == Trigger::Load) {
+        match (serving.rules.kind.is_service(), submit.trigger == Trigger::Load) {
             (true, true) => return Ok((key, Arc::clone(serving))),
             (true, false) => return Err(Rejection::Service),
             // The run was requested while the function was a service.
@@ -205,7 +205,9 @@ impl Supervisor {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok((key, Arc::clone(serving))),
-            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip if function.live.len() >= held => {
+            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip
+                if function.queue.live().len() >= held =>
+            {
                 skipped(Skip::QueueFull, None)
             }
             Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => Ok((key, Arc::clone(serving))),
@@ -275,24 +277,14 @@ impl Supervisor {
             has_tmp: false,
         };
         self.insert_invocation(invocation);
-        if request.durable {
-            self.storing += 1;
-            self.functions[key].storing += 1;
-        } else {
+        if !request.durable {
             self.settle_in(now, request.id, not_before);
         }
     }
 
-    /// Adds an invocation to all maps and arms its timers.
+    /// Adds an invocation to the map and its queue and arms its timers.
     pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
-        let function = &mut self.functions[invocation.function];
-        function.live.insert(invocation.id);
-        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
-            function.backing_off.insert((unix_ms, invocation.id));
-        }
-        if let Some(key) = &invocation.key {
-            function.keys.insert(Arc::clone(key), invocation.id);
-        }
+        self.functions[invocation.function].queue.add(&invocation);
         if let Some(deadline) = invocation.deadline {
             self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
         }
@@ -309,45 +301,37 @@ impl Supervisor {
         };
         match not_before {
             Some(until) if until > now.mono => {
-                invocation.stage = Stage::Delayed { until };
+                let queue = &mut self.functions[invocation.function].queue;
+                queue.change(invocation, Stage::Delayed { until });
                 self.timers.arm(until, Timer::Begin(id));
             }
             _ => self.make_ready(now, id),
         }
     }
 
-    /// Adds an invocation to its function's queue: those to be claimed if it is durable, else those that may begin.
+    /// Lets an invocation begin, or be claimed, when its turn comes.
     pub(super) fn make_ready(&mut self, now: Now, id: InvocationId) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
         let key = invocation.function;
-        let function = &mut self.functions[key];
-        if let Some(unix_ms) = invocation.stage.next_attempt_ms() {
-            function.backing_off.remove(&(unix_ms, id));
-        }
-        invocation.stage = Stage::Ready;
-        let queue = if invocation.durable {
-            &mut function.claims.waiting
-        } else {
-            &mut function.ready
-        };
-        queue.insert(invocation.place(), id);
+        self.functions[key].queue.change(invocation, Stage::Ready);
         self.line_up(now, key);
     }
 
     /// Handles a durable invocation that is on disk.
     pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
-        let Some((not_before, end)) = self.leave_storing(id) else {
-            return;
-        };
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
+        let Stage::Storing { not_before, end } = &invocation.stage else {
+            // One that is not durable runs whether it was stored or not, and a second answer of the ledger is ignored.
+            return;
+        };
+        let (not_before, end) = (*not_before, end.clone());
         for reply in invocation.acknowledge.drain(..) {
             out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
         }
-        invocation.stage = Stage::Ready;
         match end {
             Some(end) => self.finish(now, id, end, out),
             None => self.settle_in(now, id, not_before),
@@ -357,7 +341,8 @@ impl Supervisor {
     /// Handles a durable invocation that could not be stored: the callers get an error, nothing runs, nothing is
     /// recorded.
     pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
-        if self.leave_storing(id).is_none() {
+        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
+        if !matches!(stage, Some(Stage::Storing { .. })) {
             return;
         }
         let Some(invocation) = self.remove_invocation(id) else {
@@ -374,23 +359,6 @@ impl Supervisor {
         }
         // The next run of a service waits as after a failed one.
         self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
-    }
-
-    /// Ends the storing of an invocation; returns the values it kept meanwhile. Returns nothing for one that is not
-    /// being stored: one that is not durable runs whether it was stored or not, and a second answer of the ledger is
-    /// ignored.
-    fn leave_storing(&mut self, id: InvocationId) -> Option<(Option<Duration>, Option<End>)> {
-        let invocation = self.invocations.get_mut(&id)?;
-        let Stage::Storing { not_before, end } = &mut invocation.stage else {
-            return None;
-        };
-        let waited = (*not_before, end.take());
-        self.storing = self.storing.saturating_sub(1);
-        if waited.1.is_none() {
-            let function = &mut self.functions[invocation.function];
-            function.storing = function.storing.saturating_sub(1);
-        }
-        Some(waited)
     }
 
     /// Ends the oldest invocation that has, or is about to have, a place, in favour of the newest.
@@ -410,7 +378,8 @@ impl Supervisor {
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
         if let Some(oldest) = function
-            .live
+            .queue
+            .live()
             .iter()
             .find(|id| self.is_waiting(**id) && **id != newest)
             .copied()

@@ -20,7 +20,7 @@ use super::rules::Rules;
 use super::submit::on_mono;
 use super::timers::Timer;
 use super::verdict::Ending;
-use super::worker::{Phase, Run, Worker};
+use super::worker::{Phase, Run, Worker, WorkerKind};
 use crate::outcome::Trigger;
 use crate::record::Payload;
 use fnd_wire::frame::TermCause;
@@ -184,12 +184,16 @@ impl Supervisor {
         adopted
     }
 
-    /// Returns the workers of handlers that can go on: those without a call whose end is stored. The others are killed.
+    /// Returns the workers of handlers that can go on: those with the rules of a pool and without a call whose end is
+    /// stored. The others are killed.
     pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
         let ended = &restored.ended;
         let is_over = |call: &CallRecord| ended.contains(&(call.invocation, call.attempt));
         let mut members = std::mem::take(&mut restored.members);
-        let over = members.extract_if(.., |member| member.record.calls.iter().any(is_over));
+        let cannot_go_on = |member: &mut AdoptedMember| {
+            member.record.rules.kind.pool().is_none() || member.record.calls.iter().any(is_over)
+        };
+        let over = members.extract_if(.., cannot_go_on);
         out.extend(over.map(|member| Action::Kill(member.worker)));
         members
     }
@@ -234,6 +238,8 @@ impl Supervisor {
         if let Some(invocation) = self.invocations.get_mut(&origin.invocation)
             && invocation.attempts <= origin.attempt
         {
+            let queue = &mut self.functions[invocation.function].queue;
+            queue.change(invocation, Stage::Running { worker });
             invocation.attempts = origin.attempt;
             invocation.polls = origin.poll;
             invocation.version = Some(origin.version);
@@ -250,7 +256,6 @@ impl Supervisor {
                     self.timers.arm(deadline.at, Timer::Deadline(origin.invocation));
                 }
             }
-            invocation.stage = Stage::Running { worker };
         }
     }
 
@@ -325,15 +330,12 @@ impl Supervisor {
         };
         let worker = Worker {
             function: key,
+            kind: WorkerKind::of_process(&serving.rules.kind),
             serving,
             started,
             phase,
             adopted: true,
             runs: vec![run],
-            member: None,
-            ready: true,
-            check_at: None,
-            waits_for: None,
         };
         self.workers.insert(id, worker);
     }

@@ -1,7 +1,7 @@
 //! Derives the reason and the message of an attempt from its worker's end (contract, section 4).
 
 use super::event::Exited;
-use super::rules::Rules;
+use super::rules::{FunctionKind, Rules};
 use super::words;
 use super::worker::{Phase, Run, Worker};
 use crate::outcome::Reason;
@@ -51,12 +51,12 @@ impl Ending {
             Self::Cancelled(why) => (*why).to_owned(),
             Self::Stopped => "fnd was stopped while it ran".to_owned(),
             Self::NotReady(why) => {
-                let limit = limits
-                    .service
-                    .as_ref()
-                    .map(|service| print_duration(service.start_timeout));
+                let limit = match &limits.kind {
+                    FunctionKind::Service(service) => print_duration(service.start_timeout),
+                    FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => String::new(),
+                };
                 let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                format!("it was not ready within {}{why}", limit.unwrap_or_default())
+                format!("it was not ready within {limit}{why}")
             }
         }
     }
@@ -109,7 +109,7 @@ impl Verdict {
     /// Returns the verdict of a call whose worker ended without an answer.
     pub(super) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
-        let broken = worker.member.as_ref().and_then(|member| member.broken.as_ref());
+        let broken = worker.member().and_then(|member| member.broken.as_ref());
         let ended_by_fnd = matches!(worker.phase, Phase::Terminating { .. } | Phase::Killed { .. });
         let (reason, message) = match (&run.ending, broken) {
             (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
@@ -133,7 +133,7 @@ impl Verdict {
 
     /// Returns why a worker's code could not be loaded.
     pub(super) fn of_load(worker: &Worker, exited: &Exited) -> String {
-        let member = worker.member.as_ref();
+        let member = worker.member();
         match member.and_then(|member| member.load_error.as_ref()) {
             Some(error) => error.clone(),
             None => match judge(&worker.serving.rules, exited) {

@@ -27,7 +27,7 @@ impl Supervisor {
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent);
         let known = function.serving().map(|serving| serving.version) == Some(installed.version);
-        let is_service = |serving: &Serving| serving.rules.service.is_some();
+        let is_service = |serving: &Serving| serving.rules.kind.is_service();
         let was_service = function.serving().map(|serving| is_service(serving));
         let had_error = function.error.take().is_some();
         let serving = Arc::new(Serving {
@@ -142,7 +142,7 @@ impl Supervisor {
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];
-            if whole && matches!(function.presence, Presence::Absent) && !function.live.is_empty() {
+            if whole && matches!(function.presence, Presence::Absent) && !function.queue.live().is_empty() {
                 self.flush(
                     now,
                     key,
@@ -211,7 +211,7 @@ impl Supervisor {
 
     /// Gives up all invocations of a function that do not run.
     fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
-        let waiting: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let waiting: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         for id in waiting {
             if !self.is_running(id) {
                 self.give_up(now, id, (skip, why), out);
@@ -227,13 +227,13 @@ impl Supervisor {
     /// Gives up waiting runs of a content that no longer serves: the run by itself belongs to its content, and the new
     /// content has its own.
     fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &Serving, out: &mut Vec<Action>) {
-        let live: Vec<_> = self.functions[key].live.iter().copied().collect();
+        let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         let has_run = self.functions[key].loaded.contains(&serving.load_key);
         for id in live {
             let Some(invocation) = self.invocations.get_mut(&id) else {
                 continue;
             };
-            if invocation.trigger != Trigger::Load || serving.rules.service.is_some() {
+            if invocation.trigger != Trigger::Load || serving.rules.kind.is_service() {
                 continue;
             }
             // Runs restored from the ledger come without their content key. If the serving content has run, they count

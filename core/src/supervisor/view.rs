@@ -119,8 +119,8 @@ impl Supervisor {
     #[must_use]
     pub fn has_key(&self, name: &FunctionName, key: &str) -> bool {
         let function = self.functions.find(name).map(|found| &self.functions[found]);
-        let id = function.and_then(|function| function.keys.get(key));
-        id.is_some_and(|id| self.invocations.contains_key(id))
+        let id = function.and_then(|function| function.queue.with_key(key));
+        id.is_some_and(|id| self.invocations.contains_key(&id))
     }
 
     /// Returns the versions of a function that run or are being started.
@@ -202,8 +202,8 @@ impl Supervisor {
             failures: function.failures,
             running: function.busy,
             workers: function.running.len(),
-            queued: function.live.len().saturating_sub(function.busy),
-            next_attempt_ms: function.backing_off.first().map(|(unix_ms, _)| *unix_ms),
+            queued: function.queue.live().len().saturating_sub(function.busy),
+            next_attempt_ms: function.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
             durations_us: function.durations.as_slice(),
         }

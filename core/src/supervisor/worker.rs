@@ -15,6 +15,7 @@ use super::action::{Action, Answer, Notice};
 use super::event::Now;
 use super::function::{FunctionKey, Serving};
 use super::pool::Member;
+use super::rules::FunctionKind;
 use super::timers::Timer;
 use super::verdict::Ending;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
@@ -36,12 +37,42 @@ pub(super) struct Worker {
     pub(super) adopted: bool,
     /// The attempts: exactly one for a script, one for each call in flight for a handler.
     pub(super) runs: Vec<Run>,
-    /// State that only a handler's worker has.
-    pub(super) member: Option<Box<Member>>,
-    /// Only for a service: whether it is ready, when that is checked next, and why the last readiness probe failed.
+    pub(super) kind: WorkerKind,
+}
+
+/// What a worker runs, with the state that only this kind has.
+#[derive(Debug)]
+pub(super) enum WorkerKind {
+    /// One attempt of a script.
+    Script,
+    /// Calls of a handler or requests to an HTTP program, as a member of the function's pool.
+    Member(Box<Member>),
+    /// One run of a service.
+    Service(Readiness),
+}
+
+/// Whether a service's process is ready.
+#[derive(Debug)]
+pub(super) struct Readiness {
     pub(super) ready: bool,
+    /// When the time to become ready is over; for a ready process, when it has run long enough to count as healthy.
     pub(super) check_at: Option<Duration>,
+    /// Why the last readiness probe failed.
     pub(super) waits_for: Option<String>,
+}
+
+impl WorkerKind {
+    /// Returns the kind of a worker that runs one attempt in a process of its own.
+    pub(super) fn of_process(kind: &FunctionKind) -> Self {
+        match kind {
+            FunctionKind::Service(_) => Self::Service(Readiness {
+                ready: true,
+                check_at: None,
+                waits_for: None,
+            }),
+            FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => Self::Script,
+        }
+    }
 }
 
 /// An attempt in a worker.
@@ -100,6 +131,27 @@ impl Worker {
     pub(super) fn run(&self, invocation: InvocationId) -> Option<&Run> {
         self.runs.iter().find(|run| run.invocation == invocation)
     }
+
+    /// Says whether the worker runs a service.
+    pub(super) fn is_service(&self) -> bool {
+        matches!(self.kind, WorkerKind::Service(_))
+    }
+
+    /// Returns the state of a pool's member; absent for other workers.
+    pub(super) fn member(&self) -> Option<&Member> {
+        match &self.kind {
+            WorkerKind::Member(member) => Some(member),
+            WorkerKind::Script | WorkerKind::Service(_) => None,
+        }
+    }
+
+    /// Returns the state of a pool's member; absent for other workers.
+    pub(super) fn member_mut(&mut self) -> Option<&mut Member> {
+        match &mut self.kind {
+            WorkerKind::Member(member) => Some(member),
+            WorkerKind::Script | WorkerKind::Service(_) => None,
+        }
+    }
 }
 
 impl Supervisor {
@@ -111,8 +163,7 @@ impl Supervisor {
         if worker.phase != Phase::Starting {
             return;
         }
-        let (key, is_member) = (worker.function, worker.member.is_some());
-        let is_service = worker.serving.rules.service.is_some();
+        let (key, is_member) = (worker.function, worker.member().is_some());
         let is_to_end = worker.runs.iter().any(|run| run.ending.is_some());
         self.start_worked(now, id);
         if self.phase.is_stopping() {
@@ -124,10 +175,11 @@ impl Supervisor {
         } else {
             self.enter(id, Phase::Busy);
         }
-        if is_service {
-            self.service_spawned(now, id);
-        } else if !is_member {
-            self.spawn_worked(now, key, out);
+        match self.workers.get(&id).map(|worker| &worker.kind) {
+            Some(WorkerKind::Script) => self.spawn_worked(now, key, out),
+            Some(WorkerKind::Service(_)) => self.service_spawned(now, id),
+            // The start of a member has worked once the member is ready.
+            Some(WorkerKind::Member(_)) | None => {}
         }
     }
 

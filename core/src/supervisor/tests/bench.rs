@@ -4,8 +4,8 @@ use crate::backoff::{Backoff, Jitter};
 use crate::outcome::{Class, Trigger};
 use crate::record::{Payload, RunResult, Usage};
 use crate::supervisor::{
-    Action, Answer, Event, Exited, Installed, NodeBudget, Notice, Now, Overlap, Queue, Rejection, ReplyTo, Restored,
-    Retry, Rules, Submit, Supervisor,
+    Action, Answer, Event, Exited, FunctionKind, Installed, NodeBudget, Notice, Now, Overlap, QueueRules, Rejection,
+    ReplyTo, Restored, Retry, Rules, Submit, Supervisor,
 };
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -40,9 +40,7 @@ pub(super) fn rules() -> Rules {
         memory_text: "256 MiB".to_owned(),
         cpu_milli: None,
         max_running: 1,
-        pool: None,
-        http: None,
-        service: None,
+        kind: FunctionKind::Script,
         retry: Retry {
             retries: 0,
             backoff: Backoff {
@@ -62,7 +60,7 @@ pub(super) fn rules() -> Rules {
             not_on_exit: Vec::new(),
         },
         poll: None,
-        queue: Queue {
+        queue: QueueRules {
             max: 100,
             overlap: Overlap::Queue,
             rate: None,

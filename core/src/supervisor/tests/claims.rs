@@ -4,7 +4,7 @@ use super::bench::*;
 use crate::outcome::Reason;
 use crate::outcome::State;
 use crate::record::InvocationRecord;
-use crate::supervisor::{Action, Answered, Event, Exited, NodeBudget, Pool, Rules, Submit};
+use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
 use fnd_wire::{frame::ExitStatus, ids::WorkerId};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn places(max_running: u32) -> Rules {
 }
 
 fn handler() -> Rules {
-    let pool = Some(Pool {
+    let kind = FunctionKind::Handler(Pool {
         min: 0,
         most: 1,
         concurrency: 1,
@@ -47,7 +47,7 @@ fn handler() -> Rules {
         load_max: secs(30),
         alone: false,
     });
-    Rules { pool, ..rules() }
+    Rules { kind, ..rules() }
 }
 
 fn ready(b: &mut Bench, worker: u64) -> String {

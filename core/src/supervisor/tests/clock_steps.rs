@@ -4,7 +4,7 @@ use super::bench::*;
 use super::pool::pool;
 use crate::outcome::{Class, Reason, State, Trigger};
 use crate::record::{Accepted, InvocationRecord, Payload, Unfinished};
-use crate::supervisor::{Adopted, AdoptedMember, Event, Poll, Pool, Restored, Retry, Rules};
+use crate::supervisor::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn handler() -> Rules {
     Rules {
         timeout: Some(secs(30)),
         deadline: Some(secs(100)),
-        pool: Some(pool),
+        kind: FunctionKind::Handler(pool),
         ..rules()
     }
 }

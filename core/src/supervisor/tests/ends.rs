@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::outcome::Reason;
-use crate::supervisor::{Action, Answered, Event, Exited, Poll, Pool, ReplyTo, Rules, Submit};
+use crate::supervisor::{Action, Answered, Event, Exited, FunctionKind, Poll, Pool, ReplyTo, Rules, Submit};
 use fnd_wire::frame::ExitStatus::{self, Code, Signal};
 use fnd_wire::ids::WorkerId;
 
@@ -337,7 +337,7 @@ fn only_what_ran_as_a_process_of_its_own_has_temporary_files_to_release() {
         alone: false,
     };
     let mut handler = Bench::with(Rules {
-        pool: Some(pool),
+        kind: FunctionKind::Handler(pool),
         ..rules()
     });
     handler.submit(1);

@@ -1,6 +1,7 @@
 //! Tests of the supervisor: a table of cases per rule on a bench, and random events in a small simulated world.
 
 mod bench;
+mod books;
 mod claims;
 mod clock_steps;
 mod ends;

@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::manifest::Listen;
 use crate::outcome::Reason;
-use crate::supervisor::{Answered, Event, Http, Pool, Rules};
+use crate::supervisor::{Answered, Event, FunctionKind, Http, Pool, Rules};
 use fnd_wire::frame::ExitStatus::{Code, Signal};
 use fnd_wire::ids::WorkerId;
 
@@ -25,7 +25,7 @@ pub(super) fn pool() -> Pool {
 fn handler(pool: Pool) -> Rules {
     Rules {
         max_running: pool.most,
-        pool: Some(pool),
+        kind: FunctionKind::Handler(pool),
         ..rules()
     }
 }
@@ -221,11 +221,12 @@ fn the_worker_idle_longest_makes_room_for_what_waits() {
 }
 
 fn server(pool: Pool) -> Rules {
+    let http = Http {
+        listen: Listen::Free,
+        ready: None,
+    };
     Rules {
-        http: Some(Http {
-            listen: Listen::Free,
-            ready: None,
-        }),
+        kind: FunctionKind::Http(pool, http),
         ..handler(pool)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::bench::*;
 use crate::outcome::Skip;
-use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, Queue, Rejection, Rules, Submit};
+use crate::supervisor::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
 use std::time::Duration;
 
 fn overlapping(overlap: Overlap, max: u32) -> Rules {
-    let queue = Queue {
+    let queue = QueueRules {
         max,
         overlap,
         rate: None,

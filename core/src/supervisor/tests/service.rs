@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::outcome::Trigger;
-use crate::supervisor::{Event, Rules, Service, Submit};
+use crate::supervisor::{Event, FunctionKind, Rules, Service, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn service(ready: Option<&str>) -> Rules {
     let mut rules = Rules {
         max_running: 1,
         timeout: None,
-        service: Some(Service {
+        kind: FunctionKind::Service(Service {
             replicas: 1,
             ready: ready.map(str::to_owned),
             start_timeout: secs(10),

@@ -3,7 +3,7 @@
 use super::bench::*;
 use super::pool::pool;
 use crate::outcome::State;
-use crate::supervisor::{Action, Answer, Event, FunctionState, Rejection, Rules, Submit};
+use crate::supervisor::{Action, Answer, Event, FunctionKind, FunctionState, Rejection, Rules, Submit};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::WorkerId;
 use std::time::Duration;
@@ -167,7 +167,7 @@ fn one_whose_function_was_deleted_or_that_has_no_next_fnd_ends() {
 #[test]
 fn a_handler_and_a_version_on_trial_are_started_again() {
     let handler = || Rules {
-        pool: Some(pool()),
+        kind: FunctionKind::Handler(pool()),
         max_running: 2,
         ..rules()
     };

@@ -8,8 +8,8 @@ use crate::manifest::Listen;
 use crate::outcome::{Class, Reason, Trigger};
 use crate::record::{Accepted, InvocationRecord};
 use crate::supervisor::{
-    Action, Adopted, AdoptedMember, Answered, Event, Exited, Http, Installed, NodeBudget, Now, Overlap, Poll, Pool,
-    Queue, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
+    Action, Adopted, AdoptedMember, Answered, Event, Exited, FunctionKind, Http, Installed, NodeBudget, Now, Overlap,
+    Poll, Pool, QueueRules, ReplyTo, Restored, Rules, Service, SpawnOrder, Submit, Supervisor,
 };
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -131,7 +131,7 @@ pub(super) fn variant(n: u8) -> Rules {
         repeat: secs(2),
         until: secs(9),
     });
-    rules.queue = Queue {
+    rules.queue = QueueRules {
         max: u32::from(n % 4),
         overlap: [
             Overlap::Queue,
@@ -144,7 +144,7 @@ pub(super) fn variant(n: u8) -> Rules {
     };
     rules.run_on_load = n % 3 == 2;
     rules.enabled = n % 11 != 10;
-    rules.pool = (n % 2 == 1).then(|| Pool {
+    let pool = Pool {
         min: u32::from(n % 5 == 3),
         most: rules.max_running + u32::from(n % 8 == 5),
         concurrency: 1 + u32::from(n % 3),
@@ -155,23 +155,25 @@ pub(super) fn variant(n: u8) -> Rules {
         spare: (n % 8 == 5).then_some(1),
         load_max: secs(3),
         alone: n % 6 == 1 && rules.max_running == 1,
-    });
-    rules.http = (n % 4 == 1).then_some(Http {
+    };
+    let http = Http {
         listen: Listen::Free,
         ready: None,
-    });
-    if n % 10 == 4 {
-        let ready = (n % 20 == 4).then(|| "/".to_owned());
-        rules.service = Some(Service {
+    };
+    rules.kind = match n {
+        _ if n % 4 == 1 => FunctionKind::Http(pool, http),
+        _ if n % 2 == 1 => FunctionKind::Handler(pool),
+        _ if n % 10 == 4 => FunctionKind::Service(Service {
             replicas: rules.max_running,
-            ready,
+            ready: (n % 20 == 4).then(|| "/".to_owned()),
             start_timeout: secs(2),
-        });
+        }),
+        _ => FunctionKind::Script,
+    };
+    if rules.kind.is_service() {
         (rules.timeout, rules.deadline) = (None, None);
     }
-    if rules.pool.is_some() || rules.service.is_some() {
-        rules.run_on_load = false;
-    }
+    rules.run_on_load &= rules.kind == FunctionKind::Script;
     rules
 }
 
@@ -515,7 +517,7 @@ impl World {
         let process = self.processes.get_mut(&worker).unwrap();
         if fine {
             let concurrency = 1 + u32::from(which % 3);
-            let most = process.order.rules.pool.unwrap().concurrency;
+            let most = process.order.rules.kind.pool().unwrap().concurrency;
             process.ready = Some(concurrency.min(most).try_into().unwrap());
             self.handle(Event::WorkerReady { worker, concurrency });
         } else {

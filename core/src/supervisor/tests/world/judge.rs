@@ -139,7 +139,7 @@ impl World {
         if !process.is_pooled() {
             let same = |other: &&Process| other.order.function == process.order.function && !other.is_pooled();
             let running = self.processes.values().filter(same).count();
-            let is_service = rules.service.is_some();
+            let is_service = rules.kind.is_service();
             let other = |other: &Process| same(&other) && other.order.version != process.order.version;
             assert!(
                 !is_service || !self.processes.values().any(other),
@@ -207,7 +207,7 @@ impl World {
             !process.stopped && process.term.is_none() && !process.killed,
             "a call to one that ends"
         );
-        let pool = process.order.rules.pool.expect("it has one");
+        let pool = process.order.rules.kind.pool().expect("it has one");
         process.served += 1;
         assert!(
             pool.spare.is_none() || process.served == 1,
@@ -250,7 +250,7 @@ impl World {
             self.handle(Event::Removed(function));
         }
         // Services would go on for ever.
-        let services = self.installed.iter().filter(|(_, (_, rules))| rules.service.is_some());
+        let services = self.installed.iter().filter(|(_, (_, rules))| rules.kind.is_service());
         for function in services.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.installed.remove(&function);
             self.handle(Event::Removed(function));
@@ -281,7 +281,7 @@ impl World {
     pub(super) fn judge_due(&self) {
         for view in self.s.functions() {
             let key = self.s.functions.find(view.name).unwrap();
-            let live = self.s.functions[key].live.iter();
+            let live = self.s.functions[key].queue.live().iter();
             let due = live.filter_map(|id| self.s.invocations.get(id)?.stage.next_attempt_ms());
             assert_eq!(view.next_attempt_ms, due.min(), "{}", view.name);
         }

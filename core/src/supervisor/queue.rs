@@ -1,0 +1,254 @@
+//! The queue of one function: every accepted invocation that has not ended, in the books that say what it waits for.
+//!
+//! The stage of an invocation decides in which books it is. [`Queue::change`] changes the stage and the books together,
+//! and no other file changes the books.
+//!
+//! | stage | books, besides `live` |
+//! |---|---|
+//! | Storing | `storing`; if it was ended meanwhile, `ended` and not `live` |
+//! | Ready | `unclaimed` if it is durable, else `ready` |
+//! | Claiming | `claiming`, and `held` if it holds a place in the node's budget |
+//! | Claimed | `claimed` and `ready` |
+//! | `BackingOff` | `backing_off` |
+//! | Delayed, Running, Lost | none |
+//!
+//! The queue does not decide when a stage changes. It has no clock and arms no timer.
+
+use super::Supervisor;
+use super::function::FunctionKey;
+use super::invocation::{Invocation, Stage};
+use fnd_wire::ids::InvocationId;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most invocations, and most functions, that an assertion counts after each event.
+const RECOUNT_MAX: usize = 256;
+
+/// Order of invocations that are ready to begin: due retries and polls first, then by priority and acceptance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) first_try: bool,
+    pub(super) priority: Reverse<i8>,
+    pub(super) number: u64,
+}
+
+/// State of the invocation at the head of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    /// The invocation may begin.
+    Ready,
+    /// The invocation must be claimed first.
+    Unclaimed,
+}
+
+/// The books of one function.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// Invocations that are accepted and not ended.
+    live: BTreeSet<InvocationId>,
+    /// Their idempotency keys.
+    keys: BTreeMap<Arc<str>, InvocationId>,
+    /// Number of invocations that are being stored and then run.
+    storing: usize,
+    /// Number of invocations that are being stored and were ended meanwhile.
+    ended: usize,
+    /// Invocations that wait for a retry or a poll, with the due time in Unix milliseconds.
+    backing_off: BTreeSet<(u64, InvocationId)>,
+    /// Durable invocations that wait to be claimed.
+    unclaimed: BTreeMap<Place, InvocationId>,
+    /// Number of claims that are being stored.
+    claiming: usize,
+    /// Number of those claims that hold a place in the budget.
+    held: usize,
+    /// Number of invocations that are claimed and have not begun.
+    claimed: usize,
+    /// Invocations that may begin; durable ones are here once they are claimed.
+    ready: BTreeMap<Place, InvocationId>,
+}
+
+impl Queue {
+    /// Adds an invocation in its stage.
+    pub(super) fn add(&mut self, invocation: &Invocation) {
+        self.live.insert(invocation.id);
+        if let Some(key) = &invocation.key {
+            self.keys.insert(Arc::clone(key), invocation.id);
+        }
+        self.enter(invocation);
+    }
+
+    /// Moves an invocation to another stage. Its place must not change before that.
+    pub(super) fn change(&mut self, invocation: &mut Invocation, to: Stage) {
+        self.leave(invocation);
+        invocation.stage = to;
+        self.enter(invocation);
+    }
+
+    /// Removes an invocation that ends.
+    pub(super) fn remove(&mut self, invocation: &Invocation) {
+        self.leave(invocation);
+        if let Some(key) = &invocation.key {
+            self.keys.remove(key);
+        }
+        self.live.remove(&invocation.id);
+    }
+
+    fn enter(&mut self, invocation: &Invocation) {
+        let (id, place) = (invocation.id, invocation.place());
+        match invocation.stage {
+            Stage::Storing { end: None, .. } => self.storing += 1,
+            Stage::Storing { end: Some(_), .. } => {
+                self.ended += 1;
+                self.live.remove(&id);
+            }
+            Stage::Ready if invocation.durable => {
+                self.unclaimed.insert(place, id);
+            }
+            Stage::Ready => {
+                self.ready.insert(place, id);
+            }
+            Stage::Claiming { holds, .. } => {
+                self.claiming += 1;
+                self.held += usize::from(holds);
+            }
+            Stage::Claimed => {
+                self.claimed += 1;
+                self.ready.insert(place, id);
+            }
+            Stage::BackingOff { unix_ms, .. } => {
+                self.backing_off.insert((unix_ms, id));
+            }
+            Stage::Delayed { .. } | Stage::Running { .. } | Stage::Lost => {}
+        }
+    }
+
+    fn leave(&mut self, invocation: &Invocation) {
+        let (id, place) = (invocation.id, invocation.place());
+        match invocation.stage {
+            Stage::Storing { end: None, .. } => self.storing = self.storing.saturating_sub(1),
+            Stage::Storing { end: Some(_), .. } => {
+                self.ended = self.ended.saturating_sub(1);
+                self.live.insert(id);
+            }
+            Stage::Ready if invocation.durable => {
+                self.unclaimed.remove(&place);
+            }
+            Stage::Ready => {
+                self.ready.remove(&place);
+            }
+            Stage::Claiming { holds, .. } => {
+                self.claiming = self.claiming.saturating_sub(1);
+                self.held = self.held.saturating_sub(usize::from(holds));
+            }
+            Stage::Claimed => {
+                self.claimed = self.claimed.saturating_sub(1);
+                self.ready.remove(&place);
+            }
+            Stage::BackingOff { unix_ms, .. } => {
+                self.backing_off.remove(&(unix_ms, id));
+            }
+            Stage::Delayed { .. } | Stage::Running { .. } | Stage::Lost => {}
+        }
+    }
+
+    /// Removes the first invocation that may begin. It begins, or ends, next.
+    pub(super) fn take_ready(&mut self) -> Option<InvocationId> {
+        self.ready.pop_first().map(|(_, id)| id)
+    }
+
+    /// Removes the first invocation that must be claimed. Its claim, or its end, follows.
+    pub(super) fn take_unclaimed(&mut self) -> Option<InvocationId> {
+        self.unclaimed.pop_first().map(|(_, id)| id)
+    }
+
+    /// Removes the first of all waiting invocations, claimed or not; used for one that will not run.
+    pub(super) fn take_first(&mut self) -> Option<InvocationId> {
+        match self.first(true)? {
+            First::Ready => self.take_ready(),
+            First::Unclaimed => self.take_unclaimed(),
+        }
+    }
+
+    /// Returns the state of the first of all waiting invocations. Unclaimed ones count only if `may_claim` is set.
+    pub(super) fn first(&self, may_claim: bool) -> Option<First> {
+        let ready = self.ready.first_key_value().map(|(place, _)| place);
+        let unclaimed = self.unclaimed.first_key_value().map(|(place, _)| place);
+        match (ready, unclaimed.filter(|_| may_claim)) {
+            (None, None) => None,
+            (Some(ready), Some(unclaimed)) if unclaimed < ready => Some(First::Unclaimed),
+            (Some(_), _) => Some(First::Ready),
+            (None, Some(_)) => Some(First::Unclaimed),
+        }
+    }
+
+    /// Returns how many invocations wait to be claimed, are being claimed, or may begin.
+    pub(super) fn waiting(&self) -> usize {
+        self.ready.len() + self.unclaimed.len() + self.claiming
+    }
+
+    /// Returns the invocations that may begin, then those that must be claimed first, each in order.
+    pub(super) fn ready_and_unclaimed(&self) -> impl Iterator<Item = InvocationId> {
+        self.ready.values().chain(self.unclaimed.values()).copied()
+    }
+
+    /// Says whether an invocation must be claimed.
+    pub(super) fn has_unclaimed(&self) -> bool {
+        !self.unclaimed.is_empty()
+    }
+
+    /// Returns how many claims are being stored.
+    pub(super) fn claiming(&self) -> usize {
+        self.claiming
+    }
+
+    /// Returns how many invocations are claimed, or are being claimed, and have not begun.
+    pub(super) fn claimed_ahead(&self) -> usize {
+        self.claimed + self.claiming
+    }
+
+    /// Returns how many claims that are being stored hold a place in the budget.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Returns how many invocations are being stored and then run.
+    pub(super) fn storing(&self) -> usize {
+        self.storing
+    }
+
+    /// Says whether the ledger is storing an invocation, even one that was ended meanwhile.
+    pub(super) fn is_storing(&self) -> bool {
+        self.storing + self.ended > 0
+    }
+
+    /// Returns the invocations that are accepted and not ended, oldest first.
+    pub(super) fn live(&self) -> &BTreeSet<InvocationId> {
+        &self.live
+    }
+
+    /// Returns the invocations that wait for a retry or a poll, with the due time in Unix milliseconds, by that time.
+    pub(super) fn backing_off(&self) -> &BTreeSet<(u64, InvocationId)> {
+        &self.backing_off
+    }
+
+    /// Returns the live invocation of an idempotency key.
+    pub(super) fn with_key(&self, key: &str) -> Option<InvocationId> {
+        self.keys.get(key).copied()
+    }
+}
+
+impl Supervisor {
+    /// Counts the books anew from the stages of all invocations; says whether the counts agree with the books. Counts
+    /// nothing where that would take too long for an assertion after each event.
+    pub(super) fn books_agree(&self) -> bool {
+        if self.invocations.len() > RECOUNT_MAX {
+            return true;
+        }
+        let mut counted = BTreeMap::<FunctionKey, Queue>::new();
+        for invocation in self.invocations.values() {
+            counted.entry(invocation.function).or_default().add(invocation);
+        }
+        let mut keys = self.functions.keys().take(RECOUNT_MAX);
+        keys.all(|key| self.functions[key].queue == counted.remove(&key).unwrap_or_default())
+    }
+}

@@ -1,0 +1,136 @@
+//! The books of waiting work: one queue is fed with invocations in all stages.
+
+use crate::outcome::{Reason, Trigger};
+use crate::record::Payload;
+use crate::supervisor::function::Functions;
+use crate::supervisor::invocation::{End, Invocation, Stage};
+use crate::supervisor::queue::{First, Queue};
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use std::time::Duration;
+
+fn invocation(n: u64, durable: bool, stage: Stage) -> Invocation {
+    Invocation {
+        id: InvocationId(n.into()),
+        function: Functions::default().find_or_add(&FunctionName::new("f").unwrap()),
+        trigger: Trigger::Manual,
+        accepted_ms: 0,
+        payload: Payload::default(),
+        load_key: None,
+        timeout: None,
+        deadline: None,
+        expires: None,
+        priority: 0,
+        number: n,
+        stage,
+        durable,
+        key: Some(format!("key {n}").into()),
+        acknowledge: Vec::new(),
+        waiters: Vec::new(),
+        caller_gone: false,
+        attempts: 0,
+        polls: 0,
+        started: None,
+        last: None,
+        version: None,
+        previous: None,
+        has_tmp: false,
+    }
+}
+
+fn ready(n: u64) -> Invocation {
+    invocation(n, false, Stage::Ready)
+}
+
+fn storing(end: Option<End>) -> Stage {
+    Stage::Storing { not_before: None, end }
+}
+
+fn stages() -> Vec<Stage> {
+    let (since, until) = (Duration::ZERO, Duration::ZERO);
+    vec![
+        storing(None),
+        storing(Some(End::new(Reason::Cancelled, ""))),
+        Stage::Delayed { until },
+        Stage::Ready,
+        Stage::Claiming { since, holds: false },
+        Stage::Claiming { since, holds: true },
+        Stage::Claimed,
+        Stage::Running { worker: WorkerId(1) },
+        Stage::BackingOff { until, unix_ms: 5 },
+        Stage::Lost,
+    ]
+}
+
+#[test]
+fn each_stage_leaves_nothing_behind() {
+    for (stage, durable) in stages().into_iter().zip([true, false].into_iter().cycle()) {
+        let mut queue = Queue::default();
+        let mut invocation = invocation(1, durable, stage);
+        queue.add(&invocation);
+        assert_ne!(queue, Queue::default());
+        for to in stages() {
+            queue.change(&mut invocation, to);
+        }
+        queue.change(&mut invocation, Stage::Lost);
+        queue.remove(&invocation);
+        assert_eq!(queue, Queue::default());
+    }
+}
+
+#[test]
+fn books_are_the_same_however_the_stage_was_reached() {
+    for at in 0..stages().len() {
+        for to in stages() {
+            let (mut changed, mut added) = (Queue::default(), Queue::default());
+            let mut invocation = invocation(1, true, stages().swap_remove(at));
+            changed.add(&invocation);
+            changed.change(&mut invocation, to);
+            added.add(&invocation);
+            assert_eq!(changed, added);
+        }
+    }
+}
+
+#[test]
+fn retries_begin_first_then_the_greater_priority_then_the_older() {
+    let mut queue = Queue::default();
+    let urgent = Invocation {
+        priority: 1,
+        ..ready(3)
+    };
+    let retried = Invocation {
+        attempts: 1,
+        ..ready(4)
+    };
+    for invocation in [ready(1), ready(2), urgent, retried] {
+        queue.add(&invocation);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.take_ready()).map(|id| id.0).collect();
+    assert_eq!(order, [4, 3, 1, 2]);
+}
+
+#[test]
+fn an_unclaimed_one_is_first_only_if_it_may_be_claimed() {
+    let mut queue = Queue::default();
+    queue.add(&invocation(1, true, Stage::Ready));
+    assert_eq!((queue.first(false), queue.first(true)), (None, Some(First::Unclaimed)));
+    queue.add(&ready(2));
+    assert_eq!(queue.first(false), Some(First::Ready));
+    assert_eq!(queue.first(true), Some(First::Unclaimed));
+    assert_eq!(queue.take_first(), Some(InvocationId(1)));
+    assert_eq!(queue.take_first(), Some(InvocationId(2)));
+    assert_eq!(queue.take_first(), None);
+}
+
+#[test]
+fn one_that_was_ended_while_it_is_stored_counts_for_no_place() {
+    let mut queue = Queue::default();
+    let mut invocation = invocation(1, true, storing(None));
+    queue.add(&invocation);
+    assert_eq!((queue.storing(), queue.live().len()), (1, 1));
+    queue.change(&mut invocation, storing(Some(End::new(Reason::Cancelled, ""))));
+    assert_eq!((queue.storing(), queue.live().len()), (0, 0));
+    assert!(queue.is_storing());
+    queue.remove(&invocation);
+    assert!(!queue.is_storing());
+}
