@@ -6,7 +6,7 @@ mod limits;
 mod runs;
 mod triggers;
 
-pub use limits::LIMITS;
+pub use limits::Limits;
 pub use runs::RETRY_ON;
 
 use crate::schema::Kind::{Bool, Either, Json, JsonTable, List, Map, Table, Tables, Text, Word};
@@ -146,7 +146,7 @@ pub const MANIFEST: &[Key] = &[
         "[\"web-*\"]",
         "Host names the function runs on, `*` stands for anything. Default: all.",
     ),
-    table("limits", Table(LIMITS), "What it may use."),
+    table("limits", Table(Limits::KEYS), "What it may use."),
     table("retry", Table(RETRY), "When a failed attempt is followed by another."),
     table(
         "poll",

@@ -13,6 +13,8 @@ mod pool;
 pub mod resolve;
 mod server;
 
+pub use keys::Limits;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -183,61 +185,6 @@ impl Default for Logs {
             keep_bytes: 64 << 20,
         }
     }
-}
-
-/// `[limits]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Timeout of one attempt, to SIGTERM; absent: none.
-    #[serde(with = "crate::text::duration_or_none")]
-    pub timeout: Option<Duration>,
-    /// Deadline of the whole invocation: queue, attempts, retries and polls; absent: none.
-    #[serde(with = "crate::text::duration_or_none")]
-    pub deadline: Option<Duration>,
-    /// Time from SIGTERM to SIGKILL.
-    #[serde(with = "crate::text::duration")]
-    pub grace: Duration,
-    /// Memory for all workers together, in bytes.
-    #[serde(with = "crate::text::size")]
-    pub memory: u64,
-    /// Swap in bytes.
-    #[serde(with = "crate::text::size")]
-    pub swap: u64,
-    /// Memory in bytes above which memory is reclaimed and the function is slowed down; absent: none.
-    #[serde(with = "crate::text::size_or_none")]
-    pub memory_high: Option<u64>,
-    /// CPU quota in thousandths of a core; absent: only the weight applies.
-    #[serde(rename = "cpu", with = "crate::text::cpu_or_none")]
-    pub cpu_milli: Option<u32>,
-    /// CPU weight, 1 to 10000.
-    pub cpu_weight: u32,
-    /// Most processes and threads.
-    pub pids: u32,
-    /// Most open files of one process.
-    pub open_files: u64,
-    /// Largest file that the function may write, in bytes; absent: no limit.
-    #[serde(with = "crate::text::size_or_none")]
-    pub file_size: Option<u64>,
-    /// I/O weight, 1 to 10000.
-    pub io_weight: u32,
-    /// Bytes read per second; absent: no limit.
-    #[serde(rename = "io_read", with = "crate::text::byte_rate_or_none")]
-    pub io_read_bytes_per_second: Option<u64>,
-    /// Bytes written per second; absent: no limit.
-    #[serde(rename = "io_write", with = "crate::text::byte_rate_or_none")]
-    pub io_write_bytes_per_second: Option<u64>,
-    /// Most bytes that are kept of each output stream per attempt.
-    #[serde(with = "crate::text::size")]
-    pub output: u64,
-    /// Largest result in bytes.
-    #[serde(with = "crate::text::size")]
-    pub result: u64,
-    /// Largest payload in bytes.
-    #[serde(with = "crate::text::size")]
-    pub body: u64,
-    /// Keys of `[limits]` in the function's own manifest, sorted. If one of them cannot be enforced, the function is
-    /// refused; a default or a size never refuses it.
-    pub asked: Vec<String>,
 }
 
 /// `[retry]`.

@@ -1,6 +1,6 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
-use super::keys::{LIMITS, MANIFEST, RETRY_ON};
+use super::keys::{MANIFEST, RETRY_ON};
 use super::pool::pool;
 use super::server::{http_server, service};
 use super::{
@@ -174,29 +174,11 @@ fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_
         Some(Value::Table(limits)) => limits.keys().cloned().collect(),
         _ => Vec::new(),
     };
-    let key = |name: &str| format!("limits.{name}");
-    let size = |name: &str| pick.size(&key(name));
     let limits = Limits {
-        timeout: pick.duration_or_none("limits.timeout"),
-        deadline: pick.duration_or_none("limits.deadline"),
-        grace: pick.duration("limits.grace"),
-        memory: size("memory"),
-        swap: size("swap"),
-        memory_high: pick.size_if("limits.memory_high"),
-        cpu_milli: pick.cpu_if("limits.cpu"),
-        cpu_weight: pick.small("limits.cpu_weight"),
-        pids: pick.small("limits.pids"),
-        open_files: pick.whole("limits.open_files"),
-        file_size: pick.size_or_none("limits.file_size"),
-        io_weight: pick.small("limits.io_weight"),
-        io_read_bytes_per_second: pick.byte_rate_if("limits.io_read"),
-        io_write_bytes_per_second: pick.byte_rate_if("limits.io_write"),
-        output: size("output"),
-        result: size("result"),
-        body: size("body"),
         asked,
+        ..pick.get("limits")
     };
-    let at = |name: &str| pick.written(&key(name)).map(|node| &node.at);
+    let at = |name: &str| pick.written(&format!("limits.{name}")).map(|node| &node.at);
     let id = &runtime.summary.id;
     if limits.memory < runtime.memory_floor {
         let floor = units::print_size(runtime.memory_floor);
@@ -236,7 +218,7 @@ fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_
         limits
             .asked
             .iter()
-            .all(|name| LIMITS.iter().any(|key| key.name == name)),
+            .all(|name| Limits::KEYS.iter().any(|key| key.name == name)),
         "only known keys are kept"
     );
     limits

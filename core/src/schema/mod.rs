@@ -1,9 +1,10 @@
 //! Tables of the keys that TOML files of fnd may have. Parsing, `fndctl explain` and the check of the shipped example
 //! files all use one table per file, so that they always agree.
 //!
-//! [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
+//! `keys` defines the tables. [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
 //! result, [`not_yet`] lists the keys that are known but not built.
 
+pub(crate) mod keys;
 pub mod not_yet;
 pub mod pick;
 pub mod read;

@@ -65,6 +65,12 @@ impl<'a> Pick<'a> {
         self.any(path).expect("a key with a default")
     }
 
+    /// Returns the value of a key, else its default, else what the type has for a key without a value.
+    #[must_use]
+    pub fn get<T: FromValue>(self, path: &str) -> T {
+        T::from_value(self.any(path)).unwrap_or_else(|| unreachable!("`{path}` has another type in its table"))
+    }
+
     typed! {
         /// Returns a truth value.
         truth: bool = Value::Bool(truth) => truth;
@@ -176,5 +182,77 @@ impl<'a> Pick<'a> {
                 .collect(),
             _ => BTreeMap::new(),
         }
+    }
+}
+
+/// A type that values of keys are read into.
+pub trait FromValue: Sized {
+    /// Returns the value. It is absent where the key was not written and has no default. The result is absent if the
+    /// value is of a kind that the type does not have.
+    fn from_value(value: Option<Value>) -> Option<Self>;
+}
+
+macro_rules! from_value {
+    ($($type:ty: $($pattern:pat => $result:expr),+;)*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: Option<Value>) -> Option<Self> {
+                match value? {
+                    $($pattern => $result,)+
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+from_value! {
+    bool: Value::Bool(truth) => Some(truth);
+    f64: Value::Real(number) => Some(number);
+    u8: Value::Whole(number) => number.try_into().ok();
+    u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) => Some(number);
+    u64: Value::Whole(number) | Value::ByteRate(number) => Some(number), Value::Size(size) => size;
+    Duration: Value::Duration(duration) => duration;
+    serde_json::Value: Value::Json(json) => Some(json);
+}
+
+/// Absent is the empty text.
+impl FromValue for String {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        Some(value.map(|value| value.text()).unwrap_or_default())
+    }
+}
+
+/// Absent, or `"none"`.
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        match value {
+            None | Some(Value::Duration(None) | Value::Size(None)) => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+/// Absent is the empty list.
+impl<T: FromValue> FromValue for Vec<T> {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        match value {
+            None => Some(Self::new()),
+            Some(Value::List(items)) => items.into_iter().map(|item| T::from_value(Some(item.value))).collect(),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Absent is the empty table.
+impl<T: FromValue> FromValue for BTreeMap<String, T> {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        let table = match value {
+            None => return Some(Self::new()),
+            Some(Value::Table(table)) => table,
+            Some(_) => return None,
+        };
+        let entries = table
+            .into_iter()
+            .map(|(name, node)| Some((name, T::from_value(Some(node.value))?)));
+        entries.collect()
     }
 }

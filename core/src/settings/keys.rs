@@ -1,6 +1,6 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
-use crate::manifest::keys::LIMITS;
+use crate::manifest::Limits;
 use crate::schema::Kind::{Bool, Cpu, Defaults, Duration, List, Map, Mode, Size, Table, Tables, Text, Whole, Word};
 use crate::schema::read::Schema;
 use crate::schema::{ANY_SIZE, Form, Key, Kind, Zero, key, not_yet, optional, required, table};
@@ -50,7 +50,7 @@ pub const SETTINGS: &[Key] = &[
     ),
     key(
         "sizes",
-        Map(Form::Name, &Table(LIMITS)),
+        Map(Form::Name, &Table(Limits::KEYS)),
         SIZES,
         "{ M = { cpu = \"400m\", memory = \"512M\" } }",
         "Presets of `[limits]` by name, for `size`. Those given are added to the built-in ones.",

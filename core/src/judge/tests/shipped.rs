@@ -120,7 +120,7 @@ fn everything_not_built_is_a_key_and_its_values_are_of_its_kind() {
     ] {
         for entry in list {
             let key = match entry.key.strip_prefix("sizes.*.") {
-                Some(name) => key_at(crate::manifest::keys::LIMITS, name),
+                Some(name) => key_at(crate::manifest::Limits::KEYS, name),
                 None => key_at(keys, entry.key),
             };
             let key = key.unwrap_or_else(|| panic!("{}", entry.key));
