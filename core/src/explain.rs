@@ -296,7 +296,7 @@ mod tests {
             assert!(reason(word).is_some(), "{word}");
         }
         assert_eq!(reason("nonsense"), None);
-        for word in crate::manifest::keys::RETRY_ON {
+        for word in crate::manifest::RetryOn::WORDS {
             assert!(reason(word).is_some(), "{word}");
         }
     }

@@ -7,13 +7,12 @@ mod runs;
 mod triggers;
 
 pub use limits::Limits;
-pub use runs::RETRY_ON;
+pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
 
 use crate::schema::Kind::{Bool, Either, Json, JsonTable, List, Map, Table, Tables, Text, Word};
 use crate::schema::read::Schema;
 use crate::schema::{Form, Key, Kind, key, not_yet, optional, required, table};
 use around::{ALERT, CALL, HISTORY, HOOKS, HTTP_SERVER, LOGS, SANDBOX, SERVICE};
-use runs::{OVERLAP, POLL, POOL, QUEUE, RETRY};
 use triggers::{EVENT, FILE, HTTP, SCHEDULE};
 
 /// The manifest of a function.
@@ -147,14 +146,18 @@ pub const MANIFEST: &[Key] = &[
         "Host names the function runs on, `*` stands for anything. Default: all.",
     ),
     table("limits", Table(Limits::KEYS), "What it may use."),
-    table("retry", Table(RETRY), "When a failed attempt is followed by another."),
+    table(
+        "retry",
+        Table(Retry::KEYS),
+        "When a failed attempt is followed by another.",
+    ),
     table(
         "poll",
-        Table(POLL),
+        Table(Poll::KEYS),
         "What follows exit 99 and ExecuteAgainException (execute again). Without this table scripts never poll and exit 99 is an error; handlers have these defaults.",
     ),
-    table("pool", Table(POOL), "Its processes."),
-    table("queue", Table(QUEUE), "What waits when all processes are busy."),
+    table("pool", Table(Pool::KEYS), "Its processes."),
+    table("queue", Table(Queue::KEYS), "What waits when all processes are busy."),
     table("schedule", Tables(SCHEDULE), "Runs it at times."),
     table("http", Tables(HTTP), "Runs it on HTTP requests."),
     table("event", Tables(EVENT), "Runs it on CloudEvents."),

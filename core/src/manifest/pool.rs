@@ -45,13 +45,16 @@ pub(super) fn pool(
         }
         return Pool {
             max: replicas,
-            ..unwritten(pick, fit)
+            ..unwritten(fit)
         };
     }
     if subject.mode == Mode::Script {
         return of_script(pick, own, (on_load, fit), report);
     }
-    let asked = written(pick, fit);
+    let asked = Pool {
+        fit,
+        ..pick.get("pool")
+    };
     let alone = asked.isolation == Isolation::Invocation;
     let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
         if let Some(node) = find(own, path).filter(|_| wrong) {
@@ -95,24 +98,6 @@ pub(super) fn pool(
     }
 }
 
-/// Returns the written values, else the defaults.
-fn written(pick: Pick<'_>, fit: u32) -> Pool {
-    Pool {
-        min: pick.small("pool.min"),
-        max: pick.small("pool.max"),
-        concurrency: pick.small("pool.concurrency"),
-        idle: pick.duration_or_none("pool.idle"),
-        max_invocations: pick.small("pool.max_invocations"),
-        max_age: pick.duration_or_none("pool.max_age"),
-        isolation: match pick.text("pool.isolation").as_str() {
-            "invocation" => Isolation::Invocation,
-            _ => Isolation::Worker,
-        },
-        spare: pick.small("pool.spare"),
-        fit,
-    }
-}
-
 fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
     let changes = |path: &str, node: &Node| {
         key_at(MANIFEST, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
@@ -131,18 +116,15 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     } else {
         pick.small("pool.max")
     };
-    Pool {
-        max,
-        ..unwritten(pick, fit)
-    }
+    Pool { max, ..unwritten(fit) }
 }
 
 /// Returns the defaults.
-fn unwritten(pick: Pick<'_>, fit: u32) -> Pool {
+fn unwritten(fit: u32) -> Pool {
     let nothing = Table::new();
-    let defaults = Pick {
-        table: &nothing,
-        keys: pick.keys,
-    };
-    written(defaults, fit)
+    let keys = MANIFEST;
+    Pool {
+        fit,
+        ..Pick { table: &nothing, keys }.get("pool")
+    }
 }

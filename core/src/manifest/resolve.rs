@@ -1,11 +1,9 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
-use super::keys::{MANIFEST, RETRY_ON};
+use super::keys::MANIFEST;
 use super::pool::pool;
 use super::server::{http_server, service};
-use super::{
-    Backoff, History, Jitter, Limits, Logs, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox,
-};
+use super::{History, Limits, Logs, Manifest, Mode, Poll, Retry, Sandbox};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
@@ -113,11 +111,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         retry,
         poll,
         pool,
-        queue: Queue {
-            max: pick.small("queue.max"),
-            overlap: overlap(&pick.text("queue.overlap")),
-            rate: pick.rate_if("queue.rate").map(|(count, per)| Rate { count, per }),
-        },
+        queue: pick.get("queue"),
         env,
         sandbox,
         http_server,
@@ -225,8 +219,10 @@ fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_
 }
 
 fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
-    let interval = pick.duration("retry.interval");
-    let mut max_interval = pick.duration("retry.max_interval");
+    let mut retry: Retry = pick.get("retry");
+    let Retry {
+        interval, max_interval, ..
+    } = retry;
     if let Some(node) = pick.written("retry.max_interval") {
         if max_interval < interval {
             let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
@@ -236,53 +232,15 @@ fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
         }
     } else {
         // A manifest with ten minutes between attempts does not mean the default limit of five.
-        max_interval = max_interval.max(interval);
+        retry.max_interval = max_interval.max(interval);
     }
-    let on = pick.texts("retry.on");
-    let on = RETRY_ON
-        .iter()
-        .filter(|word| on.iter().any(|on| on == *word))
-        .map(|word| match *word {
-            "error" => RetryOn::Error,
-            "transient" => RetryOn::Transient,
-            "timeout" => RetryOn::Timeout,
-            "oom" => RetryOn::Oom,
-            "signal" => RetryOn::Signal,
-            "spawn" => RetryOn::Spawn,
-            _ => RetryOn::Interrupted,
-        });
-    let codes = pick
-        .items("retry.not_on_exit")
-        .into_iter()
-        .filter_map(|item| match item.value {
-            Value::Whole(code) => u8::try_from(code).ok(),
-            _ => None,
-        });
-    Retry {
-        retries: pick.small("retry.retries"),
-        interval,
-        backoff: if pick.text("retry.backoff") == "fixed" {
-            Backoff::Fixed
-        } else {
-            Backoff::Exponential
-        },
-        factor: pick.real("retry.factor"),
-        max_interval,
-        jitter: match pick.text("retry.jitter").as_str() {
-            "full" => Jitter::Full,
-            "none" => Jitter::None,
-            _ => Jitter::Equal,
-        },
-        on: on.collect(),
-        not_on_exit: codes.collect(),
-    }
+    retry.on.sort_unstable();
+    retry.on.dedup();
+    retry
 }
 
 fn poll(pick: Pick<'_>, report: &mut Report<'_>) -> Poll {
-    let poll = Poll {
-        repeat: pick.duration("poll.repeat"),
-        until: pick.duration("poll.until"),
-    };
+    let poll: Poll = pick.get("poll");
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is over before the first `poll.repeat`, {repeat}");
@@ -290,15 +248,6 @@ fn poll(pick: Pick<'_>, report: &mut Report<'_>) -> Poll {
         report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
     }
     poll
-}
-
-fn overlap(word: &str) -> Overlap {
-    match word {
-        "skip" => Overlap::Skip,
-        "replace" => Overlap::Replace,
-        "reject" => Overlap::Reject,
-        _ => Overlap::Queue,
-    }
 }
 
 /// Returns the permissions with presets expanded. Those of `[defaults]` apply only to runtimes that have permissions.

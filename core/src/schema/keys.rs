@@ -1,4 +1,4 @@
-//! `keys!`: the one place of a key, from which its entry in the table and its field come.
+//! `keys!` and `words!`: the one place of a key, from which its entry in the table and its field come.
 
 /// Defines a table of keys, and the struct that its values are read into.
 ///
@@ -113,4 +113,38 @@ macro_rules! keys {
     };
 }
 
-pub(crate) use keys;
+/// Defines an enum of words: `WORDS` lists them in its order, and it is read and written as one of them.
+macro_rules! words {
+    ($(
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
+        }
+    )+) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $(
+                $(#[$variant_meta])*
+                #[serde(rename = $word)]
+                $variant,
+            )+
+        }
+
+        impl $name {
+            /// The words.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+        }
+
+        impl $crate::schema::pick::FromValue for $name {
+            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
+                match value?.text().as_str() {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+pub(crate) use {keys, words};

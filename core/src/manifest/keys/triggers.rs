@@ -1,6 +1,6 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
-use super::OVERLAP;
+use super::Overlap;
 use crate::schema::Kind::{Bool, Duration, Json, List, Text, Word};
 use crate::schema::{Form, Key, Zero, key, optional, required};
 
@@ -33,7 +33,7 @@ pub(super) const SCHEDULE: &[Key] = &[
     ),
     key(
         "overlap",
-        Word(OVERLAP),
+        Word(Overlap::WORDS),
         "\"skip\"",
         "\"queue\"",
         "What happens when it is still running.",
