@@ -12,7 +12,8 @@ pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Ret
 use crate::schema::Kind::{Bool, Either, Json, JsonTable, List, Map, Table, Tables, Text, Word};
 use crate::schema::read::Schema;
 use crate::schema::{Form, Key, Kind, key, not_yet, optional, required, table};
-use around::{ALERT, CALL, HISTORY, HOOKS, HTTP_SERVER, LOGS, SANDBOX, SERVICE};
+use around::{ALERT, CALL, HOOKS};
+pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
 use triggers::{EVENT, FILE, HTTP, SCHEDULE};
 
 /// The manifest of a function.
@@ -24,7 +25,7 @@ pub const SCHEMA: Schema = Schema {
 
 const NAMES: Kind = List(&Text(Form::Name));
 const TEXTS: Kind = List(&Text(Form::Any));
-const FUNCTIONS: Kind = List(&Either(&Text(Form::Function), &Table(CALL)));
+const FUNCTION: Kind = Either(&Text(Form::Function), &Table(CALL));
 
 const SECRET: &[Key] = &[
     required("secret", Text(Form::Name), "\"db-password\"", "Name of the secret."),
@@ -173,17 +174,21 @@ pub const MANIFEST: &[Key] = &[
         Map(Form::Variable, &Text(Form::Any)),
         "Its environment, beside what fnd always sets.",
     ),
-    table("sandbox", Table(SANDBOX), "What it sees of the machine."),
-    table("history", Table(HISTORY), "How many of its invocations are remembered."),
-    table("logs", Table(LOGS), "How much of its output is kept."),
+    table("sandbox", Table(Sandbox::KEYS), "What it sees of the machine."),
+    table(
+        "history",
+        Table(History::KEYS),
+        "How many of its invocations are remembered.",
+    ),
+    table("logs", Table(Logs::KEYS), "How much of its output is kept."),
     table(
         "service",
-        Table(SERVICE),
+        Table(Service::KEYS),
         "Mode `service`: kept running, restarted with the back-off of `[retry]`, without an end.",
     ),
     table(
         "http_server",
-        Table(HTTP_SERVER),
+        Table(HttpServer::KEYS),
         "Mode `http`: a program that serves HTTP itself; requests are proxied to it.",
     ),
 ];

@@ -13,11 +13,13 @@ mod pool;
 pub mod resolve;
 mod server;
 
-pub use keys::{Backoff, Isolation, Jitter, Limits, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
+pub use keys::{
+    Backoff, History, HttpServer, Isolation, Jitter, Limits, Listen, Logs, Overlap, Poll, Pool, Queue, Rate, Retry,
+    RetryOn, Sandbox, Service,
+};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// How a function is run (contract, section 2); `auto` is already decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,93 +107,4 @@ pub struct Manifest {
     /// `[logs]`.
     #[serde(default)]
     pub logs: Logs,
-}
-
-/// `[service]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Service {
-    /// Program and arguments; empty: the entry, started by its runtime.
-    pub command: Vec<String>,
-    /// Number of processes that are kept running.
-    pub replicas: u32,
-    /// Path of the readiness probe on `$PORT`; absent: a process is ready when it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready: Option<String>,
-    /// Most time until a process is ready.
-    #[serde(with = "crate::text::duration")]
-    pub start_timeout: Duration,
-}
-
-/// `[http_server]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpServer {
-    /// Program and arguments; empty: the entry, started by its runtime.
-    pub command: Vec<String>,
-    /// Where the program listens.
-    pub listen: Listen,
-    /// Path of the readiness probe; absent: the program is ready when it accepts connections.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready: Option<String>,
-    /// Most time until the program is ready.
-    #[serde(with = "crate::text::duration")]
-    pub start_timeout: Duration,
-}
-
-/// Where a program that serves HTTP listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Listen {
-    /// On a free port of the loopback, which `$PORT` contains.
-    Free,
-    /// On this port of the loopback, which `$PORT` contains too.
-    Port(u16),
-    /// On a Unix socket, `$FND_SOCKET_PATH`.
-    Unix,
-    /// On a port of its own choice, which it reports on descriptor 3 (`export default { fetch }`).
-    Told,
-}
-
-/// `[history]`: which records of invocations are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
-    /// Number of the newest records that are kept.
-    pub keep: u32,
-    /// Age up to which records are kept.
-    #[serde(with = "crate::text::duration")]
-    pub keep_for: Duration,
-    /// Number of the newest records of failed invocations that are kept in addition; absent: none.
-    pub keep_failed: Option<u32>,
-    /// Bytes of records that are kept; absent: only the limit of all functions applies.
-    #[serde(default, with = "crate::text::size_or_none")]
-    pub keep_bytes: Option<u64>,
-}
-
-/// `[logs]`: which output is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Logs {
-    /// Age up to which output is kept.
-    #[serde(with = "crate::text::duration")]
-    pub keep_for: Duration,
-    /// Bytes of output that are kept.
-    #[serde(with = "crate::text::size")]
-    pub keep_bytes: u64,
-}
-
-/// The values for a manifest from an fnd that did not have this table.
-impl Default for Logs {
-    fn default() -> Self {
-        Self {
-            keep_for: Duration::from_secs(30 * 86_400),
-            keep_bytes: 64 << 20,
-        }
-    }
-}
-
-/// `[sandbox]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sandbox {
-    /// User name; absent: the function's own user.
-    pub user: Option<String>,
-    /// Names of supplementary groups.
-    pub groups: Vec<String>,
 }

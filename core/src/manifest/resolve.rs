@@ -3,7 +3,7 @@
 use super::keys::MANIFEST;
 use super::pool::pool;
 use super::server::{http_server, service};
-use super::{History, Limits, Logs, Manifest, Mode, Poll, Retry, Sandbox};
+use super::{Limits, Manifest, Mode, Poll, Retry, Sandbox};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
@@ -116,18 +116,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         sandbox,
         http_server,
         service,
-        history: History {
-            keep: pick.small("history.keep"),
-            keep_for: pick.duration("history.keep_for"),
-            keep_failed: pick
-                .written("history.keep_failed")
-                .map(|_| pick.small("history.keep_failed")),
-            keep_bytes: pick.size_if("history.keep_bytes"),
-        },
-        logs: Logs {
-            keep_for: pick.duration("logs.keep_for"),
-            keep_bytes: pick.size("logs.keep_bytes"),
-        },
+        history: pick.get("history"),
+        logs: pick.get("logs"),
     }
 }
 
@@ -317,10 +307,7 @@ fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>,
 
 fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report: &mut Report<'_>) -> Sandbox {
     let users = &configuration.settings.users;
-    let sandbox = Sandbox {
-        user: pick.text_if("sandbox.user"),
-        groups: pick.texts("sandbox.groups"),
-    };
+    let sandbox: Sandbox = pick.get("sandbox");
     let named = sandbox
         .user
         .iter()

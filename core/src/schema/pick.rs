@@ -208,6 +208,7 @@ from_value! {
     bool: Value::Bool(truth) => Some(truth);
     f64: Value::Real(number) => Some(number);
     u8: Value::Whole(number) => number.try_into().ok();
+    u16: Value::Whole(number) => number.try_into().ok();
     u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) => Some(number);
     u64: Value::Whole(number) | Value::ByteRate(number) => Some(number), Value::Size(size) => size;
     Duration: Value::Duration(duration) => duration;
