@@ -3,7 +3,7 @@
 //! Keys come from the tables of the parser, and reasons are matched by their type, so that none can be forgotten.
 //! [`crate::problem`] explains the error codes of the control API.
 
-use crate::manifest::keys::MANIFEST;
+use crate::manifest::Manifest;
 use crate::outcome::{Reason, Skip};
 use crate::schema::not_yet::{self, NotYet};
 use crate::schema::read::nearest;
@@ -55,7 +55,7 @@ pub fn keys() -> Vec<KeyText> {
     let mut result = Vec::new();
     collect(
         "function.toml",
-        MANIFEST,
+        Manifest::KEYS,
         not_yet::MANIFEST,
         &mut Vec::new(),
         &mut result,

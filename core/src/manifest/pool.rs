@@ -1,8 +1,7 @@
 //! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
-use super::keys::MANIFEST;
 use super::resolve::{Report, Subject};
-use super::{Isolation, Mode, Pool};
+use super::{Isolation, Manifest, Mode, Pool};
 use crate::diagnostic::Diagnostic;
 use crate::schema::pick::{Pick, key_at};
 use crate::schema::read::constant;
@@ -100,7 +99,7 @@ pub(super) fn pool(
 
 fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
     let changes = |path: &str, node: &Node| {
-        key_at(MANIFEST, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
+        key_at(Manifest::KEYS, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };
     for path in OF_WORKERS {
         if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
@@ -122,9 +121,12 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
 /// Returns the defaults.
 fn unwritten(fit: u32) -> Pool {
     let nothing = Table::new();
-    let keys = MANIFEST;
+    let pick = Pick {
+        table: &nothing,
+        keys: Pool::KEYS,
+    };
     Pool {
         fit,
-        ..Pick { table: &nothing, keys }.get("pool")
+        ..Pool::read(pick)
     }
 }

@@ -1,6 +1,5 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
-use super::keys::MANIFEST;
 use super::pool::pool;
 use super::server::{http_server, service};
 use super::{Limits, Manifest, Mode, Poll, Retry, Sandbox};
@@ -62,7 +61,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     let merged = merged(own, configuration, report);
     let pick = Pick {
         table: &merged,
-        keys: MANIFEST,
+        keys: Manifest::KEYS,
     };
     let on_load = match pick.written("on_load").map(|node| &node.value) {
         Some(Value::Bool(on_load)) => *on_load,
@@ -92,32 +91,20 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     let http_server = http_server(pick, own, (&subject, &pool), report);
     let sandbox = sandbox(pick, configuration, subject.trusted, report);
     Manifest {
-        enabled: pick.truth("enabled"),
         mode: subject.mode,
         on_load,
-        description: pick.text_if("description").unwrap_or_default(),
-        labels: pick.text_map("labels"),
         runtime: subject.runtime.summary.id.clone(),
         entry: subject.entry,
-        handler: pick.text_if("handler"),
-        args: pick.texts("args"),
-        interpreter_args: pick.texts("interpreter_args"),
-        data: pick.json_if("data"),
-        context: pick.json_if("context"),
         permissions: permissions(pick, own, subject.runtime, report),
-        size: pick.text_if("size"),
-        nodes: pick.texts("nodes"),
         limits,
         retry,
         poll,
         pool,
-        queue: pick.get("queue"),
         env,
         sandbox,
         http_server,
         service,
-        history: pick.get("history"),
-        logs: pick.get("logs"),
+        ..Manifest::read(pick)
     }
 }
 

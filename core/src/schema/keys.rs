@@ -96,18 +96,21 @@ macro_rules! keys {
             }
         }
 
-        impl $crate::schema::pick::FromValue for $table {
-            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
-                let table = match value {
-                    None => $crate::schema::tree::Table::new(),
-                    Some($crate::schema::tree::Value::Table(table)) => table,
-                    Some(_) => return None,
-                };
-                let pick = $crate::schema::pick::Pick { table: &table, keys: Self::KEYS };
-                Some(Self {
+        impl $table {
+            /// Returns the values of a table of these keys.
+            pub(crate) fn read(pick: $crate::schema::pick::Pick<'_>) -> Self {
+                Self {
                     $($($name: pick.get::<$type>(stringify!($name)),)?)*
                     $($($more: Default::default(),)*)?
-                })
+                }
+            }
+        }
+
+        /// Absent is the empty table, in which every key has its default.
+        impl $crate::schema::pick::FromValue for $table {
+            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
+                let table = value.map_or_else(|| Some(Default::default()), $crate::schema::tree::Value::into_table)?;
+                Some(Self::read($crate::schema::pick::Pick { table: &table, keys: Self::KEYS }))
             }
         }
     };

@@ -257,7 +257,7 @@ impl Kind {
     pub fn keys(&self) -> &'static [Key] {
         match self {
             Self::Table(keys) | Self::Tables(keys) => keys,
-            Self::Defaults => crate::manifest::keys::MANIFEST,
+            Self::Defaults => crate::manifest::Manifest::KEYS,
             _ => &[],
         }
     }

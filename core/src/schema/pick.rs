@@ -246,11 +246,7 @@ impl<T: FromValue> FromValue for Vec<T> {
 /// Absent is the empty table.
 impl<T: FromValue> FromValue for BTreeMap<String, T> {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        let table = match value {
-            None => return Some(Self::new()),
-            Some(Value::Table(table)) => table,
-            Some(_) => return None,
-        };
+        let table = value.map_or_else(|| Some(Table::new()), Value::into_table)?;
         let entries = table
             .into_iter()
             .map(|(name, node)| Some((name, T::from_value(Some(node.value))?)));

@@ -105,7 +105,7 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
             check(key.kind.keys());
         }
     }
-    check(crate::manifest::keys::MANIFEST);
+    check(crate::manifest::Manifest::KEYS);
     check(settings::SETTINGS);
     check(crate::runtime::read::RUNTIME);
 }
@@ -115,7 +115,7 @@ fn everything_not_built_is_a_key_and_its_values_are_of_its_kind() {
     use crate::schema::not_yet;
     use crate::schema::pick::key_at;
     for (list, keys) in [
-        (not_yet::MANIFEST, crate::manifest::keys::MANIFEST),
+        (not_yet::MANIFEST, crate::manifest::Manifest::KEYS),
         (not_yet::SETTINGS, settings::SETTINGS),
     ] {
         for entry in list {

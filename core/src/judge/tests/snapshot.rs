@@ -70,7 +70,7 @@ fn json(document: &impl serde::Serialize) -> String {
 fn the_tables_of_keys_are_as_before() {
     let mut result = String::new();
     for (file, keys) in [
-        ("function.toml", crate::manifest::keys::MANIFEST),
+        ("function.toml", crate::manifest::Manifest::KEYS),
         ("fnd.toml", crate::settings::keys::SETTINGS),
         ("runtime.toml", crate::runtime::read::RUNTIME),
     ] {
