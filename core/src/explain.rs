@@ -8,7 +8,7 @@ use crate::outcome::{Reason, Skip};
 use crate::schema::not_yet::{self, NotYet};
 use crate::schema::read::nearest;
 use crate::schema::{Key, Kind};
-use crate::settings::keys::SETTINGS;
+use crate::settings::Settings;
 
 /// A key with all information from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,13 @@ pub fn keys() -> Vec<KeyText> {
         &mut Vec::new(),
         &mut result,
     );
-    collect("fnd.toml", SETTINGS, not_yet::SETTINGS, &mut Vec::new(), &mut result);
+    collect(
+        "fnd.toml",
+        Settings::KEYS,
+        not_yet::SETTINGS,
+        &mut Vec::new(),
+        &mut result,
+    );
     result
 }
 

@@ -87,7 +87,7 @@ macro_rules! keys {
         impl $table {
             $crate::schema::keys::keys! {
                 /// The keys of the table.
-                pub const KEYS {
+                $vis const KEYS {
                     $(
                         #[doc = $meaning]
                         $name = $kind $(, default $default)? $(, built_in $text)? $(, example $example)? $(, required $required)?;

@@ -4,6 +4,7 @@ use super::Key;
 use super::read::constant;
 use super::tree::{Node, Table, Value, find};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A checked table and the keys it was checked against.
@@ -212,6 +213,7 @@ from_value! {
     u32: Value::Whole(number) => number.try_into().ok(), Value::Cpu(number) | Value::Mode(number) => Some(number);
     u64: Value::Whole(number) | Value::ByteRate(number) => Some(number), Value::Size(size) => size;
     Duration: Value::Duration(duration) => duration;
+    SocketAddr: Value::Text(text) => text.parse().ok();
     serde_json::Value: Value::Json(json) => Some(json);
 }
 

@@ -106,7 +106,7 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
         }
     }
     check(crate::manifest::Manifest::KEYS);
-    check(settings::SETTINGS);
+    check(crate::settings::Settings::KEYS);
     check(crate::runtime::read::RUNTIME);
 }
 
@@ -116,7 +116,7 @@ fn everything_not_built_is_a_key_and_its_values_are_of_its_kind() {
     use crate::schema::pick::key_at;
     for (list, keys) in [
         (not_yet::MANIFEST, crate::manifest::Manifest::KEYS),
-        (not_yet::SETTINGS, settings::SETTINGS),
+        (not_yet::SETTINGS, crate::settings::Settings::KEYS),
     ] {
         for entry in list {
             let key = match entry.key.strip_prefix("sizes.*.") {

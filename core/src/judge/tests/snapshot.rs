@@ -71,7 +71,7 @@ fn the_tables_of_keys_are_as_before() {
     let mut result = String::new();
     for (file, keys) in [
         ("function.toml", crate::manifest::Manifest::KEYS),
-        ("fnd.toml", crate::settings::keys::SETTINGS),
+        ("fnd.toml", crate::settings::Settings::KEYS),
         ("runtime.toml", crate::runtime::read::RUNTIME),
     ] {
         result += &format!("# {file}\n");
