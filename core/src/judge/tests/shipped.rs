@@ -107,7 +107,7 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
     }
     check(crate::manifest::Manifest::KEYS);
     check(crate::settings::Settings::KEYS);
-    check(crate::runtime::read::RUNTIME);
+    check(crate::runtime::keys::Description::KEYS);
 }
 
 #[test]

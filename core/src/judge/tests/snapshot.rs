@@ -72,7 +72,7 @@ fn the_tables_of_keys_are_as_before() {
     for (file, keys) in [
         ("function.toml", crate::manifest::Manifest::KEYS),
         ("fnd.toml", crate::settings::Settings::KEYS),
-        ("runtime.toml", crate::runtime::read::RUNTIME),
+        ("runtime.toml", crate::runtime::keys::Description::KEYS),
     ] {
         result += &format!("# {file}\n");
         lines(keys, "", &mut result);
