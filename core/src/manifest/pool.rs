@@ -30,7 +30,7 @@ pub(super) fn pool(
     let floor = subject.runtime.memory_floor.max(1);
     let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
     if subject.mode == Mode::Service {
-        let replicas = pick.small("service.replicas");
+        let replicas: u32 = pick.get("service.replicas");
         if let Some(node) = find(own, "service.replicas").filter(|_| replicas > fit) {
             let id = &subject.runtime.summary.id;
             let message = format!(
@@ -113,7 +113,7 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     let max = if pick.written("pool.max").is_none() && on_load {
         1
     } else {
-        pick.small("pool.max")
+        pick.get("pool.max")
     };
     Pool { max, ..unwritten(fit) }
 }

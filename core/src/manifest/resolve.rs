@@ -81,7 +81,7 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     let poll = polls.then(|| poll(pick, report));
     let pool = pool(pick, own, (&subject, on_load, limits.memory), report);
     let mut env = subject.env_file.clone();
-    env.extend(pick.text_map("env"));
+    env.extend(pick.get::<BTreeMap<String, String>>("env"));
     check_environment(pick, subject.mode, &env, report);
     let service = service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
@@ -242,7 +242,7 @@ fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Repo
         return Vec::new();
     }
     let mut result = Vec::new();
-    for permission in pick.texts("permissions") {
+    for permission in pick.get::<Vec<String>>("permissions") {
         let spelled: &[&str] = if permission == "keptn" {
             &["net", "read", "write"]
         } else {

@@ -120,13 +120,13 @@ macro_rules! keys {
 macro_rules! words {
     ($(
         $(#[$meta:meta])*
-        pub enum $name:ident {
+        $vis:vis enum $name:ident {
             $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
         }
     )+) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        pub enum $name {
+        $vis enum $name {
             $(
                 $(#[$variant_meta])*
                 #[serde(rename = $word)]
@@ -136,7 +136,7 @@ macro_rules! words {
 
         impl $name {
             /// The words.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            $vis const WORDS: &'static [&'static str] = &[$($word),+];
         }
 
         impl $crate::schema::pick::FromValue for $name {
@@ -151,3 +151,107 @@ macro_rules! words {
 }
 
 pub(crate) use {keys, words};
+
+#[cfg(test)]
+mod tests {
+    use crate::schema::pick::FromValue;
+    use crate::schema::read::constant;
+    use crate::schema::{Key, Kind};
+    use std::time::Duration;
+
+    keys! {
+        /// A table of everything that an entry may have.
+        #[derive(Debug, PartialEq, serde::Serialize)]
+        struct Sample {
+            /// How long it may take.
+            timeout: Option<Duration> [rename = "seconds"] = DurationOrNone(Zero::Refused), default "none", example "30s";
+            /// How many.
+            count: u32 = Whole(1..=9), default 3, example 4;
+            /// A keyword as the name, and no field.
+            async = Bool, default false, example true;
+            /// Its name.
+            name: String = Text(Form::Any), built_in LONG, example "b", required true;
+            /// Which one.
+            colour: Option<Colour> = Word(Colour::WORDS), example "dark-red";
+            /// Further ones.
+            further: Vec<Colour> = List(&Word(Colour::WORDS)), default ["green"], example ["green", "dark-red"];
+            /// A table in it.
+            inner: Inner = Table(Inner::KEYS);
+        } and {
+            /// Set by the caller.
+            decided: bool,
+        }
+    }
+
+    keys! {
+        /// A table in a table.
+        #[derive(Debug, PartialEq, serde::Serialize)]
+        struct Inner {
+            /// How large.
+            size: u64 = Size(ANY_SIZE), default "1K", example "2K";
+        }
+    }
+
+    words! {
+        /// A colour.
+        enum Colour {
+            /// Green.
+            Green = "green",
+            /// Dark red.
+            DarkRed = "dark-red",
+        }
+    }
+
+    const LONG: &str = "\"a\"";
+
+    fn read(toml: &str) -> Sample {
+        Sample::from_value(Some(constant(&Kind::Table(Sample::KEYS), toml))).unwrap()
+    }
+
+    #[test]
+    fn an_entry_of_the_table_has_what_was_written() {
+        let names: Vec<&str> = Sample::KEYS.iter().map(|key| key.name).collect();
+        assert_eq!(
+            names,
+            ["timeout", "count", "async", "name", "colour", "further", "inner"]
+        );
+        let texts = |key: &Key| (key.default, key.example, key.meaning, key.required);
+        let found: Vec<_> = Sample::KEYS.iter().map(texts).collect();
+        assert_eq!(found[0], ("\"none\"", "\"30s\"", "How long it may take.", false));
+        assert_eq!(found[1], ("3", "4", "How many.", false));
+        assert_eq!(found[3], ("\"a\"", "\"b\"", "Its name.", true));
+        assert_eq!(found[4], ("", "\"dark-red\"", "Which one.", false));
+        assert_eq!(found[5].1, "[\"green\", \"dark-red\"]");
+        assert!(matches!(Sample::KEYS[1].kind, Kind::Whole(ref range) if *range == (1..=9)));
+    }
+
+    #[test]
+    fn fields_have_what_was_written_else_the_default() {
+        let defaults = Sample {
+            timeout: None,
+            count: 3,
+            name: "a".to_owned(),
+            colour: None,
+            further: vec![Colour::Green],
+            inner: Inner { size: 1 << 10 },
+            decided: false,
+        };
+        assert_eq!(Sample::from_value(None), Some(defaults));
+        let written = read(
+            "{ timeout = \"2s\", count = 9, async = true, name = \"c\", colour = \"green\", further = [], inner = { size = 5 } }",
+        );
+        assert_eq!((written.timeout, written.count), (Some(Duration::from_secs(2)), 9));
+        assert_eq!((written.name.as_str(), written.colour), ("c", Some(Colour::Green)));
+        assert_eq!((written.further, written.inner.size), (vec![], 5));
+    }
+
+    #[test]
+    fn words_and_attributes_are_those_of_serde() {
+        let json = serde_json::to_value(read("{ colour = \"dark-red\", name = \"\" }")).unwrap();
+        assert_eq!(
+            (json["colour"].as_str(), json.get("seconds").is_some()),
+            (Some("dark-red"), true)
+        );
+        assert_eq!(Colour::WORDS, ["green", "dark-red"]);
+    }
+}

@@ -180,49 +180,6 @@ pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys",
 /// The range of sizes that have no narrower limit.
 pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
 
-/// Returns a key without default.
-#[must_use]
-pub const fn optional(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
-    Key {
-        name,
-        kind,
-        default: "",
-        example,
-        meaning,
-        required: false,
-    }
-}
-
-/// Returns a key with a default.
-#[must_use]
-pub const fn key(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    example: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key {
-        default,
-        ..optional(name, kind, example, meaning)
-    }
-}
-
-/// Returns a key that must be written.
-#[must_use]
-pub const fn required(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
-    Key {
-        required: true,
-        ..optional(name, kind, example, meaning)
-    }
-}
-
-/// Returns a table.
-#[must_use]
-pub const fn table(name: &'static str, kind: Kind, meaning: &'static str) -> Key {
-    optional(name, kind, "", meaning)
-}
-
 impl Kind {
     /// Returns a description of this kind, for "expected ...".
     #[must_use]

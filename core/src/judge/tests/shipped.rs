@@ -1,9 +1,10 @@
 //! `config/function.toml` and `config/fnd.toml` contain exactly the keys and defaults of the parser.
 
 use super::*;
+use crate::schema::pick::FromValue;
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, Value};
+use crate::schema::tree::{At, Node, Table, Value};
 use crate::schema::{Key, Kind};
 use crate::settings::keys as settings;
 use std::collections::BTreeMap;
@@ -108,6 +109,40 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
     check(crate::manifest::Manifest::KEYS);
     check(crate::settings::Settings::KEYS);
     check(crate::runtime::keys::Description::KEYS);
+}
+
+/// A field of a type that cannot hold the values of its key would end the judge.
+#[test]
+fn every_field_holds_the_values_of_its_key() {
+    fn examples(keys: &'static [Key]) -> Value {
+        let at = At {
+            source: 0,
+            key: 0..0,
+            value: 0..0,
+        };
+        let node = |value| Node { at: at.clone(), value };
+        let example = |key: &'static Key| match &key.kind {
+            Kind::Map(_, Kind::Table(keys)) if key.name != "sizes" => {
+                Value::Table(Table::from([("x".to_owned(), node(examples(keys)))]))
+            }
+            kind @ (Kind::Table(_) | Kind::Defaults) => examples(kind.keys()),
+            Kind::Tables(keys) => Value::List(vec![node(examples(keys))]),
+            kind if key.example.is_empty() => constant(kind, "{}"),
+            kind => constant(kind, key.example),
+        };
+        Value::Table(
+            keys.iter()
+                .map(|key| (key.name.to_owned(), node(example(key))))
+                .collect(),
+        )
+    }
+    let manifest = crate::manifest::Manifest::from_value(Some(examples(crate::manifest::Manifest::KEYS))).unwrap();
+    assert_eq!((manifest.limits.pids, manifest.service.unwrap().replicas), (128, 2));
+    let settings = crate::settings::Settings::from_value(Some(examples(crate::settings::Settings::KEYS))).unwrap();
+    assert_eq!((settings.users.range, settings.access.len()), ((300_000, 309_999), 1));
+    let keys = crate::runtime::keys::Description::KEYS;
+    let runtime = crate::runtime::keys::Description::from_value(Some(examples(keys))).unwrap();
+    assert_eq!((runtime.floors.pids, runtime.versions.len()), (8, 1));
 }
 
 #[test]
