@@ -14,7 +14,7 @@ use super::Mode;
 use crate::schema::Kind::{Either, List, Table, Text};
 use crate::schema::keys::keys;
 use crate::schema::read::Schema;
-use crate::schema::{Form, Kind, not_yet};
+use crate::schema::{Form, Kind};
 use around::{ALERT, CALL, HOOKS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -24,7 +24,6 @@ use triggers::{EVENT, FILE, HTTP, SCHEDULE};
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
     keys: Manifest::KEYS,
-    not_yet: not_yet::MANIFEST,
     what: "a function's manifest",
 };
 
@@ -71,16 +70,16 @@ keys! {
         /// Given as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
         context: Option<Json> = JsonTable, example { appName = "shop" };
         /// What it needs, as a list or a file of its directory.
-        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"];
+        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"], not_yet [[]];
         /// What deno is granted beside what it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.
         env_file = Text(Form::Relative), example "x.env";
         /// Secrets: name in the function = name of the secret.
         secrets = Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
-            example { DB_PASSWORD = "db-password" };
+            example { DB_PASSWORD = "db-password" }, not_yet [{}];
         /// Service bindings below `$SERVICE_BINDING_ROOT`.
-        bindings = NAMES, example ["orders-db"];
+        bindings = NAMES, example ["orders-db"], not_yet [[]];
         /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; what `[limits]` says itself wins.
         size: Option<String> = Text(Form::Name), example "M";
         /// Host names the function runs on, `*` stands for anything. Default: all.
@@ -96,13 +95,13 @@ keys! {
         /// What waits when all processes are busy.
         queue: Queue = Table(Queue::KEYS);
         /// Runs it at times.
-        schedule = Tables(SCHEDULE);
+        schedule = Tables(SCHEDULE), not_yet [[]];
         /// Runs it on HTTP requests.
-        http = Tables(HTTP);
+        http = Tables(HTTP), not_yet [[]];
         /// Runs it on CloudEvents.
-        event = Tables(EVENT);
+        event = Tables(EVENT), not_yet [[]];
         /// Runs it when files change.
-        file = Tables(FILE);
+        file = Tables(FILE), not_yet [[]];
         /// Functions called when an invocation ends; their payload is its final record.
         hooks = Table(HOOKS);
         /// Tells when something is wrong, once per change.

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// A runtime's `runtime.toml`.
 pub const SCHEMA: Schema = Schema {
     keys: Description::KEYS,
-    not_yet: &[],
     what: "a runtime's description",
 };
 

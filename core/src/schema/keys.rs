@@ -13,7 +13,7 @@
 ///         /// Largest file it may write.
 ///         file_size: Option<u64> [with = "text::size_or_none"] = SizeOrNone(ANY_SIZE), default "none", example "1G";
 ///         /// Size of its private /tmp.
-///         tmp = Size(ANY_SIZE), default "64M", example "256M";
+///         tmp = Size(ANY_SIZE), default "64M", example "256M", not_yet [];
 ///     } and {
 ///         /// Keys of the function's own manifest.
 ///         asked: Vec<String>,
@@ -24,12 +24,17 @@
 /// `Limits::KEYS` is the table, and [`Pick::get`](super::pick::Pick::get) reads the struct. In brackets are attributes
 /// of serde. The kinds and forms of [`schema`](super) need no import. A key without a type has no field, because nothing
 /// uses its value yet, or because the resolver combines it with another. Fields after `and` are no keys: the resolver
-/// sets them. `built_in CONSTANT` is a default that `stringify!` would break into lines; `required true` is a key that
-/// must be written. `const NAME` in place of `struct NAME` defines only the table.
+/// sets them. `const NAME` in place of `struct NAME` defines only the table.
+///
+/// An entry may also have, in this order: `built_in CONSTANT` for a default that `stringify!` would break into lines,
+/// `required true`, and `not_yet [VALUES]` for a key whose feature is not built: it is refused with any other value than
+/// these, which change nothing. The commit that builds the feature deletes `not_yet`.
 macro_rules! keys {
     (@toml) => { "" };
     (@toml $toml:tt) => { stringify!($toml) };
     (@toml = $text:expr) => { $text };
+    (@not_yet) => { None };
+    (@not_yet [$($accepted:tt)*]) => { Some(&[$(stringify!($accepted)),*]) };
 
     (
         $(#[$meta:meta])*
@@ -37,7 +42,8 @@ macro_rules! keys {
             $(
                 #[doc = $meaning:literal]
                 $name:ident = $kind:expr
-                    $(, default $default:tt)? $(, built_in $text:expr)? $(, example $example:tt)? $(, required $required:literal)?;
+                    $(, default $default:tt)? $(, built_in $text:expr)? $(, example $example:tt)?
+                    $(, required $required:literal)? $(, not_yet $accepted:tt)?;
             )*
         }
     ) => {
@@ -53,6 +59,7 @@ macro_rules! keys {
                     example: keys::keys!(@toml $($example)?),
                     meaning: $meaning.trim_ascii(),
                     required: false $(|| $required)?,
+                    not_yet: keys::keys!(@not_yet $($accepted)?),
                 },
             )*]
         };
@@ -64,7 +71,8 @@ macro_rules! keys {
             $(
                 #[doc = $meaning:literal]
                 $name:ident $(: $type:ty $([$($serde:tt)+])?)? = $kind:expr
-                    $(, default $default:tt)? $(, built_in $text:expr)? $(, example $example:tt)? $(, required $required:literal)?;
+                    $(, default $default:tt)? $(, built_in $text:expr)? $(, example $example:tt)?
+                    $(, required $required:literal)? $(, not_yet $accepted:tt)?;
             )*
         }
         $(and {
@@ -90,7 +98,8 @@ macro_rules! keys {
                 $vis const KEYS {
                     $(
                         #[doc = $meaning]
-                        $name = $kind $(, default $default)? $(, built_in $text)? $(, example $example)? $(, required $required)?;
+                        $name = $kind $(, default $default)? $(, built_in $text)? $(, example $example)?
+                            $(, required $required)? $(, not_yet $accepted)?;
                     )*
                 }
             }
@@ -168,7 +177,7 @@ mod tests {
             /// How many.
             count: u32 = Whole(1..=9), default 3, example 4;
             /// A keyword as the name, and no field.
-            async = Bool, default false, example true;
+            async = Bool, default false, example true, not_yet [false];
             /// Its name.
             name: String = Text(Form::Any), built_in LONG, example "b", required true;
             /// Which one.
@@ -222,6 +231,8 @@ mod tests {
         assert_eq!(found[3], ("\"a\"", "\"b\"", "Its name.", true));
         assert_eq!(found[4], ("", "\"dark-red\"", "Which one.", false));
         assert_eq!(found[5].1, "[\"green\", \"dark-red\"]");
+        let not_yet: Vec<_> = Sample::KEYS.iter().filter_map(|key| key.not_yet).collect();
+        assert_eq!(not_yet, [["false"]]);
         assert!(matches!(Sample::KEYS[1].kind, Kind::Whole(ref range) if *range == (1..=9)));
     }
 
@@ -238,7 +249,7 @@ mod tests {
         };
         assert_eq!(Sample::from_value(None), Some(defaults));
         let written = read(
-            "{ timeout = \"2s\", count = 9, async = true, name = \"c\", colour = \"green\", further = [], inner = { size = 5 } }",
+            "{ timeout = \"2s\", count = 9, async = false, name = \"c\", colour = \"green\", further = [], inner = { size = 5 } }",
         );
         assert_eq!((written.timeout, written.count), (Some(Duration::from_secs(2)), 9));
         assert_eq!((written.name.as_str(), written.colour), ("c", Some(Colour::Green)));

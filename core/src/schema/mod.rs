@@ -2,10 +2,9 @@
 //! files all use one table per file, so that they always agree.
 //!
 //! `keys` defines the tables. [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
-//! result, [`not_yet`] lists the keys that are known but not built.
+//! result.
 
 pub(crate) mod keys;
-pub mod not_yet;
 pub mod pick;
 pub mod read;
 pub mod source;
@@ -28,6 +27,10 @@ pub struct Key {
     pub meaning: &'static str,
     /// Whether the table that contains the key is incomplete without it.
     pub required: bool,
+    /// Where the key is refused because its feature is not built yet: the values, as TOML, that are accepted because they
+    /// change nothing. A setting that has no effect is an error and never ignored. A refused table stands for all of its
+    /// keys.
+    pub not_yet: Option<&'static [&'static str]>,
 }
 
 /// The kind of a value.

@@ -4,7 +4,7 @@ use crate::manifest::Limits;
 use crate::schema::Kind::{List, Text};
 use crate::schema::keys::{keys, words};
 use crate::schema::read::Schema;
-use crate::schema::{Form, Kind, not_yet};
+use crate::schema::{Form, Kind};
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use std::time::Duration;
 /// The configuration of the daemon.
 pub const SCHEMA: Schema = Schema {
     keys: Settings::KEYS,
-    not_yet: not_yet::SETTINGS,
     what: "the configuration",
 };
 
@@ -39,7 +38,8 @@ keys! {
         /// The same keys as a function's manifest, for all functions.
         defaults = Defaults;
         /// Presets of `[limits]` by name, for `size`. Those given are added to the built-in ones.
-        sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES, example { M = { cpu = "400m", memory = "512M" } };
+        sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES,
+            example { M = { cpu = "400m", memory = "512M" } };
         /// Budget of all functions together.
         node: Node = Table(Node::KEYS);
         /// As whom functions run.
@@ -130,15 +130,15 @@ words! {
 keys! {
     const HTTP {
         /// Address and port, or `unix:` and a path.
-        listen = Text(Form::Some), example "127.0.0.1:8080";
+        listen = Text(Form::Some), example "127.0.0.1:8080", not_yet [];
         /// Must be true for an address that is not loopback.
-        public = Bool, default false, example true;
+        public = Bool, default false, example true, not_yet [false];
         /// Certificate and key.
-        tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" };
+        tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" }, not_yet [];
         /// Takes CloudEvents.
-        events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" };
+        events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
         /// Whether requests are logged.
-        access_log = Bool, default true, example false;
+        access_log = Bool, default true, example false, not_yet [true];
     }
 }
 
@@ -219,13 +219,14 @@ keys! {
 keys! {
     const BUILD {
         /// Of one phase.
-        timeout = Duration(Zero::Refused), default "30m", example "1h";
+        timeout = Duration(Zero::Refused), default "30m", example "1h", not_yet ["30m"];
         /// Of one phase.
-        memory = Size(MIB..=(1 << 50)), default "2G", example "4G";
+        memory = Size(MIB..=(1 << 50)), default "2G", example "4G", not_yet ["2G"];
         /// Environment.
-        env = Map(Form::Variable, &Text(Form::Any)), example { PIP_INDEX_URL = "https://pypi.example.com/simple" };
+        env = Map(Form::Variable, &Text(Form::Any)),
+            example { PIP_INDEX_URL = "https://pypi.example.com/simple" }, not_yet [{}];
         /// Secrets phases get.
-        secrets = NAMES, example ["npmrc"];
+        secrets = NAMES, example ["npmrc"], not_yet [[]];
     }
 }
 
@@ -244,7 +245,7 @@ keys! {
 keys! {
     const EVENTS {
         /// A JetStream work queue.
-        nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" };
+        nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
     }
 }
 
@@ -262,6 +263,6 @@ keys! {
 keys! {
     const UI {
         /// Whether it is served.
-        enabled = Bool, default false, example true;
+        enabled = Bool, default false, example true, not_yet [false];
     }
 }

@@ -21,22 +21,22 @@ keys! {
 keys! {
     pub(super) const HOOKS {
         /// After an invocation that succeeded.
-        on_success = List(&FUNCTION), example ["notify"];
+        on_success = List(&FUNCTION), example ["notify"], not_yet [[]];
         /// After one that failed.
-        on_failure = List(&FUNCTION), example ["page"];
+        on_failure = List(&FUNCTION), example ["page"], not_yet [[]];
         /// After any.
-        on_completion = List(&FUNCTION), example ["notify"];
+        on_completion = List(&FUNCTION), example ["notify"], not_yet [[]];
     }
 }
 
 keys! {
     pub(super) const ALERT {
         /// The function to call, once per change.
-        call = Text(Form::Function), example "page";
+        call = Text(Form::Function), example "page", not_yet [];
         /// At which changes.
-        on = List(&Word(&["failed", "recovered", "missed"])), example ["failed", "recovered"];
+        on = List(&Word(&["failed", "recovered", "missed"])), example ["failed", "recovered"], not_yet [];
         /// Missed when no success was seen for so long.
-        expect_success_every = Duration(Zero::Refused), example "26h";
+        expect_success_every = Duration(Zero::Refused), example "26h", not_yet [];
     }
 }
 
@@ -45,15 +45,15 @@ keys! {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Sandbox {
         /// `off`: own user, no privileges, cgroup and rlimits stay.
-        profile = Word(&["strict", "standard", "off"]), default "strict", example "off";
+        profile = Word(&["strict", "standard", "off"]), default "strict", example "off", not_yet ["off"];
         /// Which network it sees.
-        network = Word(&["host", "none", "loopback"]), default "host", example "none";
+        network = Word(&["host", "none", "loopback"]), default "host", example "none", not_yet ["host"];
         /// An existing user instead of an own one; only where `[users]` of `fnd.toml` allows it and root owns the file.
         user: Option<String> = Text(Form::Name), example "postgres";
         /// Supplementary groups; allowed like a user.
         groups: Vec<String> = NAMES, example ["adm"];
         /// Directories it may write.
-        read_write = List(&Text(Form::Absolute)), example ["/srv/out"];
+        read_write = List(&Text(Form::Absolute)), example ["/srv/out"], not_yet [[]];
     }
 }
 

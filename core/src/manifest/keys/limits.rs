@@ -42,7 +42,7 @@ keys! {
         file_size: Option<u64> [with = "text::size_or_none"]
             = SizeOrNone(ANY_SIZE), default "none", example "1G";
         /// Size of its private /tmp, charged to its memory.
-        tmp = Size(ANY_SIZE), default "64M", example "256M";
+        tmp = Size(ANY_SIZE), default "64M", example "256M", not_yet [];
         /// Its share of the disk, where the controller exists.
         io_weight: u32 = Whole(1..=10_000), default 100, example 50;
         /// Bytes read per second from the device that holds the state directory; an error where it cannot be enforced.
