@@ -3,7 +3,7 @@
 use super::resolve::{Report, Subject};
 use super::{Isolation, Manifest, Mode, Pool};
 use crate::diagnostic::Diagnostic;
-use crate::schema::pick::{Pick, key_at};
+use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::constant;
 use crate::schema::tree::{Node, Table, find};
 use fnd_wire::units::print_size;
@@ -120,13 +120,6 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
 
 /// Returns the defaults.
 fn unwritten(fit: u32) -> Pool {
-    let nothing = Table::new();
-    let pick = Pick {
-        table: &nothing,
-        keys: Pool::KEYS,
-    };
-    Pool {
-        fit,
-        ..Pool::read(pick)
-    }
+    let pool = Pool::from_value(None).expect("every key has a default");
+    Pool { fit, ..pool }
 }

@@ -103,9 +103,7 @@ macro_rules! keys {
                     )*
                 }
             }
-        }
 
-        impl $table {
             /// Returns the values of a table of these keys.
             pub(crate) fn read(pick: $crate::schema::pick::Pick<'_>) -> Self {
                 Self {

@@ -45,6 +45,31 @@ fn every_key_of_the_shipped_files_is_known() {
     only_not_yet("fnd.toml", &with_examples(FND), settings::SCHEMA);
 }
 
+/// In the part of its table, or of the table that contains it.
+#[test]
+fn every_key_of_the_tables_is_named_in_the_shipped_files() {
+    for (file, text) in [("function.toml", FUNCTION), ("fnd.toml", FND)] {
+        let mut parts = BTreeMap::from([("", String::new())]);
+        let mut part = "";
+        for line in text.lines() {
+            let bare = line.strip_prefix("# ").unwrap_or(line);
+            if bare.starts_with('[') {
+                part = bare.trim_start_matches('[').split(']').next().unwrap();
+            }
+            parts.entry(part).or_default().extend([line, "\n"]);
+        }
+        for key in crate::explain::keys().iter().filter(|key| key.file == file) {
+            let mut table = key.path.as_str();
+            while !parts.contains_key(table) {
+                table = table.rsplit_once('.').map_or("", |(table, _)| table);
+            }
+            let name = key.path.rsplit('.').next().unwrap();
+            let mut words = parts[table].split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            assert!(words.any(|word| word == name), "{file}: {}", key.path);
+        }
+    }
+}
+
 #[test]
 fn the_shipped_configuration_is_the_default() {
     let ours = configuration([("fnd.toml", FND.as_bytes())]).unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -101,6 +126,7 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
         for key in keys {
             for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty()) {
                 let _ = constant(&key.kind, text);
+                assert!(!text.contains('\n'), "{}: `built_in` is for long texts", key.name);
             }
             assert!(!key.meaning.is_empty(), "{}", key.name);
             check(key.kind.keys());
