@@ -22,6 +22,7 @@ const OF_WORKERS: [&str; 7] = [
 /// Returns the pool. Values of `[defaults]` that are impossible here are reduced; impossible values of the manifest are
 /// errors.
 pub(super) fn pool(
+    asked: &Pool,
     pick: Pick<'_>,
     own: &Table,
     (subject, on_load, memory): (&Subject<'_>, bool, u64),
@@ -50,10 +51,7 @@ pub(super) fn pool(
     if subject.mode == Mode::Script {
         return of_script(pick, own, (on_load, fit), report);
     }
-    let asked = Pool {
-        fit,
-        ..pick.get("pool")
-    };
+    let asked = Pool { fit, ..asked.clone() };
     let alone = asked.isolation == Isolation::Invocation;
     let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
         if let Some(node) = find(own, path).filter(|_| wrong) {

@@ -63,49 +63,46 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
         table: &merged,
         keys: Manifest::KEYS,
     };
-    let on_load = match pick.written("on_load").map(|node| &node.value) {
+    let mut manifest = Manifest::read(pick);
+    manifest.mode = subject.mode;
+    manifest.runtime.clone_from(&subject.runtime.summary.id);
+    manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
         _ => subject.mode == Mode::Script,
     };
-    let limits = limits(pick, own, subject.runtime, report);
-    let retry = retry(pick, report);
-    let polls = match subject.mode {
-        Mode::Handler => true,
-        Mode::Script => pick.written("poll").is_some(),
+    if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
+        manifest.limits.asked = asked.keys().cloned().collect();
+    }
+    check_limits(&manifest.limits, pick, subject.runtime, report);
+    settle_retry(&mut manifest.retry, pick, report);
+    manifest.poll = match subject.mode {
+        Mode::Handler => Some(pick.get("poll")),
+        Mode::Script => manifest.poll,
         Mode::Http | Mode::Service => {
             super::server::refuse_poll(own, report);
-            false
+            None
         }
     };
-    let poll = polls.then(|| poll(pick, report));
-    let pool = pool(pick, own, (&subject, on_load, limits.memory), report);
+    if let Some(poll) = &manifest.poll {
+        check_poll(poll, pick, report);
+    }
+    let about = (&subject, manifest.on_load, manifest.limits.memory);
+    manifest.pool = pool(&manifest.pool, pick, own, about, report);
     let mut env = subject.env_file.clone();
-    env.extend(pick.get::<BTreeMap<String, String>>("env"));
+    env.append(&mut manifest.env);
     check_environment(pick, subject.mode, &env, report);
-    let service = service(pick, own, &subject, report);
+    manifest.env = env;
+    manifest.service = service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
         let problem = Diagnostic::error("impossible", "`on_load` does nothing for a service, which always runs");
         report.add(Some(&node.at), problem.with_help("take it out"));
     }
-    let http_server = http_server(pick, own, (&subject, &pool), report);
-    let sandbox = sandbox(pick, configuration, subject.trusted, report);
-    Manifest {
-        mode: subject.mode,
-        on_load,
-        runtime: subject.runtime.summary.id.clone(),
-        entry: subject.entry,
-        permissions: permissions(pick, own, subject.runtime, report),
-        limits,
-        retry,
-        poll,
-        pool,
-        env,
-        sandbox,
-        http_server,
-        service,
-        ..Manifest::read(pick)
-    }
+    manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
+    check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
+    manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
+    manifest.entry = subject.entry;
+    manifest
 }
 
 /// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
@@ -140,15 +137,7 @@ fn merged(own: &Table, configuration: &Configuration, report: &mut Report<'_>) -
     result
 }
 
-fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Limits {
-    let asked = match own.get("limits").map(|node| &node.value) {
-        Some(Value::Table(limits)) => limits.keys().cloned().collect(),
-        _ => Vec::new(),
-    };
-    let limits = Limits {
-        asked,
-        ..pick.get("limits")
-    };
+fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut Report<'_>) {
     let at = |name: &str| pick.written(&format!("limits.{name}")).map(|node| &node.at);
     let id = &runtime.summary.id;
     if limits.memory < runtime.memory_floor {
@@ -192,14 +181,12 @@ fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_
             .all(|name| Limits::KEYS.iter().any(|key| key.name == name)),
         "only known keys are kept"
     );
-    limits
 }
 
-fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
-    let mut retry: Retry = pick.get("retry");
+fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
     let Retry {
         interval, max_interval, ..
-    } = retry;
+    } = *retry;
     if let Some(node) = pick.written("retry.max_interval") {
         if max_interval < interval {
             let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
@@ -213,22 +200,19 @@ fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
     }
     retry.on.sort_unstable();
     retry.on.dedup();
-    retry
 }
 
-fn poll(pick: Pick<'_>, report: &mut Report<'_>) -> Poll {
-    let poll: Poll = pick.get("poll");
+fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is over before the first `poll.repeat`, {repeat}");
         let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
         report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
     }
-    poll
 }
 
 /// Returns the permissions with presets expanded. Those of `[defaults]` apply only to runtimes that have permissions.
-fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
+fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
             let id = &runtime.summary.id;
@@ -242,7 +226,7 @@ fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Repo
         return Vec::new();
     }
     let mut result = Vec::new();
-    for permission in pick.get::<Vec<String>>("permissions") {
+    for permission in written {
         let spelled: &[&str] = if permission == "keptn" {
             &["net", "read", "write"]
         } else {
@@ -292,9 +276,14 @@ fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>,
     }
 }
 
-fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report: &mut Report<'_>) -> Sandbox {
+fn check_sandbox(
+    sandbox: &Sandbox,
+    pick: Pick<'_>,
+    configuration: &Configuration,
+    trusted: bool,
+    report: &mut Report<'_>,
+) {
     let users = &configuration.settings.users;
-    let sandbox: Sandbox = pick.get("sandbox");
     let named = sandbox
         .user
         .iter()
@@ -343,5 +332,4 @@ fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report:
             }
         }
     }
-    sandbox
 }
