@@ -3,12 +3,11 @@
 //! Keys come from the tables of the parser, and reasons are matched by their type, so that none can be forgotten.
 //! [`crate::problem`] explains the error codes of the control API.
 
-use crate::manifest::keys::MANIFEST;
+use crate::manifest::Manifest;
 use crate::outcome::{Reason, Skip};
-use crate::schema::not_yet::{self, NotYet};
 use crate::schema::read::nearest;
 use crate::schema::{Key, Kind};
-use crate::settings::keys::SETTINGS;
+use crate::settings::Settings;
 
 /// A key with all information from the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,44 +52,30 @@ impl KeyText {
 #[must_use]
 pub fn keys() -> Vec<KeyText> {
     let mut result = Vec::new();
-    collect(
-        "function.toml",
-        MANIFEST,
-        not_yet::MANIFEST,
-        &mut Vec::new(),
-        &mut result,
-    );
-    collect("fnd.toml", SETTINGS, not_yet::SETTINGS, &mut Vec::new(), &mut result);
+    collect("function.toml", Manifest::KEYS, ("", false), &mut result);
+    collect("fnd.toml", Settings::KEYS, ("", false), &mut result);
     result
 }
 
-fn collect(
-    file: &'static str,
-    keys: &'static [Key],
-    list: &[NotYet],
-    path: &mut Vec<&'static str>,
-    result: &mut Vec<KeyText>,
-) {
+/// Collects the keys of a table. `prefix` is its path with a dot, and whether it is refused.
+fn collect(file: &'static str, keys: &'static [Key], prefix: (&str, bool), result: &mut Vec<KeyText>) {
     for key in keys {
-        path.push(key.name);
+        let path = format!("{}{}", prefix.0, key.name);
+        // If a table is refused, all of its keys are refused.
+        let not_yet = prefix.1 || key.not_yet.is_some();
         result.push(KeyText {
             file,
-            path: path.join("."),
+            path: path.clone(),
             expected: key.kind.expected(),
             default: key.default,
             example: key.example,
             meaning: key.meaning,
-            // If a table is refused, all of its keys are refused.
-            not_yet: (1..=path.len()).any(|depth| {
-                path.get(..depth)
-                    .is_some_and(|path| not_yet::find(list, path).is_some())
-            }),
+            not_yet,
         });
         // `[defaults]` has the keys of a manifest, which are listed already.
         if !matches!(key.kind, Kind::Defaults) {
-            collect(file, key.kind.keys(), list, path, result);
+            collect(file, key.kind.keys(), (&format!("{path}."), not_yet), result);
         }
-        path.pop();
     }
 }
 
@@ -296,7 +281,7 @@ mod tests {
             assert!(reason(word).is_some(), "{word}");
         }
         assert_eq!(reason("nonsense"), None);
-        for word in crate::manifest::keys::RETRY_ON {
+        for word in crate::manifest::RetryOn::WORDS {
             assert!(reason(word).is_some(), "{word}");
         }
     }

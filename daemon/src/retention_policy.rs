@@ -14,11 +14,11 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
         others: KeepOf {
             keep: u32::MAX,
             keep_failed: u32::MAX,
-            keep_for: settings.history.keep.keep_for,
+            keep_for: settings.history.keep_for,
             keep_bytes: u64::MAX,
         },
-        keep_for: settings.history.keep.keep_for,
-        keep_bytes: settings.history.keep.keep_bytes,
+        keep_for: settings.history.keep_for,
+        keep_bytes: settings.history.keep_bytes,
     }
 }
 
@@ -27,11 +27,11 @@ pub(crate) fn logs(settings: &Settings) -> logs::Keep {
     logs::Keep {
         functions: HashMap::new(),
         others: logs::KeepOf {
-            keep_for: settings.logs.keep.keep_for,
+            keep_for: settings.logs.keep_for,
             keep_bytes: u64::MAX,
         },
-        keep_for: settings.logs.keep.keep_for,
-        keep_bytes: settings.logs.keep.keep_bytes,
+        keep_for: settings.logs.keep_for,
+        keep_bytes: settings.logs.keep_bytes,
     }
 }
 

@@ -26,7 +26,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         grace: limits.grace,
         deadline: limits.deadline.filter(|_| manifest.service.is_none()),
         memory: limits.memory,
-        cpu_milli: limits.cpu_milli,
+        cpu_milli: limits.cpu,
         memory_text: size_text(limits.memory),
         max_running: manifest.pool.max,
         kind: kind(manifest),

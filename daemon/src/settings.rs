@@ -84,7 +84,7 @@ impl Current {
             memory: node
                 .memory
                 .unwrap_or_else(|| machine().saturating_sub(node.reserve_memory)),
-            cpu_milli: node.cpu_milli,
+            cpu_milli: node.cpu,
             workers: node.max_workers,
         }
     }

@@ -180,9 +180,9 @@ impl State {
             dead_letters: figures.dead_letters.values().sum(),
             disk: Some(DiskUse {
                 history_bytes: figures.history_bytes,
-                history_keep_bytes: self.settings.settings.history.keep.keep_bytes,
+                history_keep_bytes: self.settings.settings.history.keep_bytes,
                 logs_bytes: self.log_keeper.bytes(),
-                logs_keep_bytes: self.settings.settings.logs.keep.keep_bytes,
+                logs_keep_bytes: self.settings.settings.logs.keep_bytes,
                 free_bytes: free.bytes,
                 free_inodes: free.inodes,
             }),

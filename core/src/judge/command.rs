@@ -136,7 +136,7 @@ fn permissions(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<T
     let unlimited = |name: &str| manifest.permissions.iter().any(|permission| permission == name);
     let mut result = Vec::new();
     if !unlimited("env") {
-        let runtime = phase.environment.iter().map(|(name, _)| name.as_str());
+        let runtime = phase.env.keys().map(String::as_str);
         let handler = (manifest.mode == Mode::Handler).then_some(HANDLER_VARIABLES);
         let own = runtime
             .chain(handler.into_iter().flatten())
@@ -236,10 +236,7 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
 /// name counts.
 pub(super) fn environment(choice: &Choice<'_>, phase: &Phase, manifest: &Manifest) -> Vec<(String, Text)> {
     let always = ALWAYS.map(|(name, value)| (name.to_owned(), template(value)));
-    let runtime = phase
-        .environment
-        .iter()
-        .map(|(name, value)| (name.clone(), template(value)));
+    let runtime = phase.env.iter().map(|(name, value)| (name.clone(), template(value)));
     let arguments = std::iter::once(("CMD_ARGS".to_owned(), plain(&manifest.interpreter_args.join(" "))));
     let own = manifest.env.iter().map(|(name, value)| (name.clone(), plain(value)));
     let handler = (manifest.mode == Mode::Handler).then(|| handler_values(choice, manifest));

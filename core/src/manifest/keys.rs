@@ -6,181 +6,126 @@ mod limits;
 mod runs;
 mod triggers;
 
-pub use limits::LIMITS;
-pub use runs::RETRY_ON;
+pub use around::{History, HttpServer, Listen, Logs, Sandbox, Service};
+pub use limits::Limits;
+pub use runs::{Backoff, Isolation, Jitter, Overlap, Poll, Pool, Queue, Rate, Retry, RetryOn};
 
-use crate::schema::Kind::{Bool, Either, Json, JsonTable, List, Map, Table, Tables, Text, Word};
+use super::Mode;
+use crate::schema::Kind::{Either, List, Table, Text};
+use crate::schema::keys::keys;
 use crate::schema::read::Schema;
-use crate::schema::{Form, Key, Kind, key, not_yet, optional, required, table};
-use around::{ALERT, CALL, HISTORY, HOOKS, HTTP_SERVER, LOGS, SANDBOX, SERVICE};
-use runs::{OVERLAP, POLL, POOL, QUEUE, RETRY};
+use crate::schema::{Form, Kind};
+use around::{ALERT, CALL, HOOKS};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use triggers::{EVENT, FILE, HTTP, SCHEDULE};
 
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
-    keys: MANIFEST,
-    not_yet: not_yet::MANIFEST,
+    keys: Manifest::KEYS,
     what: "a function's manifest",
 };
 
 const NAMES: Kind = List(&Text(Form::Name));
 const TEXTS: Kind = List(&Text(Form::Any));
-const FUNCTIONS: Kind = List(&Either(&Text(Form::Function), &Table(CALL)));
+const FUNCTION: Kind = Either(&Text(Form::Function), &Table(CALL));
 
-const SECRET: &[Key] = &[
-    required("secret", Text(Form::Name), "\"db-password\"", "Name of the secret."),
-    key(
-        "as",
-        Word(&["file", "env"]),
-        "\"file\"",
-        "\"env\"",
-        "How the function gets it: a file below `$CREDENTIALS_DIRECTORY`, or a variable too.",
-    ),
-];
+keys! {
+    const SECRET {
+        /// Name of the secret.
+        secret = Text(Form::Name), example "db-password", required true;
+        /// How the function gets it: a file below `$CREDENTIALS_DIRECTORY`, or a variable too.
+        as = Word(&["file", "env"]), default "file", example "env";
+    }
+}
 
-/// The top of a manifest.
-pub const MANIFEST: &[Key] = &[
-    key("enabled", Bool, "true", "false", "Whether the function runs at all."),
-    key(
-        "mode",
-        Word(&["auto", "script", "handler", "service", "http"]),
-        "\"auto\"",
-        "\"script\"",
-        "How it is run; `auto` finds out from the code without running it.",
-    ),
-    key(
-        "on_load",
-        Either(&Bool, &Word(&["auto"])),
-        "\"auto\"",
-        "false",
-        "Whether it runs once per content when its file appears or changes; `auto`: a script without any trigger does.",
-    ),
-    optional(
-        "description",
-        Text(Form::Any),
-        "\"Checks the disk\"",
-        "What it does, for people.",
-    ),
-    optional(
-        "labels",
-        Map(Form::Name, &Text(Form::Any)),
-        "{ team = \"ops\" }",
-        "Labels to filter lists by.",
-    ),
-    optional(
-        "runtime",
-        Text(Form::Name),
-        "\"python\"",
-        "Runtime, or one of its versions such as `python3.11`. Default: from the suffix, else from `#!`, else `[defaults] runtime`.",
-    ),
-    optional(
-        "entry",
-        Text(Form::Relative),
-        "\"main.py\"",
-        "In directory form, the file that is run. Default: the one of `main.*`, `handler.*`, `index.*` that exists.",
-    ),
-    optional(
-        "handler",
-        Text(Form::Some),
-        "\"main.handler\"",
-        "The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code.",
-    ),
-    optional("args", TEXTS, "[\"-i\", \"test.txt\"]", "Arguments of the script."),
-    optional(
-        "interpreter_args",
-        TEXTS,
-        "[\"-u\"]",
-        "Arguments of the interpreter, before the script; in `CMD_ARGS` too.",
-    ),
-    optional(
-        "data",
-        Json,
-        "{ url = \"https://example.com\" }",
-        "Payload when the trigger brings none.",
-    ),
-    optional(
-        "context",
-        JsonTable,
-        "{ appName = \"shop\" }",
-        "Given as JSON in `KEPTN_CONTEXT` and `CONTEXT`.",
-    ),
-    optional(
-        "dependencies",
-        Either(&List(&Text(Form::Some)), &Text(Form::Relative)),
-        "[\"requests>=2\"]",
-        "What it needs, as a list or a file of its directory.",
-    ),
-    optional(
-        "permissions",
-        List(&Text(Form::Permission)),
-        "[\"net\", \"read=/srv/in\"]",
-        "What deno is granted beside what it always has; `keptn` is `net`, `read` and `write`.",
-    ),
-    optional(
-        "env_file",
-        Text(Form::Relative),
-        "\"x.env\"",
-        "A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.",
-    ),
-    optional(
-        "secrets",
-        Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
-        "{ DB_PASSWORD = \"db-password\" }",
-        "Secrets: name in the function = name of the secret.",
-    ),
-    optional(
-        "bindings",
-        NAMES,
-        "[\"orders-db\"]",
-        "Service bindings below `$SERVICE_BINDING_ROOT`.",
-    ),
-    optional(
-        "size",
-        Text(Form::Name),
-        "\"M\"",
-        "A preset of `[limits]` from `[sizes]` of `fnd.toml`; what `[limits]` says itself wins.",
-    ),
-    optional(
-        "nodes",
-        List(&Text(Form::Some)),
-        "[\"web-*\"]",
-        "Host names the function runs on, `*` stands for anything. Default: all.",
-    ),
-    table("limits", Table(LIMITS), "What it may use."),
-    table("retry", Table(RETRY), "When a failed attempt is followed by another."),
-    table(
-        "poll",
-        Table(POLL),
-        "What follows exit 99 and ExecuteAgainException (execute again). Without this table scripts never poll and exit 99 is an error; handlers have these defaults.",
-    ),
-    table("pool", Table(POOL), "Its processes."),
-    table("queue", Table(QUEUE), "What waits when all processes are busy."),
-    table("schedule", Tables(SCHEDULE), "Runs it at times."),
-    table("http", Tables(HTTP), "Runs it on HTTP requests."),
-    table("event", Tables(EVENT), "Runs it on CloudEvents."),
-    table("file", Tables(FILE), "Runs it when files change."),
-    table(
-        "hooks",
-        Table(HOOKS),
-        "Functions called when an invocation ends; their payload is its final record.",
-    ),
-    table("alert", Table(ALERT), "Tells when something is wrong, once per change."),
-    table(
-        "env",
-        Map(Form::Variable, &Text(Form::Any)),
-        "Its environment, beside what fnd always sets.",
-    ),
-    table("sandbox", Table(SANDBOX), "What it sees of the machine."),
-    table("history", Table(HISTORY), "How many of its invocations are remembered."),
-    table("logs", Table(LOGS), "How much of its output is kept."),
-    table(
-        "service",
-        Table(SERVICE),
-        "Mode `service`: kept running, restarted with the back-off of `[retry]`, without an end.",
-    ),
-    table(
-        "http_server",
-        Table(HTTP_SERVER),
-        "Mode `http`: a program that serves HTTP itself; requests are proxied to it.",
-    ),
-];
+keys! {
+    /// A function's manifest with every key resolved. Durations and sizes are serialized as a manifest writes them
+    /// (`"180s"`, `"256M"`, absent durations and sizes as `"none"`).
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Manifest {
+        /// Whether the function runs at all.
+        enabled: bool = Bool, default true, example false;
+        /// How it is run; `auto` finds out from the code without running it.
+        mode = Word(&["auto", "script", "handler", "service", "http"]), default "auto", example "script";
+        /// Whether it runs once per content when its file appears or changes; `auto`: a script without any trigger does.
+        on_load = Either(&Bool, &Word(&["auto"])), default "auto", example false;
+        /// What it does, for people.
+        description: String = Text(Form::Any), example "Checks the disk";
+        /// Labels to filter lists by.
+        labels: BTreeMap<String, String> = Map(Form::Name, &Text(Form::Any)), example { team = "ops" };
+        /// Runtime, or one of its versions such as `python3.11`. Default: from the suffix, else from `#!`, else `[defaults] runtime`.
+        runtime = Text(Form::Name), example "python";
+        /// In directory form, the file that is run. Default: the one of `main.*`, `handler.*`, `index.*` that exists.
+        entry = Text(Form::Relative), example "main.py";
+        /// The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code.
+        handler: Option<String> = Text(Form::Some), example "main.handler";
+        /// Arguments of the script.
+        args: Vec<String> = TEXTS, example ["-i", "test.txt"];
+        /// Arguments of the interpreter, before the script; in `CMD_ARGS` too.
+        interpreter_args: Vec<String> = TEXTS, example ["-u"];
+        /// Payload when the trigger brings none.
+        data: Option<Json> = Json, example { url = "https://example.com" };
+        /// Given as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
+        context: Option<Json> = JsonTable, example { appName = "shop" };
+        /// What it needs, as a list or a file of its directory.
+        dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"], not_yet [[]];
+        /// What deno is granted beside what it always has; `keptn` is `net`, `read` and `write`.
+        permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
+        /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.
+        env_file = Text(Form::Relative), example "x.env";
+        /// Secrets: name in the function = name of the secret.
+        secrets = Map(Form::Variable, &Either(&Text(Form::Name), &Table(SECRET))),
+            example { DB_PASSWORD = "db-password" }, not_yet [{}];
+        /// Service bindings below `$SERVICE_BINDING_ROOT`.
+        bindings = NAMES, example ["orders-db"], not_yet [[]];
+        /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; what `[limits]` says itself wins.
+        size: Option<String> = Text(Form::Name), example "M";
+        /// Host names the function runs on, `*` stands for anything. Default: all.
+        nodes: Vec<String> = List(&Text(Form::Some)), example ["web-*"];
+        /// What it may use.
+        limits: Limits = Table(Limits::KEYS);
+        /// When a failed attempt is followed by another.
+        retry: Retry = Table(Retry::KEYS);
+        /// What follows exit 99 and ExecuteAgainException (execute again). Without this table scripts never poll and exit 99 is an error; handlers have these defaults.
+        poll: Option<Poll> = Table(Poll::KEYS);
+        /// Its processes.
+        pool: Pool = Table(Pool::KEYS);
+        /// What waits when all processes are busy.
+        queue: Queue = Table(Queue::KEYS);
+        /// Runs it at times.
+        schedule = Tables(SCHEDULE), not_yet [[]];
+        /// Runs it on HTTP requests.
+        http = Tables(HTTP), not_yet [[]];
+        /// Runs it on CloudEvents.
+        event = Tables(EVENT), not_yet [[]];
+        /// Runs it when files change.
+        file = Tables(FILE), not_yet [[]];
+        /// Functions called when an invocation ends; their payload is its final record.
+        hooks = Table(HOOKS);
+        /// Tells when something is wrong, once per change.
+        alert = Table(ALERT);
+        /// Its environment, beside what fnd always sets.
+        env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any));
+        /// What it sees of the machine.
+        sandbox: Sandbox = Table(Sandbox::KEYS);
+        /// How many of its invocations are remembered.
+        history: History = Table(History::KEYS);
+        /// How much of its output is kept.
+        logs: Logs [default] = Table(Logs::KEYS);
+        /// Mode `service`: kept running, restarted with the back-off of `[retry]`, without an end.
+        service: Option<Service> [default, skip_serializing_if = "Option::is_none"] = Table(Service::KEYS);
+        /// Mode `http`: a program that serves HTTP itself; requests are proxied to it.
+        http_server: Option<HttpServer> [default, skip_serializing_if = "Option::is_none"] = Table(HttpServer::KEYS);
+    } and {
+        /// How it is run, with `auto` decided.
+        mode: Mode,
+        /// Whether it runs once per content, with `auto` decided.
+        on_load: bool,
+        /// Runtime id without the version.
+        runtime: String,
+        /// The file that runs, relative to the code directory.
+        entry: String,
+    }
+}

@@ -1,10 +1,9 @@
 //! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
-use super::keys::MANIFEST;
 use super::resolve::{Report, Subject};
-use super::{Isolation, Mode, Pool};
+use super::{Isolation, Manifest, Mode, Pool};
 use crate::diagnostic::Diagnostic;
-use crate::schema::pick::{Pick, key_at};
+use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::constant;
 use crate::schema::tree::{Node, Table, find};
 use fnd_wire::units::print_size;
@@ -23,6 +22,7 @@ const OF_WORKERS: [&str; 7] = [
 /// Returns the pool. Values of `[defaults]` that are impossible here are reduced; impossible values of the manifest are
 /// errors.
 pub(super) fn pool(
+    asked: &Pool,
     pick: Pick<'_>,
     own: &Table,
     (subject, on_load, memory): (&Subject<'_>, bool, u64),
@@ -31,7 +31,7 @@ pub(super) fn pool(
     let floor = subject.runtime.memory_floor.max(1);
     let fit = u32::try_from(memory / floor).unwrap_or(u32::MAX).max(1);
     if subject.mode == Mode::Service {
-        let replicas = pick.small("service.replicas");
+        let replicas: u32 = pick.get("service.replicas");
         if let Some(node) = find(own, "service.replicas").filter(|_| replicas > fit) {
             let id = &subject.runtime.summary.id;
             let message = format!(
@@ -45,13 +45,13 @@ pub(super) fn pool(
         }
         return Pool {
             max: replicas,
-            ..unwritten(pick, fit)
+            ..unwritten(fit)
         };
     }
     if subject.mode == Mode::Script {
         return of_script(pick, own, (on_load, fit), report);
     }
-    let asked = written(pick, fit);
+    let asked = Pool { fit, ..asked.clone() };
     let alone = asked.isolation == Isolation::Invocation;
     let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
         if let Some(node) = find(own, path).filter(|_| wrong) {
@@ -95,27 +95,9 @@ pub(super) fn pool(
     }
 }
 
-/// Returns the written values, else the defaults.
-fn written(pick: Pick<'_>, fit: u32) -> Pool {
-    Pool {
-        min: pick.small("pool.min"),
-        max: pick.small("pool.max"),
-        concurrency: pick.small("pool.concurrency"),
-        idle: pick.duration_or_none("pool.idle"),
-        max_invocations: pick.small("pool.max_invocations"),
-        max_age: pick.duration_or_none("pool.max_age"),
-        isolation: match pick.text("pool.isolation").as_str() {
-            "invocation" => Isolation::Invocation,
-            _ => Isolation::Worker,
-        },
-        spare: pick.small("pool.spare"),
-        fit,
-    }
-}
-
 fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &mut Report<'_>) -> Pool {
     let changes = |path: &str, node: &Node| {
-        key_at(MANIFEST, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
+        key_at(Manifest::KEYS, path).is_some_and(|key| !constant(&key.kind, key.default).same(&node.value))
     };
     for path in OF_WORKERS {
         if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
@@ -129,20 +111,13 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     let max = if pick.written("pool.max").is_none() && on_load {
         1
     } else {
-        pick.small("pool.max")
+        pick.get("pool.max")
     };
-    Pool {
-        max,
-        ..unwritten(pick, fit)
-    }
+    Pool { max, ..unwritten(fit) }
 }
 
 /// Returns the defaults.
-fn unwritten(pick: Pick<'_>, fit: u32) -> Pool {
-    let nothing = Table::new();
-    let defaults = Pick {
-        table: &nothing,
-        keys: pick.keys,
-    };
-    written(defaults, fit)
+fn unwritten(fit: u32) -> Pool {
+    let pool = Pool::from_value(None).expect("every key has a default");
+    Pool { fit, ..pool }
 }

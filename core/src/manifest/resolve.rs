@@ -1,11 +1,8 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
 
-use super::keys::{LIMITS, MANIFEST, RETRY_ON};
 use super::pool::pool;
 use super::server::{http_server, service};
-use super::{
-    Backoff, History, Jitter, Limits, Logs, Manifest, Mode, Overlap, Poll, Queue, Rate, Retry, RetryOn, Sandbox,
-};
+use super::{Limits, Manifest, Mode, Poll, Retry, Sandbox};
 use crate::diagnostic::Diagnostic;
 use crate::runtime::Runtime;
 use crate::schema::pick::Pick;
@@ -64,77 +61,48 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     let merged = merged(own, configuration, report);
     let pick = Pick {
         table: &merged,
-        keys: MANIFEST,
+        keys: Manifest::KEYS,
     };
-    let on_load = match pick.written("on_load").map(|node| &node.value) {
+    let mut manifest = Manifest::read(pick);
+    manifest.mode = subject.mode;
+    manifest.runtime.clone_from(&subject.runtime.summary.id);
+    manifest.on_load = match pick.written("on_load").map(|node| &node.value) {
         Some(Value::Bool(on_load)) => *on_load,
         // A script that nothing else would ever run.
         _ => subject.mode == Mode::Script,
     };
-    let limits = limits(pick, own, subject.runtime, report);
-    let retry = retry(pick, report);
-    let polls = match subject.mode {
-        Mode::Handler => true,
-        Mode::Script => pick.written("poll").is_some(),
+    if let Some(Value::Table(asked)) = own.get("limits").map(|node| &node.value) {
+        manifest.limits.asked = asked.keys().cloned().collect();
+    }
+    check_limits(&manifest.limits, pick, subject.runtime, report);
+    settle_retry(&mut manifest.retry, pick, report);
+    manifest.poll = match subject.mode {
+        Mode::Handler => Some(pick.get("poll")),
+        Mode::Script => manifest.poll,
         Mode::Http | Mode::Service => {
             super::server::refuse_poll(own, report);
-            false
+            None
         }
     };
-    let poll = polls.then(|| poll(pick, report));
-    let pool = pool(pick, own, (&subject, on_load, limits.memory), report);
+    if let Some(poll) = &manifest.poll {
+        check_poll(poll, pick, report);
+    }
+    let about = (&subject, manifest.on_load, manifest.limits.memory);
+    manifest.pool = pool(&manifest.pool, pick, own, about, report);
     let mut env = subject.env_file.clone();
-    env.extend(pick.text_map("env"));
+    env.append(&mut manifest.env);
     check_environment(pick, subject.mode, &env, report);
-    let service = service(pick, own, &subject, report);
+    manifest.env = env;
+    manifest.service = service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
         let problem = Diagnostic::error("impossible", "`on_load` does nothing for a service, which always runs");
         report.add(Some(&node.at), problem.with_help("take it out"));
     }
-    let http_server = http_server(pick, own, (&subject, &pool), report);
-    let sandbox = sandbox(pick, configuration, subject.trusted, report);
-    Manifest {
-        enabled: pick.truth("enabled"),
-        mode: subject.mode,
-        on_load,
-        description: pick.text_if("description").unwrap_or_default(),
-        labels: pick.text_map("labels"),
-        runtime: subject.runtime.summary.id.clone(),
-        entry: subject.entry,
-        handler: pick.text_if("handler"),
-        args: pick.texts("args"),
-        interpreter_args: pick.texts("interpreter_args"),
-        data: pick.json_if("data"),
-        context: pick.json_if("context"),
-        permissions: permissions(pick, own, subject.runtime, report),
-        size: pick.text_if("size"),
-        nodes: pick.texts("nodes"),
-        limits,
-        retry,
-        poll,
-        pool,
-        queue: Queue {
-            max: pick.small("queue.max"),
-            overlap: overlap(&pick.text("queue.overlap")),
-            rate: pick.rate_if("queue.rate").map(|(count, per)| Rate { count, per }),
-        },
-        env,
-        sandbox,
-        http_server,
-        service,
-        history: History {
-            keep: pick.small("history.keep"),
-            keep_for: pick.duration("history.keep_for"),
-            keep_failed: pick
-                .written("history.keep_failed")
-                .map(|_| pick.small("history.keep_failed")),
-            keep_bytes: pick.size_if("history.keep_bytes"),
-        },
-        logs: Logs {
-            keep_for: pick.duration("logs.keep_for"),
-            keep_bytes: pick.size("logs.keep_bytes"),
-        },
-    }
+    manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
+    check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
+    manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
+    manifest.entry = subject.entry;
+    manifest
 }
 
 /// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
@@ -169,34 +137,8 @@ fn merged(own: &Table, configuration: &Configuration, report: &mut Report<'_>) -
     result
 }
 
-fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Limits {
-    let asked = match own.get("limits").map(|node| &node.value) {
-        Some(Value::Table(limits)) => limits.keys().cloned().collect(),
-        _ => Vec::new(),
-    };
-    let key = |name: &str| format!("limits.{name}");
-    let size = |name: &str| pick.size(&key(name));
-    let limits = Limits {
-        timeout: pick.duration_or_none("limits.timeout"),
-        deadline: pick.duration_or_none("limits.deadline"),
-        grace: pick.duration("limits.grace"),
-        memory: size("memory"),
-        swap: size("swap"),
-        memory_high: pick.size_if("limits.memory_high"),
-        cpu_milli: pick.cpu_if("limits.cpu"),
-        cpu_weight: pick.small("limits.cpu_weight"),
-        pids: pick.small("limits.pids"),
-        open_files: pick.whole("limits.open_files"),
-        file_size: pick.size_or_none("limits.file_size"),
-        io_weight: pick.small("limits.io_weight"),
-        io_read_bytes_per_second: pick.byte_rate_if("limits.io_read"),
-        io_write_bytes_per_second: pick.byte_rate_if("limits.io_write"),
-        output: size("output"),
-        result: size("result"),
-        body: size("body"),
-        asked,
-    };
-    let at = |name: &str| pick.written(&key(name)).map(|node| &node.at);
+fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut Report<'_>) {
+    let at = |name: &str| pick.written(&format!("limits.{name}")).map(|node| &node.at);
     let id = &runtime.summary.id;
     if limits.memory < runtime.memory_floor {
         let floor = units::print_size(runtime.memory_floor);
@@ -236,15 +178,15 @@ fn limits(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_
         limits
             .asked
             .iter()
-            .all(|name| LIMITS.iter().any(|key| key.name == name)),
+            .all(|name| Limits::KEYS.iter().any(|key| key.name == name)),
         "only known keys are kept"
     );
-    limits
 }
 
-fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
-    let interval = pick.duration("retry.interval");
-    let mut max_interval = pick.duration("retry.max_interval");
+fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
+    let Retry {
+        interval, max_interval, ..
+    } = *retry;
     if let Some(node) = pick.written("retry.max_interval") {
         if max_interval < interval {
             let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
@@ -254,73 +196,23 @@ fn retry(pick: Pick<'_>, report: &mut Report<'_>) -> Retry {
         }
     } else {
         // A manifest with ten minutes between attempts does not mean the default limit of five.
-        max_interval = max_interval.max(interval);
+        retry.max_interval = max_interval.max(interval);
     }
-    let on = pick.texts("retry.on");
-    let on = RETRY_ON
-        .iter()
-        .filter(|word| on.iter().any(|on| on == *word))
-        .map(|word| match *word {
-            "error" => RetryOn::Error,
-            "transient" => RetryOn::Transient,
-            "timeout" => RetryOn::Timeout,
-            "oom" => RetryOn::Oom,
-            "signal" => RetryOn::Signal,
-            "spawn" => RetryOn::Spawn,
-            _ => RetryOn::Interrupted,
-        });
-    let codes = pick
-        .items("retry.not_on_exit")
-        .into_iter()
-        .filter_map(|item| match item.value {
-            Value::Whole(code) => u8::try_from(code).ok(),
-            _ => None,
-        });
-    Retry {
-        retries: pick.small("retry.retries"),
-        interval,
-        backoff: if pick.text("retry.backoff") == "fixed" {
-            Backoff::Fixed
-        } else {
-            Backoff::Exponential
-        },
-        factor: pick.real("retry.factor"),
-        max_interval,
-        jitter: match pick.text("retry.jitter").as_str() {
-            "full" => Jitter::Full,
-            "none" => Jitter::None,
-            _ => Jitter::Equal,
-        },
-        on: on.collect(),
-        not_on_exit: codes.collect(),
-    }
+    retry.on.sort_unstable();
+    retry.on.dedup();
 }
 
-fn poll(pick: Pick<'_>, report: &mut Report<'_>) -> Poll {
-    let poll = Poll {
-        repeat: pick.duration("poll.repeat"),
-        until: pick.duration("poll.until"),
-    };
+fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is over before the first `poll.repeat`, {repeat}");
         let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
         report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
     }
-    poll
-}
-
-fn overlap(word: &str) -> Overlap {
-    match word {
-        "skip" => Overlap::Skip,
-        "replace" => Overlap::Replace,
-        "reject" => Overlap::Reject,
-        _ => Overlap::Queue,
-    }
 }
 
 /// Returns the permissions with presets expanded. Those of `[defaults]` apply only to runtimes that have permissions.
-fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
+fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut Report<'_>) -> Vec<String> {
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
             let id = &runtime.summary.id;
@@ -334,7 +226,7 @@ fn permissions(pick: Pick<'_>, own: &Table, runtime: &Runtime, report: &mut Repo
         return Vec::new();
     }
     let mut result = Vec::new();
-    for permission in pick.texts("permissions") {
+    for permission in written {
         let spelled: &[&str] = if permission == "keptn" {
             &["net", "read", "write"]
         } else {
@@ -384,12 +276,14 @@ fn check_environment(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>,
     }
 }
 
-fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report: &mut Report<'_>) -> Sandbox {
+fn check_sandbox(
+    sandbox: &Sandbox,
+    pick: Pick<'_>,
+    configuration: &Configuration,
+    trusted: bool,
+    report: &mut Report<'_>,
+) {
     let users = &configuration.settings.users;
-    let sandbox = Sandbox {
-        user: pick.text_if("sandbox.user"),
-        groups: pick.texts("sandbox.groups"),
-    };
     let named = sandbox
         .user
         .iter()
@@ -438,5 +332,4 @@ fn sandbox(pick: Pick<'_>, configuration: &Configuration, trusted: bool, report:
             }
         }
     }
-    sandbox
 }

@@ -22,9 +22,8 @@ pub(super) fn http_server(
         let problem = Diagnostic::error("impossible", message).with_help(help);
         report.add(node.map(|node| &node.at), problem);
     };
-    let port = pick.written("http_server.port").map(|_| pick.whole("http_server.port"));
-    let unix = pick.written("http_server.listen").is_some();
-    if unix && port.is_some() {
+    let port: Option<u16> = pick.get("http_server.port");
+    if pick.written("http_server.listen").is_some() && port.is_some() {
         let message = "`http_server.port` and `http_server.listen`: a program listens on one of the two".to_owned();
         impossible("http_server.port", message, "take one of the two out");
     }
@@ -41,17 +40,13 @@ pub(super) fn http_server(
         let message = format!("`{path}` does nothing for `export default {{ fetch }}`, which fnd serves itself");
         impossible(path, message, "take it out, or call `Deno.serve` in the code instead");
     }
-    Some(HttpServer {
-        command: pick.texts("http_server.command"),
-        listen: match port.and_then(|port| u16::try_from(port).ok()) {
-            _ if subject.serves => Listen::Told,
-            Some(port) => Listen::Port(port),
-            None if unix => Listen::Unix,
-            None => Listen::Free,
-        },
-        ready: pick.text_if("http_server.ready"),
-        start_timeout: pick.duration("http_server.start_timeout"),
-    })
+    let server: HttpServer = pick.get("http_server");
+    let listen = match port {
+        _ if subject.serves => Listen::Told,
+        Some(port) => Listen::Port(port),
+        None => server.listen,
+    };
+    Some(HttpServer { listen, ..server })
 }
 
 /// Returns the `[service]` table; absent in other modes, where a written table is an error.
@@ -76,20 +71,19 @@ pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report
             report.add(Some(&node.at), problem);
         }
     }
-    let written = pick.text("service.ready");
-    let ready = written.strip_prefix("path:").filter(|path| path.starts_with('/'));
-    if ready.is_none() && written != "none" {
+    let service: Service = pick.get("service");
+    let ready = service
+        .ready
+        .as_deref()
+        .and_then(|written| written.strip_prefix("path:"));
+    let ready = ready.filter(|path| path.starts_with('/')).map(str::to_owned);
+    if let Some(written) = service.ready.filter(|written| ready.is_none() && written != "none") {
         let node = pick.written("service.ready");
         let message = format!("`service.ready`: expected `none` or `path:/...`, found `{written}`");
         let problem = Diagnostic::error("bad-value", message).with_help("write `\"path:/healthz\"`");
         report.add(node.map(|node| &node.at), problem);
     }
-    Some(Service {
-        command: pick.texts("service.command"),
-        replicas: pick.small("service.replicas"),
-        ready: ready.map(str::to_owned),
-        start_timeout: pick.duration("service.start_timeout"),
-    })
+    Some(Service { ready, ..service })
 }
 
 /// Says whether a function has the mode of a table. If not, a written table is reported as an error.

@@ -1,7 +1,10 @@
 //! Runtimes as data: `runtimes/ID/runtime.toml` (contract, section 8).
 
+pub mod keys;
 pub mod read;
 pub mod shebang;
+
+pub use keys::Phase;
 
 use crate::manifest::Mode;
 use crate::settings::RuntimeSettings;
@@ -65,19 +68,6 @@ pub struct Runtime {
     pub memory_floor: u64,
     /// Least number of processes and threads with which it starts.
     pub pids_floor: u32,
-}
-
-/// A command with its environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phase {
-    /// Command line; the first item is `{interpreter}` or `{entry}`.
-    pub command: Vec<String>,
-    /// Environment, templates allowed.
-    pub environment: Vec<(String, String)>,
-    /// Base names of the interpreters that a `#!` line may choose in this phase; empty: all of the runtime's.
-    pub names: Vec<String>,
-    /// Permissions that are granted in this phase in addition, if the runtime has permissions.
-    pub permissions: BTreeMap<String, Vec<String>>,
 }
 
 impl Runtime {

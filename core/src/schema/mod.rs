@@ -1,10 +1,10 @@
 //! Tables of the keys that TOML files of fnd may have. Parsing, `fndctl explain` and the check of the shipped example
 //! files all use one table per file, so that they always agree.
 //!
-//! [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
-//! result, [`not_yet`] lists the keys that are known but not built.
+//! `keys` defines the tables. [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
+//! result.
 
-pub mod not_yet;
+pub(crate) mod keys;
 pub mod pick;
 pub mod read;
 pub mod source;
@@ -27,6 +27,10 @@ pub struct Key {
     pub meaning: &'static str,
     /// Whether the table that contains the key is incomplete without it.
     pub required: bool,
+    /// Where the key is refused because its feature is not built yet: the values, as TOML, that are accepted because they
+    /// change nothing. A setting that has no effect is an error and never ignored. A refused table stands for all of its
+    /// keys.
+    pub not_yet: Option<&'static [&'static str]>,
 }
 
 /// The kind of a value.
@@ -179,49 +183,6 @@ pub const PERMISSIONS: [&str; 8] = ["read", "write", "net", "env", "run", "sys",
 /// The range of sizes that have no narrower limit.
 pub const ANY_SIZE: RangeInclusive<u64> = 0..=(1 << 60);
 
-/// Returns a key without default.
-#[must_use]
-pub const fn optional(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
-    Key {
-        name,
-        kind,
-        default: "",
-        example,
-        meaning,
-        required: false,
-    }
-}
-
-/// Returns a key with a default.
-#[must_use]
-pub const fn key(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    example: &'static str,
-    meaning: &'static str,
-) -> Key {
-    Key {
-        default,
-        ..optional(name, kind, example, meaning)
-    }
-}
-
-/// Returns a key that must be written.
-#[must_use]
-pub const fn required(name: &'static str, kind: Kind, example: &'static str, meaning: &'static str) -> Key {
-    Key {
-        required: true,
-        ..optional(name, kind, example, meaning)
-    }
-}
-
-/// Returns a table.
-#[must_use]
-pub const fn table(name: &'static str, kind: Kind, meaning: &'static str) -> Key {
-    optional(name, kind, "", meaning)
-}
-
 impl Kind {
     /// Returns a description of this kind, for "expected ...".
     #[must_use]
@@ -256,7 +217,7 @@ impl Kind {
     pub fn keys(&self) -> &'static [Key] {
         match self {
             Self::Table(keys) | Self::Tables(keys) => keys,
-            Self::Defaults => crate::manifest::keys::MANIFEST,
+            Self::Defaults => crate::manifest::Manifest::KEYS,
             _ => &[],
         }
     }

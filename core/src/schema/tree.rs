@@ -80,6 +80,15 @@ impl Value {
         }
     }
 
+    /// Returns the table that this value is; absent if it is none.
+    #[must_use]
+    pub fn into_table(self) -> Option<Table> {
+        match self {
+            Self::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// Says whether two values are equal, whatever their positions.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {

@@ -1,14 +1,19 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
-use crate::manifest::keys::LIMITS;
-use crate::schema::Kind::{Bool, Cpu, Defaults, Duration, List, Map, Mode, Size, Table, Tables, Text, Whole, Word};
+use crate::manifest::Limits;
+use crate::schema::Kind::{List, Text};
+use crate::schema::keys::{keys, words};
 use crate::schema::read::Schema;
-use crate::schema::{ANY_SIZE, Form, Key, Kind, Zero, key, not_yet, optional, required, table};
+use crate::schema::{Form, Kind};
+use crate::text;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The configuration of the daemon.
 pub const SCHEMA: Schema = Schema {
-    keys: SETTINGS,
-    not_yet: not_yet::SETTINGS,
+    keys: Settings::KEYS,
     what: "the configuration",
 };
 
@@ -20,279 +25,244 @@ const MIB: u64 = 1 << 20;
 pub const SIZES: &str = "{ XS = { cpu = \"150m\", memory = \"256M\" }, S = { cpu = \"200m\", memory = \"256M\" }, \
     M = { cpu = \"400m\", memory = \"512M\" }, L = { cpu = \"800m\", memory = \"1G\" }, XL = { cpu = \"1600m\", memory = \"2G\" } }";
 
-/// The top of the configuration.
-pub const SETTINGS: &[Key] = &[
-    key(
-        "functions_dirs",
-        PATHS,
-        "[\"/etc/fnd/functions\"]",
-        "[\"/srv/functions\"]",
-        "Where functions are looked for. With `--user` the default is `$XDG_CONFIG_HOME/fnd/functions`.",
-    ),
-    key(
-        "keep_versions",
-        Whole(1..=1000),
-        "5",
-        "10",
-        "Versions of a function kept for a roll-back.",
-    ),
-    key(
-        "best_effort_limits",
-        Bool,
-        "false",
-        "true",
-        "Go on where a limit that a manifest itself asks for cannot be enforced.",
-    ),
-    table(
-        "defaults",
-        Defaults,
-        "The same keys as a function's manifest, for all functions.",
-    ),
-    key(
-        "sizes",
-        Map(Form::Name, &Table(LIMITS)),
-        SIZES,
-        "{ M = { cpu = \"400m\", memory = \"512M\" } }",
-        "Presets of `[limits]` by name, for `size`. Those given are added to the built-in ones.",
-    ),
-    table("node", Table(NODE), "Budget of all functions together."),
-    table("users", Table(USERS), "As whom functions run."),
-    key(
-        "access",
-        Tables(ACCESS),
-        "[{ group = \"fnd\", role = \"operator\" }]",
-        "",
-        "Roles on the control socket; root is admin.",
-    ),
-    table(
-        "http",
-        Table(HTTP),
-        "The listener for `[[http]]` routes, off until `listen` is set.",
-    ),
-    table("metrics", Table(METRICS), "Where metrics are to be found."),
-    table("history", Table(HISTORY), "How long records of invocations are kept."),
-    table("logs", Table(LOGS), "How long output is kept."),
-    table("status", Table(STATUS), "Status files."),
-    table("build", Table(BUILD), "Install and compile phases."),
-    table(
-        "runtimes",
-        Map(Form::Name, &Table(RUNTIME)),
-        "Interpreters and switches by runtime.",
-    ),
-    table("events", Table(EVENTS), "Where events come from."),
-    table("ui", Table(UI), "The page to see and change functions."),
-];
+keys! {
+    /// `fnd.toml` with everything of `conf.d` merged over it. Durations and sizes are serialized as the file writes them.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Settings {
+        /// Where functions are looked for. With `--user` the default is `$XDG_CONFIG_HOME/fnd/functions`.
+        functions_dirs = PATHS, default ["/etc/fnd/functions"], example ["/srv/functions"];
+        /// Versions of a function kept for a roll-back.
+        keep_versions: u32 = Whole(1..=1000), default 5, example 10;
+        /// Go on where a limit that a manifest itself asks for cannot be enforced.
+        best_effort_limits: bool = Bool, default false, example true;
+        /// The same keys as a function's manifest, for all functions.
+        defaults = Defaults;
+        /// Presets of `[limits]` by name, for `size`. Those given are added to the built-in ones.
+        sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES,
+            example { M = { cpu = "400m", memory = "512M" } };
+        /// Budget of all functions together.
+        node: Node = Table(Node::KEYS);
+        /// As whom functions run.
+        users: Users = Table(Users::KEYS);
+        /// Roles on the control socket; root is admin.
+        access: Vec<Access> = Tables(Access::KEYS), default [{ group = "fnd", role = "operator" }];
+        /// The listener for `[[http]]` routes, off until `listen` is set.
+        http = Table(HTTP);
+        /// Where metrics are to be found.
+        metrics: Metrics = Table(Metrics::KEYS);
+        /// How long records of invocations are kept.
+        history: History = Table(History::KEYS);
+        /// How long output is kept.
+        logs: Logs = Table(Logs::KEYS);
+        /// Status files.
+        status: Status = Table(Status::KEYS);
+        /// Install and compile phases.
+        build = Table(BUILD);
+        /// Interpreters and switches by runtime.
+        runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
+        /// Where events come from.
+        events = Table(EVENTS);
+        /// The page to see and change functions.
+        ui = Table(UI);
+    } and {
+        /// Functions directories, absolute paths; absent: the directory of the installation.
+        functions_dirs: Option<Vec<String>>,
+        /// `[defaults] runtime`: if set, a file without a suffix and without `#!` is a function.
+        default_runtime: Option<String>,
+        /// `[sizes]`: for each size the values that it sets in `[limits]`, key to value as written (`memory` to `"256M"`).
+        sizes: BTreeMap<String, BTreeMap<String, String>>,
+    }
+}
 
-const NODE: &[Key] = &[
-    key(
-        "reserve_memory",
-        Size(ANY_SIZE),
-        "\"256M\"",
-        "\"1G\"",
-        "Memory of the machine that functions do not get.",
-    ),
-    key(
-        "max_workers",
-        Whole(1..=1_000_000),
-        "1000",
-        "100",
-        "Processes of all functions at once.",
-    ),
-    key(
-        "buffers",
-        Size(MIB..=(1 << 50)),
-        "\"64M\"",
-        "\"256M\"",
-        "Memory for bodies and answers of all callers together; what is beyond it lies on the disk.",
-    ),
-    optional(
-        "memory",
-        Size(MIB..=(1 << 50)),
-        "\"4G\"",
-        "Memory of all functions. Default: the machine's but the reserve.",
-    ),
-    optional("cpu", Cpu, "\"3\"", "Cores for all functions. Default: all."),
-];
+keys! {
+    /// `[node]`: the budget of all functions together. Sizes are bytes, `cpu` is thousandths of a core.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Node {
+        /// Memory of the machine that functions do not get.
+        reserve_memory: u64 [with = "text::size"] = Size(ANY_SIZE), default "256M", example "1G";
+        /// Processes of all functions at once.
+        max_workers: u32 = Whole(1..=1_000_000), default 1000, example 100;
+        /// Memory for bodies and answers of all callers together; what is beyond it lies on the disk.
+        buffers: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "64M", example "256M";
+        /// Memory of all functions. Default: the machine's but the reserve.
+        memory: Option<u64> [with = "text::size_or_none"] = Size(MIB..=(1 << 50)), example "4G";
+        /// Cores for all functions. Default: all.
+        cpu: Option<u32> [rename = "cpu_milli"] = Cpu, example "3";
+    }
+}
 
-const USERS: &[Key] = &[
-    key(
-        "range",
-        List(&Whole(1..=4_294_967_294)),
-        "[70000, 99999]",
-        "[300000, 309999]",
-        "First and last uid of own users: one per function, persisted, not reused for 30 days.",
-    ),
-    key(
-        "allow",
-        NAMES,
-        "[]",
-        "[\"postgres\", \"adm\"]",
-        "Existing users and groups a manifest may name.",
-    ),
-    key("allow_root", Bool, "false", "true", "Whether a manifest may name root."),
-];
+keys! {
+    /// `[users]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Users {
+        /// First and last uid of own users: one per function, persisted, not reused for 30 days.
+        range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
+        /// Existing users and groups a manifest may name.
+        allow: Vec<String> = NAMES, default [], example ["postgres", "adm"];
+        /// Whether a manifest may name root.
+        allow_root: bool = Bool, default false, example true;
+    }
+}
 
-const ACCESS: &[Key] = &[
-    required("group", Text(Form::Name), "\"fnd\"", "Group."),
-    required(
-        "role",
-        Word(&["viewer", "operator", "admin"]),
-        "\"operator\"",
-        "`viewer` reads; `operator` invokes, cancels and enables too; `admin` may do all.",
-    ),
-];
+keys! {
+    /// An entry of `[[access]]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Access {
+        /// Group.
+        group: String = Text(Form::Name), example "fnd", required true;
+        /// `viewer` reads; `operator` invokes, cancels and enables too; `admin` may do all.
+        role: Role = Word(Role::WORDS), example "operator", required true;
+    }
+}
 
-const HTTP: &[Key] = &[
-    optional(
-        "listen",
-        Text(Form::Some),
-        "\"127.0.0.1:8080\"",
-        "Address and port, or `unix:` and a path.",
-    ),
-    key(
-        "public",
-        Bool,
-        "false",
-        "true",
-        "Must be true for an address that is not loopback.",
-    ),
-    optional(
-        "tls",
-        Table(TLS),
-        "{ certificate = \"/etc/fnd/tls/cert.pem\", key = \"/etc/fnd/tls/key.pem\" }",
-        "Certificate and key.",
-    ),
-    optional(
-        "events",
-        Table(HTTP_EVENTS),
-        "{ path = \"/events\", auth = \"token:events-token\" }",
-        "Takes CloudEvents.",
-    ),
-    key("access_log", Bool, "true", "false", "Whether requests are logged."),
-];
+words! {
+    /// What a peer on the control socket may do; each role includes the ones before.
+    pub enum Role {
+        /// May read.
+        Viewer = "viewer",
+        /// May invoke, cancel, enable and disable.
+        Operator = "operator",
+        /// May do everything.
+        Admin = "admin",
+    }
+}
 
-const TLS: &[Key] = &[
-    required(
-        "certificate",
-        Text(Form::Absolute),
-        "\"/etc/fnd/tls/cert.pem\"",
-        "Certificates, PEM.",
-    ),
-    required(
-        "key",
-        Text(Form::Absolute),
-        "\"/etc/fnd/tls/key.pem\"",
-        "Private key, PEM.",
-    ),
-];
+keys! {
+    const HTTP {
+        /// Address and port, or `unix:` and a path.
+        listen = Text(Form::Some), example "127.0.0.1:8080", not_yet [];
+        /// Must be true for an address that is not loopback.
+        public = Bool, default false, example true, not_yet [false];
+        /// Certificate and key.
+        tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" }, not_yet [];
+        /// Takes CloudEvents.
+        events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
+        /// Whether requests are logged.
+        access_log = Bool, default true, example false, not_yet [true];
+    }
+}
 
-const HTTP_EVENTS: &[Key] = &[
-    required("path", Text(Form::UrlPath), "\"/events\"", "Path."),
-    required("auth", Text(Form::Auth), "\"token:events-token\"", "Who may."),
-];
+keys! {
+    const TLS {
+        /// Certificates, PEM.
+        certificate = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
+        /// Private key, PEM.
+        key = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
+    }
+}
 
-const METRICS: &[Key] = &[
-    optional(
-        "listen",
-        Text(Form::Socket),
-        "\"127.0.0.1:9640\"",
-        "Address and port of a plain HTTP listener for `/metrics` alone, open to whoever reaches it.",
-    ),
-    optional(
-        "textfile",
-        Text(Form::Absolute),
-        "\"/var/lib/prometheus/node-exporter/fnd.prom\"",
-        "A file for the node exporter.",
-    ),
-];
+keys! {
+    const HTTP_EVENTS {
+        /// Path.
+        path = Text(Form::UrlPath), example "/events", required true;
+        /// Who may.
+        auth = Text(Form::Auth), example "token:events-token", required true;
+    }
+}
 
-const HISTORY: &[Key] = &[
-    key(
-        "on_damage",
-        Word(&["set-aside", "refuse"]),
-        "\"set-aside\"",
-        "\"refuse\"",
-        "A damaged ledger: `set-aside` keeps all that can be read in a new one, `refuse` keeps fnd from starting.",
-    ),
-    key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
-    key(
-        "keep_bytes",
-        Size(MIB..=(1 << 50)),
-        "\"1G\"",
-        "\"100M\"",
-        "By bytes of all records.",
-    ),
-];
+keys! {
+    /// `[metrics]`: where metrics are available besides the control socket.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Metrics {
+        /// Address and port of a plain HTTP listener for `/metrics` alone, open to whoever reaches it.
+        listen: Option<SocketAddr> = Text(Form::Socket), example "127.0.0.1:9640";
+        /// A file for the node exporter.
+        textfile: Option<String> = Text(Form::Absolute), example "/var/lib/prometheus/node-exporter/fnd.prom";
+    }
+}
 
-const LOGS: &[Key] = &[
-    key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
-    key(
-        "keep_bytes",
-        Size(MIB..=(1 << 50)),
-        "\"2G\"",
-        "\"500M\"",
-        "By bytes of all output.",
-    ),
-    key(
-        "journal",
-        Bool,
-        "true",
-        "false",
-        "Whether output goes to the journal too.",
-    ),
-];
+keys! {
+    /// `[history]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct History {
+        /// A damaged ledger: `set-aside` keeps all that can be read in a new one, `refuse` keeps fnd from starting.
+        on_damage: OnDamage = Word(OnDamage::WORDS), default "set-aside", example "refuse";
+        /// By age.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// By bytes of all records.
+        keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "1G", example "100M";
+    }
+}
 
-const STATUS: &[Key] = &[key(
-    "mode",
-    Mode,
-    "\"0640\"",
-    "\"0644\"",
-    "Permission bits of status files, which may hold results.",
-)];
+words! {
+    /// What happens to a damaged ledger.
+    pub enum OnDamage {
+        /// Everything that can be read is copied into a new ledger.
+        SetAside = "set-aside",
+        /// fnd does not start.
+        Refuse = "refuse",
+    }
+}
 
-const BUILD: &[Key] = &[
-    key("timeout", Duration(Zero::Refused), "\"30m\"", "\"1h\"", "Of one phase."),
-    key("memory", Size(MIB..=(1 << 50)), "\"2G\"", "\"4G\"", "Of one phase."),
-    optional(
-        "env",
-        Map(Form::Variable, &Text(Form::Any)),
-        "{ PIP_INDEX_URL = \"https://pypi.example.com/simple\" }",
-        "Environment.",
-    ),
-    optional("secrets", NAMES, "[\"npmrc\"]", "Secrets phases get."),
-];
+keys! {
+    /// `[logs]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Logs {
+        /// By age.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// By bytes of all output.
+        keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "500M";
+        /// Whether output goes to the journal too.
+        journal: bool = Bool, default true, example false;
+    }
+}
 
-const RUNTIME: &[Key] = &[
-    optional(
-        "interpreters",
-        Map(Form::Name, &Text(Form::Absolute)),
-        "{ \"3.12\" = \"/opt/py/bin/python3.12\" }",
-        "Interpreters by version, tried before the runtime's own.",
-    ),
-    key("enabled", Bool, "true", "false", "Whether functions may use it."),
-];
+keys! {
+    /// `[status]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Status {
+        /// Permission bits of status files, which may hold results.
+        mode: u32 [with = "text::mode"] = Mode, default "0640", example "0644";
+    }
+}
 
-const EVENTS: &[Key] = &[optional(
-    "nats",
-    Table(NATS),
-    "{ servers = [\"nats://127.0.0.1:4222\"], stream = \"fnd\" }",
-    "A JetStream work queue.",
-)];
+keys! {
+    const BUILD {
+        /// Of one phase.
+        timeout = Duration(Zero::Refused), default "30m", example "1h", not_yet ["30m"];
+        /// Of one phase.
+        memory = Size(MIB..=(1 << 50)), default "2G", example "4G", not_yet ["2G"];
+        /// Environment.
+        env = Map(Form::Variable, &Text(Form::Any)),
+            example { PIP_INDEX_URL = "https://pypi.example.com/simple" }, not_yet [{}];
+        /// Secrets phases get.
+        secrets = NAMES, example ["npmrc"], not_yet [[]];
+    }
+}
 
-const NATS: &[Key] = &[
-    required(
-        "servers",
-        List(&Text(Form::Some)),
-        "[\"nats://127.0.0.1:4222\"]",
-        "Servers.",
-    ),
-    required("stream", Text(Form::Name), "\"fnd\"", "Stream."),
-    optional(
-        "credentials",
-        Text(Form::Name),
-        "\"nats-creds\"",
-        "Secret with the credentials.",
-    ),
-];
+keys! {
+    /// `[runtimes] ID`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct RuntimeSettings {
+        /// Interpreters by version, tried before the runtime's own.
+        interpreters: BTreeMap<String, String>
+            = Map(Form::Name, &Text(Form::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
+        /// Whether functions may use it.
+        enabled: bool = Bool, default true, example false;
+    }
+}
 
-const UI: &[Key] = &[key("enabled", Bool, "false", "true", "Whether it is served.")];
+keys! {
+    const EVENTS {
+        /// A JetStream work queue.
+        nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
+    }
+}
+
+keys! {
+    const NATS {
+        /// Servers.
+        servers = List(&Text(Form::Some)), example ["nats://127.0.0.1:4222"], required true;
+        /// Stream.
+        stream = Text(Form::Name), example "fnd", required true;
+        /// Secret with the credentials.
+        credentials = Text(Form::Name), example "nats-creds";
+    }
+}
+
+keys! {
+    const UI {
+        /// Whether it is served.
+        enabled = Bool, default false, example true, not_yet [false];
+    }
+}

@@ -1,15 +1,13 @@
 //! Resolves `fnd.toml` and `conf.d/*.toml` to [`Settings`].
 
-use super::keys::{SCHEMA, SETTINGS, SIZES};
-use super::{Access, History, Keep, Logs, Metrics, Node, OnDamage, Role, RuntimeSettings, Settings, Status, Users};
+use super::Settings;
+use super::keys::{SCHEMA, SIZES};
 use crate::diagnostic::Diagnostic;
-use crate::schema::Kind;
-use crate::schema::pick::{Pick, key_at};
+use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
 use crate::schema::tree::{self, Table, Value};
 use fnd_wire::trust;
-use std::collections::BTreeMap;
 
 /// The configuration, including the parts that only the judge needs.
 #[derive(Debug, Clone)]
@@ -73,7 +71,7 @@ pub fn configuration<'a>(
     let settings = settings(
         Pick {
             table: &merged,
-            keys: SETTINGS,
+            keys: Settings::KEYS,
         },
         &sizes,
     );
@@ -98,7 +96,7 @@ pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
 
 /// Returns the sizes: the tables are merged over the built-in ones.
 fn sizes(merged: &Table) -> Table {
-    let kind = &key_at(SETTINGS, "sizes").expect("a key of the schema").kind;
+    let kind = &key_at(Settings::KEYS, "sizes").expect("a key of the schema").kind;
     let Value::Table(mut sizes) = constant(kind, SIZES) else {
         unreachable!("sizes are a table");
     };
@@ -134,97 +132,21 @@ fn range(value: &Value) -> Result<(u32, u32), String> {
     }
 }
 
-fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
-    let keep = |table: &str| Keep {
-        keep_for: pick.duration(&format!("{table}.keep_for")),
-        keep_bytes: pick.size(&format!("{table}.keep_bytes")),
-    };
-    let access = pick.items("access").into_iter().filter_map(|item| match &item.value {
-        Value::Table(entry) => Some(Access {
-            group: entry.get("group")?.value.text(),
-            role: match entry.get("role")?.value.text().as_str() {
-                "admin" => Role::Admin,
-                "operator" => Role::Operator,
-                _ => Role::Viewer,
-            },
-        }),
-        _ => None,
-    });
-    Settings {
-        functions_dirs: pick.written("functions_dirs").map(|_| pick.texts("functions_dirs")),
-        keep_versions: pick.small("keep_versions"),
-        default_runtime: pick.text_if("defaults.runtime"),
-        best_effort_limits: pick.truth("best_effort_limits"),
-        sizes: sizes
-            .iter()
-            .map(|(name, node)| {
-                (
-                    name.clone(),
-                    Pick {
-                        table: &one(name, node),
-                        keys: &[],
-                    }
-                    .text_map(name),
-                )
-            })
-            .collect(),
-        node: Node {
-            reserve_memory: pick.size("node.reserve_memory"),
-            max_workers: pick.small("node.max_workers"),
-            buffers: pick.size("node.buffers"),
-            memory: pick.size_if("node.memory"),
-            cpu_milli: pick.cpu_if("node.cpu"),
-        },
-        users: Users {
-            range: range(&Value::List(pick.items("users.range"))).expect("checked before"),
-            allow: pick.texts("users.allow"),
-            allow_root: pick.truth("users.allow_root"),
-        },
-        access: access.collect(),
-        metrics: Metrics {
-            listen: pick.text_if("metrics.listen").and_then(|text| text.parse().ok()),
-            textfile: pick.text_if("metrics.textfile"),
-        },
-        history: History {
-            keep: keep("history"),
-            on_damage: match pick.text("history.on_damage").as_str() {
-                "refuse" => OnDamage::Refuse,
-                _ => OnDamage::SetAside,
-            },
-        },
-        logs: Logs {
-            keep: keep("logs"),
-            journal: pick.truth("logs.journal"),
-        },
-        status: Status {
-            mode: pick.mode("status.mode"),
-        },
-        runtimes: runtimes(pick.table),
+impl FromValue for (u32, u32) {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        range(&value?).ok()
     }
 }
 
-fn one(name: &str, node: &tree::Node) -> Table {
-    Table::from([(name.to_owned(), node.clone())])
-}
-
-fn runtimes(merged: &Table) -> BTreeMap<String, RuntimeSettings> {
-    let Some(Value::Table(table)) = merged.get("runtimes").map(|node| &node.value) else {
-        return BTreeMap::new();
-    };
-    let entries = table.iter().filter_map(|(id, node)| match &node.value {
-        Value::Table(runtime) => {
-            let keys = key_at(SETTINGS, "runtimes").map(|key| &key.kind);
-            let Some(Kind::Map(_, Kind::Table(keys))) = keys else {
-                return None;
-            };
-            let pick = Pick { table: runtime, keys };
-            let found = RuntimeSettings {
-                interpreters: pick.text_map("interpreters"),
-                enabled: pick.truth("enabled"),
-            };
-            Some((id.clone(), found))
-        }
-        _ => None,
+fn settings(pick: Pick<'_>, sizes: &Table) -> Settings {
+    let sizes = sizes.iter().map(|(name, node)| {
+        let size = FromValue::from_value(Some(node.value.clone()));
+        (name.clone(), size.expect("a table"))
     });
-    entries.collect()
+    Settings {
+        functions_dirs: pick.written("functions_dirs").map(|_| pick.get("functions_dirs")),
+        default_runtime: pick.get("defaults.runtime"),
+        sizes: sizes.collect(),
+        ..Settings::read(pick)
+    }
 }

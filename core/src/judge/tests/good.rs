@@ -64,7 +64,7 @@ fn sizes_fill_limits_and_limits_win() {
             .manifest
             .unwrap_or_else(|| panic!("{:?}", reported(&judged.verdict.diagnostics)))
             .limits;
-        (limits.memory >> 20, limits.cpu_milli, limits.asked.join(","))
+        (limits.memory >> 20, limits.cpu, limits.asked.join(","))
     };
     assert_eq!(limits("", "size = \"L\""), (1024, Some(800), String::new()));
     assert_eq!(

@@ -5,6 +5,7 @@ mod good;
 mod handlers;
 mod random;
 mod shipped;
+mod snapshot;
 
 use super::*;
 use fnd_wire::plan::{JudgeFunction, Text};

@@ -1,18 +1,19 @@
 //! `config/function.toml` and `config/fnd.toml` contain exactly the keys and defaults of the parser.
 
 use super::*;
+use crate::schema::pick::FromValue;
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
-use crate::schema::tree::{Table, Value};
+use crate::schema::tree::{At, Node, Table, Value};
 use crate::schema::{Key, Kind};
 use crate::settings::keys as settings;
 use std::collections::BTreeMap;
 
-const FUNCTION: &str = include_str!("../../../../config/function.toml");
-const FND: &str = include_str!("../../../../config/fnd.toml");
+pub(super) const FUNCTION: &str = include_str!("../../../../config/function.toml");
+pub(super) const FND: &str = include_str!("../../../../config/fnd.toml");
 
 /// Returns a shipped file in which every commented line that looks like a key is a key.
-fn with_examples(text: &str) -> String {
+pub(super) fn with_examples(text: &str) -> String {
     let mut result = String::new();
     for line in text.lines() {
         let bare = line.strip_prefix("# ").unwrap_or(line);
@@ -42,6 +43,31 @@ fn every_key_of_the_shipped_files_is_known() {
     only_not_yet("function.toml", &with_examples(FUNCTION), crate::manifest::keys::SCHEMA);
     only_not_yet("fnd.toml", FND, settings::SCHEMA);
     only_not_yet("fnd.toml", &with_examples(FND), settings::SCHEMA);
+}
+
+/// In the part of its table, or of the table that contains it.
+#[test]
+fn every_key_of_the_tables_is_named_in_the_shipped_files() {
+    for (file, text) in [("function.toml", FUNCTION), ("fnd.toml", FND)] {
+        let mut parts = BTreeMap::from([("", String::new())]);
+        let mut part = "";
+        for line in text.lines() {
+            let bare = line.strip_prefix("# ").unwrap_or(line);
+            if bare.starts_with('[') {
+                part = bare.trim_start_matches('[').split(']').next().unwrap();
+            }
+            parts.entry(part).or_default().extend([line, "\n"]);
+        }
+        for key in crate::explain::keys().iter().filter(|key| key.file == file) {
+            let mut table = key.path.as_str();
+            while !parts.contains_key(table) {
+                table = table.rsplit_once('.').map_or("", |(table, _)| table);
+            }
+            let name = key.path.rsplit('.').next().unwrap();
+            let mut words = parts[table].split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            assert!(words.any(|word| word == name), "{file}: {}", key.path);
+        }
+    }
 }
 
 #[test]
@@ -100,33 +126,61 @@ fn every_text_of_the_tables_reads_as_what_it_is_for() {
         for key in keys {
             for text in [key.default, key.example].into_iter().filter(|text| !text.is_empty()) {
                 let _ = constant(&key.kind, text);
+                assert!(!text.contains('\n'), "{}: `built_in` is for long texts", key.name);
             }
             assert!(!key.meaning.is_empty(), "{}", key.name);
             check(key.kind.keys());
         }
     }
-    check(crate::manifest::keys::MANIFEST);
-    check(settings::SETTINGS);
-    check(crate::runtime::read::RUNTIME);
+    check(crate::manifest::Manifest::KEYS);
+    check(crate::settings::Settings::KEYS);
+    check(crate::runtime::keys::Description::KEYS);
+}
+
+/// A field of a type that cannot hold the values of its key would end the judge.
+#[test]
+fn every_field_holds_the_values_of_its_key() {
+    fn examples(keys: &'static [Key]) -> Value {
+        let at = At {
+            source: 0,
+            key: 0..0,
+            value: 0..0,
+        };
+        let node = |value| Node { at: at.clone(), value };
+        let example = |key: &'static Key| match &key.kind {
+            Kind::Map(_, Kind::Table(keys)) if key.name != "sizes" => {
+                Value::Table(Table::from([("x".to_owned(), node(examples(keys)))]))
+            }
+            kind @ (Kind::Table(_) | Kind::Defaults) => examples(kind.keys()),
+            Kind::Tables(keys) => Value::List(vec![node(examples(keys))]),
+            kind if key.example.is_empty() => constant(kind, "{}"),
+            kind => constant(kind, key.example),
+        };
+        Value::Table(
+            keys.iter()
+                .map(|key| (key.name.to_owned(), node(example(key))))
+                .collect(),
+        )
+    }
+    let manifest = crate::manifest::Manifest::from_value(Some(examples(crate::manifest::Manifest::KEYS))).unwrap();
+    assert_eq!((manifest.limits.pids, manifest.service.unwrap().replicas), (128, 2));
+    let settings = crate::settings::Settings::from_value(Some(examples(crate::settings::Settings::KEYS))).unwrap();
+    assert_eq!((settings.users.range, settings.access.len()), ((300_000, 309_999), 1));
+    let keys = crate::runtime::keys::Description::KEYS;
+    let runtime = crate::runtime::keys::Description::from_value(Some(examples(keys))).unwrap();
+    assert_eq!((runtime.floors.pids, runtime.versions.len()), (8, 1));
 }
 
 #[test]
-fn everything_not_built_is_a_key_and_its_values_are_of_its_kind() {
-    use crate::schema::not_yet;
-    use crate::schema::pick::key_at;
-    for (list, keys) in [
-        (not_yet::MANIFEST, crate::manifest::keys::MANIFEST),
-        (not_yet::SETTINGS, settings::SETTINGS),
-    ] {
-        for entry in list {
-            let key = match entry.key.strip_prefix("sizes.*.") {
-                Some(name) => key_at(crate::manifest::keys::LIMITS, name),
-                None => key_at(keys, entry.key),
-            };
-            let key = key.unwrap_or_else(|| panic!("{}", entry.key));
-            for text in entry.accepted {
+fn values_of_keys_that_are_not_built_are_of_their_kind() {
+    fn check(keys: &'static [Key]) -> usize {
+        let count = |key: &'static Key| {
+            for text in key.not_yet.unwrap_or_default() {
                 let _ = constant(&key.kind, text);
             }
-        }
+            usize::from(key.not_yet.is_some()) + check(key.kind.keys())
+        };
+        keys.iter().map(count).sum()
     }
+    assert!(check(crate::manifest::Manifest::KEYS) > 10 && check(crate::settings::Settings::KEYS) > 20);
 }

@@ -1,154 +1,147 @@
-//! Keys for notifications at a function's end, for its view of the machine, and for programs that stay running.
+//! Keys for notifications at a function's end, for its view of the machine, for what is kept, and for programs that stay
+//! running.
 
-use super::{FUNCTIONS, NAMES, TEXTS};
-use crate::schema::Kind::{Duration, List, Size, Text, Whole, Word};
-use crate::schema::{Form, Key, Zero, key, optional, required};
+use super::{FUNCTION, NAMES, TEXTS};
+use crate::schema::keys::keys;
+use crate::schema::pick::FromValue;
+use crate::schema::tree::Value;
+use crate::text;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-pub(super) const CALL: &[Key] = &[
-    required("call", Text(Form::Function), "\"notify\"", "The function to call."),
-    key(
-        "on_failure",
-        Word(&["continue", "retry"]),
-        "\"continue\"",
-        "\"continue\"",
-        "What a failing hook means.",
-    ),
-];
+keys! {
+    pub(super) const CALL {
+        /// The function to call.
+        call = Text(Form::Function), example "notify", required true;
+        /// What a failing hook means.
+        on_failure = Word(&["continue", "retry"]), default "continue", example "continue";
+    }
+}
 
-pub(super) const HOOKS: &[Key] = &[
-    optional(
-        "on_success",
-        FUNCTIONS,
-        "[\"notify\"]",
-        "After an invocation that succeeded.",
-    ),
-    optional("on_failure", FUNCTIONS, "[\"page\"]", "After one that failed."),
-    optional("on_completion", FUNCTIONS, "[\"notify\"]", "After any."),
-];
+keys! {
+    pub(super) const HOOKS {
+        /// After an invocation that succeeded.
+        on_success = List(&FUNCTION), example ["notify"], not_yet [[]];
+        /// After one that failed.
+        on_failure = List(&FUNCTION), example ["page"], not_yet [[]];
+        /// After any.
+        on_completion = List(&FUNCTION), example ["notify"], not_yet [[]];
+    }
+}
 
-pub(super) const ALERT: &[Key] = &[
-    optional(
-        "call",
-        Text(Form::Function),
-        "\"page\"",
-        "The function to call, once per change.",
-    ),
-    optional(
-        "on",
-        List(&Word(&["failed", "recovered", "missed"])),
-        "[\"failed\", \"recovered\"]",
-        "At which changes.",
-    ),
-    optional(
-        "expect_success_every",
-        Duration(Zero::Refused),
-        "\"26h\"",
-        "Missed when no success was seen for so long.",
-    ),
-];
+keys! {
+    pub(super) const ALERT {
+        /// The function to call, once per change.
+        call = Text(Form::Function), example "page", not_yet [];
+        /// At which changes.
+        on = List(&Word(&["failed", "recovered", "missed"])), example ["failed", "recovered"], not_yet [];
+        /// Missed when no success was seen for so long.
+        expect_success_every = Duration(Zero::Refused), example "26h", not_yet [];
+    }
+}
 
-pub(super) const SANDBOX: &[Key] = &[
-    key(
-        "profile",
-        Word(&["strict", "standard", "off"]),
-        "\"strict\"",
-        "\"off\"",
-        "`off`: own user, no privileges, cgroup and rlimits stay.",
-    ),
-    key(
-        "network",
-        Word(&["host", "none", "loopback"]),
-        "\"host\"",
-        "\"none\"",
-        "Which network it sees.",
-    ),
-    optional(
-        "user",
-        Text(Form::Name),
-        "\"postgres\"",
-        "An existing user instead of an own one; only where `[users]` of `fnd.toml` allows it and root owns the file.",
-    ),
-    optional(
-        "groups",
-        NAMES,
-        "[\"adm\"]",
-        "Supplementary groups; allowed like a user.",
-    ),
-    optional(
-        "read_write",
-        List(&Text(Form::Absolute)),
-        "[\"/srv/out\"]",
-        "Directories it may write.",
-    ),
-];
+keys! {
+    /// `[sandbox]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Sandbox {
+        /// `off`: own user, no privileges, cgroup and rlimits stay.
+        profile = Word(&["strict", "standard", "off"]), default "strict", example "off", not_yet ["off"];
+        /// Which network it sees.
+        network = Word(&["host", "none", "loopback"]), default "host", example "none", not_yet ["host"];
+        /// An existing user instead of an own one; only where `[users]` of `fnd.toml` allows it and root owns the file.
+        user: Option<String> = Text(Form::Name), example "postgres";
+        /// Supplementary groups; allowed like a user.
+        groups: Vec<String> = NAMES, example ["adm"];
+        /// Directories it may write.
+        read_write = List(&Text(Form::Absolute)), example ["/srv/out"], not_yet [[]];
+    }
+}
 
-pub(super) const HISTORY: &[Key] = &[
-    key("keep", Whole(0..=10_000_000), "1000", "100", "Invocations."),
-    key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
-    optional(
-        "keep_failed",
-        Whole(0..=10_000_000),
-        "100",
-        "Failed ones kept beside those.",
-    ),
-    optional(
-        "keep_bytes",
-        Size((64 << 10)..=(1 << 50)),
-        "\"64M\"",
-        "By bytes: payloads, results and records.",
-    ),
-];
+keys! {
+    /// `[history]`: which records of invocations are kept.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct History {
+        /// Invocations.
+        keep: u32 = Whole(0..=10_000_000), default 1000, example 100;
+        /// By age.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// Failed ones kept beside those.
+        keep_failed: Option<u32> = Whole(0..=10_000_000), example 100;
+        /// By bytes: payloads, results and records.
+        keep_bytes: Option<u64> [default, with = "text::size_or_none"]
+            = Size((64 << 10)..=(1 << 50)), example "64M";
+    }
+}
 
-pub(super) const LOGS: &[Key] = &[
-    key("keep_for", Duration(Zero::Refused), "\"30d\"", "\"7d\"", "By age."),
-    key(
-        "keep_bytes",
-        Size((16 << 20)..=(1 << 50)),
-        "\"64M\"",
-        "\"1G\"",
-        "By bytes, in segments of 16M.",
-    ),
-];
+keys! {
+    /// `[logs]`: which output is kept.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Logs {
+        /// By age.
+        keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
+        /// By bytes, in segments of 16M.
+        keep_bytes: u64 [with = "text::size"] = Size((16 << 20)..=(1 << 50)), default "64M", example "1G";
+    }
+}
 
-pub(super) const SERVICE: &[Key] = &[
-    optional("command", TEXTS, "[\"./worker\"]", "Default: the entry."),
-    key("replicas", Whole(1..=1000), "1", "2", "Processes kept running."),
-    key(
-        "ready",
-        Text(Form::Some),
-        "\"none\"",
-        "\"path:/healthz\"",
-        "How it is known to be ready.",
-    ),
-    key(
-        "start_timeout",
-        Duration(Zero::Refused),
-        "\"30s\"",
-        "\"1m\"",
-        "It has to be ready within.",
-    ),
-];
+/// The values for a manifest from an fnd that did not have this table.
+impl Default for Logs {
+    fn default() -> Self {
+        Self::from_value(None).expect("every key has a default")
+    }
+}
 
-pub(super) const HTTP_SERVER: &[Key] = &[
-    optional("command", TEXTS, "[\"./server\"]", "Default: the entry."),
-    optional("port", Whole(1..=65_535), "8080", "Default: a free one in `$PORT`."),
-    optional(
-        "listen",
-        Word(&["unix"]),
-        "\"unix\"",
-        "A Unix socket at `$FND_SOCKET_PATH` instead of a port.",
-    ),
-    optional(
-        "ready",
-        Text(Form::UrlPath),
-        "\"/healthz\"",
-        "It is ready when this path answers.",
-    ),
-    key(
-        "start_timeout",
-        Duration(Zero::Refused),
-        "\"30s\"",
-        "\"1m\"",
-        "It has to be ready within.",
-    ),
-];
+keys! {
+    /// `[service]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Service {
+        /// Default: the entry.
+        command: Vec<String> = TEXTS, example ["./worker"];
+        /// Processes kept running.
+        replicas: u32 = Whole(1..=1000), default 1, example 2;
+        /// How it is known to be ready.
+        ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
+            = Text(Form::Some), default "none", example "path:/healthz";
+        /// It has to be ready within.
+        start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
+    }
+}
+
+keys! {
+    /// `[http_server]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HttpServer {
+        /// Default: the entry.
+        command: Vec<String> = TEXTS, example ["./server"];
+        /// Default: a free one in `$PORT`.
+        port = Whole(1..=65_535), example 8080;
+        /// A Unix socket at `$FND_SOCKET_PATH` instead of a port.
+        listen: Listen = Word(&["unix"]), example "unix";
+        /// It is ready when this path answers.
+        ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
+            = Text(Form::UrlPath), example "/healthz";
+        /// It has to be ready within.
+        start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
+    }
+}
+
+/// Where a program that serves HTTP listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Listen {
+    /// On a free port of the loopback, which `$PORT` contains.
+    Free,
+    /// On this port of the loopback, which `$PORT` contains too.
+    Port(u16),
+    /// On a Unix socket, `$FND_SOCKET_PATH`.
+    Unix,
+    /// On a port of its own choice, which it reports on descriptor 3 (`export default { fetch }`).
+    Told,
+}
+
+/// `unix`, or without a value a free port; the resolver sets the others.
+impl FromValue for Listen {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        Some(value.map_or(Self::Free, |_| Self::Unix))
+    }
+}

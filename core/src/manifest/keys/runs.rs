@@ -1,162 +1,166 @@
 //! Keys of `[retry]`, `[poll]`, `[pool]` and `[queue]`.
 
-use crate::schema::Kind::{Duration, DurationOrNone, List, Rate, Real, Whole, Word};
-use crate::schema::{Key, Zero, key, optional};
+use crate::schema::keys::{keys, words};
+use crate::schema::pick::FromValue;
+use crate::schema::tree::Value;
+use crate::text;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-/// The classes that `retry.on` may name.
-pub const RETRY_ON: &[&str] = &["error", "transient", "timeout", "oom", "signal", "spawn", "interrupted"];
+keys! {
+    /// `[retry]`.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct Retry {
+        /// Attempts after the first; polls are not counted.
+        retries: u32 = Whole(0..=10_000), default 0, example 3;
+        /// Delay before the first retry.
+        interval: Duration [with = "text::duration"] = Duration(Zero::Fine), default "1s", example "10s";
+        /// How the delay grows.
+        backoff: Backoff = Word(Backoff::WORDS), default "exponential", example "fixed";
+        /// By how much an exponential delay grows each time.
+        factor: f64 = Real(1.0..=100.0), default 2.0, example 1.5;
+        /// Largest delay.
+        max_interval: Duration [with = "text::duration"] = Duration(Zero::Refused), default "5m", example "1m";
+        /// Which part of the delay is random: half, all, none.
+        jitter: Jitter = Word(Jitter::WORDS), default "equal", example "none";
+        /// After which ends there is a retry; `interrupted` may be added, `failed` never.
+        on: Vec<RetryOn> = List(&Word(RetryOn::WORDS)),
+            default ["error", "transient", "timeout", "oom", "signal", "spawn"], example ["transient"];
+        /// Exit codes after which there is none.
+        not_on_exit: Vec<u8> = List(&Whole(1..=255)), default [], example [2];
+    }
+}
 
-pub(super) const RETRY: &[Key] = &[
-    key(
-        "retries",
-        Whole(0..=10_000),
-        "0",
-        "3",
-        "Attempts after the first; polls are not counted.",
-    ),
-    key(
-        "interval",
-        Duration(Zero::Fine),
-        "\"1s\"",
-        "\"10s\"",
-        "Delay before the first retry.",
-    ),
-    key(
-        "backoff",
-        Word(&["exponential", "fixed"]),
-        "\"exponential\"",
-        "\"fixed\"",
-        "How the delay grows.",
-    ),
-    key(
-        "factor",
-        Real(1.0..=100.0),
-        "2.0",
-        "1.5",
-        "By how much an exponential delay grows each time.",
-    ),
-    key(
-        "max_interval",
-        Duration(Zero::Refused),
-        "\"5m\"",
-        "\"1m\"",
-        "Largest delay.",
-    ),
-    key(
-        "jitter",
-        Word(&["equal", "full", "none"]),
-        "\"equal\"",
-        "\"none\"",
-        "Which part of the delay is random: half, all, none.",
-    ),
-    key(
-        "on",
-        List(&Word(RETRY_ON)),
-        "[\"error\", \"transient\", \"timeout\", \"oom\", \"signal\", \"spawn\"]",
-        "[\"transient\"]",
-        "After which ends there is a retry; `interrupted` may be added, `failed` never.",
-    ),
-    key(
-        "not_on_exit",
-        List(&Whole(1..=255)),
-        "[]",
-        "[2]",
-        "Exit codes after which there is none.",
-    ),
-];
+words! {
+    /// How the delay between retries grows.
+    pub enum Backoff {
+        /// The delay is multiplied by `factor` each time.
+        Exponential = "exponential",
+        /// The delay does not grow.
+        Fixed = "fixed",
+    }
 
-pub(super) const POLL: &[Key] = &[
-    key(
-        "repeat",
-        Duration(Zero::Refused),
-        "\"15s\"",
-        "\"1m\"",
-        "Delay before it is executed again.",
-    ),
-    key(
-        "until",
-        Duration(Zero::Refused),
-        "\"1h\"",
-        "\"1d\"",
-        "From the first attempt's start; then it has failed.",
-    ),
-];
+    /// Which part of a delay is random.
+    pub enum Jitter {
+        /// Half fixed, half random.
+        Equal = "equal",
+        /// All of the delay is random.
+        Full = "full",
+        /// Nothing is random.
+        None = "none",
+    }
 
-pub(super) const POOL: &[Key] = &[
-    key(
-        "min",
-        Whole(0..=10_000),
-        "0",
-        "1",
-        "Workers started ahead and kept. For handlers and HTTP programs only, as are all keys here but `max`.",
-    ),
-    key(
-        "max",
-        Whole(1..=10_000),
-        "4",
-        "1",
-        "Processes at once. For scripts with a schedule or `on_load` the default is 1; workers of a handler are never more than `limits.memory` can hold.",
-    ),
-    key(
-        "concurrency",
-        Whole(1..=10_000),
-        "1",
-        "10",
-        "Invocations at once in one worker.",
-    ),
-    key(
-        "idle",
-        DurationOrNone(Zero::Fine),
-        "\"5m\"",
-        "\"1h\"",
-        "An idle worker is stopped then, down to `min`.",
-    ),
-    key(
-        "max_invocations",
-        Whole(0..=1_000_000_000),
-        "0",
-        "1000",
-        "A worker is replaced after so many; 0: no limit.",
-    ),
-    key(
-        "max_age",
-        DurationOrNone(Zero::Refused),
-        "\"24h\"",
-        "\"1h\"",
-        "A worker is replaced at that age.",
-    ),
-    key(
-        "isolation",
-        Word(&["worker", "invocation"]),
-        "\"worker\"",
-        "\"invocation\"",
-        "`invocation`: a process no other invocation has seen.",
-    ),
-    key(
-        "spare",
-        Whole(0..=1000),
-        "2",
-        "1",
-        "Fresh workers kept ready for `isolation = \"invocation\"`, as far as `limits.memory` can hold them.",
-    ),
-];
+    /// The classes of ends that `retry.on` may name (contract, section 4).
+    pub enum RetryOn {
+        /// Any exit code without a special meaning.
+        Error = "error",
+        /// Exit 75.
+        Transient = "transient",
+        /// The attempt reached `limits.timeout`.
+        Timeout = "timeout",
+        /// The kernel killed the attempt at `limits.memory`.
+        Oom = "oom",
+        /// A signal ended the attempt.
+        Signal = "signal",
+        /// The attempt could not be started.
+        Spawn = "spawn",
+        /// The machine or the spawner went down during the attempt.
+        Interrupted = "interrupted",
+    }
+}
 
-/// What happens to an invocation that finds all processes busy.
-pub(super) const OVERLAP: &[&str] = &["queue", "skip", "replace", "reject"];
+keys! {
+    /// `[poll]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Poll {
+        /// Delay before it is executed again.
+        repeat: Duration [with = "text::duration"] = Duration(Zero::Refused), default "15s", example "1m";
+        /// From the first attempt's start; then it has failed.
+        until: Duration [with = "text::duration"] = Duration(Zero::Refused), default "1h", example "1d";
+    }
+}
 
-pub(super) const QUEUE: &[Key] = &[
-    key("max", Whole(0..=1_000_000), "100", "10", "Invocations waiting."),
-    key(
-        "overlap",
-        Word(OVERLAP),
-        "\"queue\"",
-        "\"skip\"",
-        "What happens when all processes are busy; `replace` cancels the oldest running one.",
-    ),
-    optional(
-        "rate",
-        Rate,
-        "\"10/s\"",
-        "How many invocations are accepted in which time.",
-    ),
-];
+keys! {
+    /// `[pool]`. All keys but `max` apply to handlers and HTTP programs only.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Pool {
+        /// Workers started ahead and kept. For handlers and HTTP programs only, as are all keys here but `max`.
+        min: u32 = Whole(0..=10_000), default 0, example 1;
+        /// Processes at once. For scripts with a schedule or `on_load` the default is 1; workers of a handler are never more than `limits.memory` can hold.
+        max: u32 = Whole(1..=10_000), default 4, example 1;
+        /// Invocations at once in one worker.
+        concurrency: u32 = Whole(1..=10_000), default 1, example 10;
+        /// An idle worker is stopped then, down to `min`.
+        idle: Option<Duration> [with = "text::duration_or_none"]
+            = DurationOrNone(Zero::Fine), default "5m", example "1h";
+        /// A worker is replaced after so many; 0: no limit.
+        max_invocations: u32 = Whole(0..=1_000_000_000), default 0, example 1000;
+        /// A worker is replaced at that age.
+        max_age: Option<Duration> [with = "text::duration_or_none"]
+            = DurationOrNone(Zero::Refused), default "24h", example "1h";
+        /// `invocation`: a process no other invocation has seen.
+        isolation: Isolation = Word(Isolation::WORDS), default "worker", example "invocation";
+        /// Fresh workers kept ready for `isolation = "invocation"`, as far as `limits.memory` can hold them.
+        spare: u32 = Whole(0..=1000), default 2, example 1;
+    } and {
+        /// Number of workers that `limits.memory` can hold, by the minimum that the runtime needs; at least 1. Busy, idle
+        /// and spare workers together never exceed it.
+        fit: u32,
+    }
+}
+
+words! {
+    /// What invocations share with each other.
+    pub enum Isolation {
+        /// A worker, with the state that the code keeps in it.
+        Worker = "worker",
+        /// Nothing: each invocation gets a fresh process.
+        Invocation = "invocation",
+    }
+}
+
+keys! {
+    /// `[queue]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Queue {
+        /// Invocations waiting.
+        max: u32 = Whole(0..=1_000_000), default 100, example 10;
+        /// What happens when all processes are busy; `replace` cancels the oldest running one.
+        overlap: Overlap = Word(Overlap::WORDS), default "queue", example "skip";
+        /// How many invocations are accepted in which time.
+        rate: Option<Rate> = Rate, example "10/s";
+    }
+}
+
+words! {
+    /// What happens to an invocation that finds all processes busy.
+    pub enum Overlap {
+        /// The invocation waits.
+        Queue = "queue",
+        /// The invocation is recorded as skipped.
+        Skip = "skip",
+        /// The oldest running invocation is cancelled in its favour.
+        Replace = "replace",
+        /// The invocation is refused.
+        Reject = "reject",
+    }
+}
+
+/// A count per period: `"10/s"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// The count, at least 1.
+    pub count: u32,
+    /// The period: a second, a minute, an hour or a day.
+    #[serde(with = "text::duration")]
+    pub per: Duration,
+}
+
+impl FromValue for Rate {
+    fn from_value(value: Option<Value>) -> Option<Self> {
+        match value? {
+            Value::Rate(count, per) => Some(Self { count, per }),
+            _ => None,
+        }
+    }
+}

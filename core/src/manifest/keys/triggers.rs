@@ -1,97 +1,65 @@
 //! Keys of `[[schedule]]`, `[[http]]`, `[[event]]` and `[[file]]`: the triggers of a function.
 
-use super::OVERLAP;
-use crate::schema::Kind::{Bool, Duration, Json, List, Text, Word};
-use crate::schema::{Form, Key, Zero, key, optional, required};
+use super::Overlap;
+use crate::schema::keys::keys;
 
-pub(super) const SCHEDULE: &[Key] = &[
-    optional(
-        "cron",
-        Text(Form::Some),
-        "\"*/5 * * * *\"",
-        "Five fields, six with seconds, or `@hourly` and the like.",
-    ),
-    optional(
-        "every",
-        Duration(Zero::Refused),
-        "\"30s\"",
-        "Instead of `cron`: so often.",
-    ),
-    optional(
-        "timezone",
-        Text(Form::Some),
-        "\"Europe/Berlin\"",
-        "Default: the machine's.",
-    ),
-    optional("jitter", Duration(Zero::Fine), "\"10s\"", "Up to so much later."),
-    key(
-        "catch_up",
-        Duration(Zero::Fine),
-        "\"0\"",
-        "\"1h\"",
-        "A time missed less than this ago runs once on start.",
-    ),
-    key(
-        "overlap",
-        Word(OVERLAP),
-        "\"skip\"",
-        "\"queue\"",
-        "What happens when it is still running.",
-    ),
-    optional("data", Json, "{ any = \"json\" }", "Payload."),
-];
+keys! {
+    pub(super) const SCHEDULE {
+        /// Five fields, six with seconds, or `@hourly` and the like.
+        cron = Text(Form::Some), example "*/5 * * * *";
+        /// Instead of `cron`: so often.
+        every = Duration(Zero::Refused), example "30s";
+        /// Default: the machine's.
+        timezone = Text(Form::Some), example "Europe/Berlin";
+        /// Up to so much later.
+        jitter = Duration(Zero::Fine), example "10s";
+        /// A time missed less than this ago runs once on start.
+        catch_up = Duration(Zero::Fine), default "0", example "1h";
+        /// What happens when it is still running.
+        overlap = Word(Overlap::WORDS), default "skip", example "queue";
+        /// Payload.
+        data = Json, example { any = "json" };
+    }
+}
 
-pub(super) const HTTP: &[Key] = &[
-    required("path", Text(Form::UrlPath), "\"/hello\"", "Path."),
-    key(
-        "methods",
-        List(&Word(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])),
-        "[\"GET\", \"POST\"]",
-        "[\"POST\"]",
-        "Methods.",
-    ),
-    required(
-        "auth",
-        Text(Form::Auth),
-        "\"token:hello-token\"",
-        "Who may: `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.",
-    ),
-    key("async", Bool, "false", "true", "Answer 202 with the id."),
-    optional("cors", List(&Text(Form::Some)), "[\"*\"]", "Origins whose pages may."),
-];
+keys! {
+    pub(super) const HTTP {
+        /// Path.
+        path = Text(Form::UrlPath), example "/hello", required true;
+        /// Methods.
+        methods = List(&Word(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])),
+            default ["GET", "POST"], example ["POST"];
+        /// Who may: `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
+        auth = Text(Form::Auth), example "token:hello-token", required true;
+        /// Answer 202 with the id.
+        async = Bool, default false, example true;
+        /// Origins whose pages may.
+        cors = List(&Text(Form::Some)), example ["*"];
+    }
+}
 
-pub(super) const EVENT: &[Key] = &[
-    required(
-        "type",
-        Text(Form::Some),
-        "\"order.created\"",
-        "CloudEvents type; a trailing `*` matches the rest.",
-    ),
-    optional("source", Text(Form::Some), "\"shop\"", "CloudEvents source."),
-    optional("version", Text(Form::Some), "\"v1\"", "Version of the type."),
-    optional(
-        "schema",
-        Text(Form::Relative),
-        "\"order.schema.json\"",
-        "JSON schema its data has to match.",
-    ),
-];
+keys! {
+    pub(super) const EVENT {
+        /// CloudEvents type; a trailing `*` matches the rest.
+        type = Text(Form::Some), example "order.created", required true;
+        /// CloudEvents source.
+        source = Text(Form::Some), example "shop";
+        /// Version of the type.
+        version = Text(Form::Some), example "v1";
+        /// JSON schema its data has to match.
+        schema = Text(Form::Relative), example "order.schema.json";
+    }
+}
 
-pub(super) const FILE: &[Key] = &[
-    required("path", Text(Form::Absolute), "\"/srv/in\"", "Directory."),
-    key("pattern", Text(Form::Some), "\"*\"", "\"*.csv\"", "Names."),
-    key(
-        "on",
-        List(&Word(&["created", "modified", "deleted"])),
-        "[\"created\", \"modified\"]",
-        "[\"created\"]",
-        "What has to happen.",
-    ),
-    key(
-        "debounce",
-        Duration(Zero::Fine),
-        "\"500ms\"",
-        "\"2s\"",
-        "Quiet time before it runs.",
-    ),
-];
+keys! {
+    pub(super) const FILE {
+        /// Directory.
+        path = Text(Form::Absolute), example "/srv/in", required true;
+        /// Names.
+        pattern = Text(Form::Some), default "*", example "*.csv";
+        /// What has to happen.
+        on = List(&Word(&["created", "modified", "deleted"])), default ["created", "modified"], example ["created"];
+        /// Quiet time before it runs.
+        debounce = Duration(Zero::Fine), default "500ms", example "2s";
+    }
+}

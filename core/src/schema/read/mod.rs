@@ -6,7 +6,6 @@ mod words;
 pub use words::{escaped, list, nearest};
 use words::{fits, hint, syntax, type_name};
 
-use super::not_yet::{self, NotYet};
 use super::source::Source;
 use super::tree::{At, Node, Table, Value};
 use super::{Form, Key, Kind};
@@ -20,13 +19,11 @@ use toml::de::{DeTable, DeValue};
 /// Most problems that are reported of one file: more seldom tell anything new, and the report must fit into a frame.
 pub const PROBLEMS_MAX: usize = 50;
 
-/// A table of keys with the list of those that are not built.
+/// The keys of a kind of file.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// The keys.
     pub keys: &'static [Key],
-    /// Keys that are refused because they are not built yet.
-    pub not_yet: &'static [NotYet],
     /// Name of the kind of file, for "unknown key ... in ...".
     pub what: &'static str,
 }
@@ -90,11 +87,7 @@ pub fn constant(kind: &Kind, text: &str) -> Value {
     let toml = format!("x = {text}");
     let source = Source::of_lines("", std::iter::once((1, "", toml.as_str())));
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
-    let schema = Schema {
-        keys: &[],
-        not_yet: &[],
-        what: "",
-    };
+    let schema = Schema { keys: &[], what: "" };
     let mut reader = Reader {
         source: &source,
         number: 0,
@@ -139,7 +132,7 @@ impl Reader<'_> {
             };
             self.path.push(key.name.to_owned());
             if let Some(node) = self.node(name.span(), value, &key.kind) {
-                self.refuse_not_yet(&node, &key.kind);
+                self.refuse_not_yet(&node, key);
                 result.insert(key.name.to_owned(), node);
             }
             self.path.pop();
@@ -147,16 +140,13 @@ impl Reader<'_> {
         result
     }
 
-    fn refuse_not_yet(&mut self, node: &Node, kind: &Kind) {
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        let Some(entry) = not_yet::find(self.schema.not_yet, &path) else {
-            return;
-        };
-        if entry.accepted.iter().any(|text| constant(kind, text).same(&node.value)) {
+    fn refuse_not_yet(&mut self, node: &Node, key: &Key) {
+        let Some(accepted) = key.not_yet else { return };
+        if accepted.iter().any(|text| constant(&key.kind, text).same(&node.value)) {
             return;
         }
         let name = self.path.join(".");
-        let (span, message) = if let (Kind::Word(_), Value::Text(word)) = (kind, &node.value) {
+        let (span, message) = if let (Kind::Word(_), Value::Text(word)) = (&key.kind, &node.value) {
             (
                 node.at.value.clone(),
                 format!("`{name} = \"{word}\"` is not supported yet"),
@@ -165,10 +155,10 @@ impl Reader<'_> {
             (node.at.key.clone(), format!("`{name}` is not supported yet"))
         };
         // For a value that can only be empty, "take it out" is advice enough.
-        let help = if entry.accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
+        let help = if accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
             "take it out".to_owned()
         } else {
-            format!("take it out; for now it can only be {}", super::one_of(entry.accepted))
+            format!("take it out; for now it can only be {}", super::one_of(accepted))
         };
         self.problem(&span, Diagnostic::error("not-supported-yet", message).with_help(help));
     }
