@@ -5,8 +5,8 @@ use crate::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
     PassedOn, Pending, Pieces, Repeated, SubmitRequest,
 };
-use crate::control::connections::Connections;
 use crate::driver::{Daemon, State};
+use crate::http::connections::Connections;
 use crate::ledger;
 use crate::metrics::{self, Form};
 use crate::requests::Upload;

@@ -21,6 +21,7 @@ pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod handshake;
+pub mod http;
 mod idempotency;
 mod incoming;
 mod installed_versions;
@@ -315,7 +316,7 @@ async fn supervise(
     stop.now();
     if begun.get() && !served {
         // Answers that are on their way may still arrive.
-        let time = control::limits::STOP_TIME;
+        let time = http::limits::STOP_TIME;
         if tokio::time::timeout(time, serving).await.is_err() {
             tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
         }

@@ -1,8 +1,8 @@
 //! Translates the end of a run into HTTP: the table of contract section 5.
 
 use super::backend::{Answering, Failure, Headed, PassedOn};
-use super::headers;
-use super::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
+use crate::http::headers;
+use crate::http::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;
@@ -276,7 +276,7 @@ pub(super) fn no_invocation(id: InvocationId) -> Refusal {
 static FAILURES: AtomicU64 = AtomicU64::new(1);
 
 /// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
-pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
+pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
     let request = FAILURES.fetch_add(1, Ordering::Relaxed);
     tracing::error!(request, "failed to {operation}: {error}");
     refuse(

@@ -4,8 +4,8 @@
 //! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
 //! on disk and slow operations are a [`Pending`]. The trait knows nothing about HTTP.
 
-use super::connections::Connections;
 use crate::buffers::Buffers;
+use crate::http::connections::Connections;
 use crate::metrics::Form;
 use crate::stream::StreamQuery;
 use crate::workers::exchange::Passing;

@@ -1,9 +1,9 @@
 //! A request: the values in its path, its parameters, headers and body, each limited and checked.
 
 use super::backend::Backend;
-use super::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
-use super::response::{Refusal, refuse};
 use crate::buffers::Gathering;
+use crate::http::limits::{BODY_GAP, BODY_TIME, DISCARD_MAX};
+use crate::http::response::{Refusal, refuse};
 use fnd_core::data::Data;
 use fnd_core::problem::Code;
 use fnd_core::settings::Role;
@@ -121,7 +121,7 @@ impl Call {
 }
 
 /// Returns the refusal for data for which neither memory nor disk has room.
-pub(super) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
+pub(crate) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
     tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
     let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
     let mut refusal = refuse(Code::Unavailable, detail);
@@ -298,7 +298,7 @@ pub(super) fn wrong(name: &str, expected: &str, found: &str) -> Refusal {
 }
 
 /// Returns a text of the request for use in a message: at most 80 characters, without control characters.
-pub(super) fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     text.chars()
         .take(80)
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

@@ -16,9 +16,9 @@ use fnd_daemon::control::backend::{
     Answering, Backend, Bounds, Changes, Failure, FunctionFilter, InvocationFilter, Leaving, LogLines, LogQuery,
     PassedOn, Pending, Pieces, Repeated, SubmitRequest,
 };
-use fnd_daemon::control::connections::Connections;
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, Stop, listen};
+use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::Form;
 use fnd_daemon::stream::StreamQuery;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};

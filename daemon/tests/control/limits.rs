@@ -2,9 +2,9 @@
 
 use crate::fake::{Fake, Running};
 use crate::http::{ask, connect, get, post, take_apart};
-use fnd_daemon::control::limits::{BODY_GAP, HEAD_TIME, SILENCE_MAX, WRITE_TIME};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Server, listen};
+use fnd_daemon::http::limits::{BODY_GAP, HEAD_TIME, SILENCE_MAX, WRITE_TIME};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;

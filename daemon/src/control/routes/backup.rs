@@ -2,7 +2,7 @@
 
 use crate::control::backend::Failure;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, pieces, refuse};
+use crate::http::response::{Answered, Refusal, pieces, refuse};
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

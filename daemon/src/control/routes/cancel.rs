@@ -2,7 +2,7 @@
 
 use crate::control::answer::{failed, internal, no_invocation, wait};
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::{Changed, Problem};
 use fnd_core::problem::Code;
 use fnd_core::supervisor::Answer;

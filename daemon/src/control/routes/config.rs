@@ -3,7 +3,7 @@
 
 use super::functions::hide_values;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::settings::Role;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

@@ -4,7 +4,7 @@ use super::invocations::filter;
 use super::replay::of_repeated;
 use crate::control::answer::failed;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;

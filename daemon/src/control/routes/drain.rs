@@ -1,9 +1,9 @@
 //! `POST /v1/drain[?wait=30s]`: accepts no new work from now on; answers 200 when nothing runs any more, 202 before
 //! that.
 
-use crate::control::limits::WAIT_MAX;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::limits::WAIT_MAX;
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::Changed;
 use hyper::StatusCode;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::control::answer::{internal, no_function, wait};
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::Changed;
 use fnd_core::supervisor::Answer;
 

@@ -3,7 +3,7 @@
 use crate::control::answer::no_function;
 use crate::control::backend::FunctionFilter;
 use crate::control::request::{Call, Query, wrong};
-use crate::control::response::{Answered, Framing, Refusal, json, lines};
+use crate::http::response::{Answered, Framing, Refusal, json, lines};
 use fnd_core::api::FunctionList;
 use fnd_core::json::visit_members;
 use fnd_core::settings::Role;

@@ -6,10 +6,10 @@
 
 use crate::control::answer::{internal, of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
-use crate::control::headers::{given, joined};
-use crate::control::limits::KEY_MAX;
 use crate::control::request::{Call, INSTANT, Query, instant, wrong};
-use crate::control::response::{Answered, Refusal, refuse};
+use crate::http::headers::{given, joined};
+use crate::http::limits::KEY_MAX;
+use crate::http::response::{Answered, Refusal, refuse};
 use fnd_core::json;
 use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;

@@ -1,7 +1,7 @@
 //! `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`: the level from which fnd logs its own messages.
 
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::http::response::{Answered, Refusal, json, refuse};
 use crate::telemetry::level;
 use fnd_core::api::LogLevel;
 use fnd_core::instant;

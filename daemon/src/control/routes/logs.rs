@@ -3,9 +3,9 @@
 
 use crate::control::answer::{failed, no_function, no_invocation};
 use crate::control::backend::LogQuery;
-use crate::control::limits::LINES;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Framing, Refusal, lines};
+use crate::http::limits::LINES;
+use crate::http::response::{Answered, Framing, Refusal, lines};
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.

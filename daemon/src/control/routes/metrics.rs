@@ -1,7 +1,7 @@
 //! `GET /metrics`: all metrics, in the form that the request accepts.
 
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, whole};
+use crate::http::response::{Answered, Refusal, whole};
 use crate::metrics::Form;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

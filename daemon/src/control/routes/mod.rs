@@ -26,7 +26,7 @@ mod validate;
 use super::backend::Backend;
 use super::peer::Peer;
 use super::request::{Call, decode, discard, short};
-use super::response::{Answered, Refusal, problem, refuse};
+use crate::http::response::{Answered, Refusal, problem, refuse};
 use fnd_core::problem::Code;
 use fnd_core::settings::Role;
 use futures_util::future::LocalBoxFuture;
@@ -119,7 +119,7 @@ static LATER: &[(Method, &str)] = &[
 ];
 
 /// Returns the answer to a request of a peer with a role.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
     role: Option<Role>,

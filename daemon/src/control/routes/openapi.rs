@@ -1,7 +1,7 @@
 //! `GET /v1/openapi.json`: the description of the API, written by hand.
 
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, whole};
+use crate::http::response::{Answered, Refusal, whole};
 
 const DOCUMENT: &str = include_str!("../openapi.json");
 

@@ -3,7 +3,7 @@
 
 use crate::control::answer::failed;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     let accept_empty = Query::of(&call, &["accept-empty"])?.switch("accept-empty")?;

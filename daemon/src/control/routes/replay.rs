@@ -3,7 +3,7 @@
 use crate::control::answer::{failed, no_invocation, of_run, wait};
 use crate::control::backend::Repeated;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal};
+use crate::http::response::{Answered, Refusal};
 use fnd_core::api::Problem;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;

@@ -6,7 +6,7 @@
 
 use crate::control::answer::{failed, no_invocation, of_end};
 use crate::control::request::{Call, Query};
-use crate::control::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
+use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 

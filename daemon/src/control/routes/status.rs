@@ -1,7 +1,7 @@
 //! `GET /v1/status`: the node and its functions.
 
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::http::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     Query::of(&call, &[])?;

@@ -3,9 +3,9 @@
 //!
 //! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 
-use crate::control::limits::{EVENTS_MAX, LINES};
 use crate::control::request::{Call, Query, wrong};
-use crate::control::response::{Answered, Framing, Refusal, lines};
+use crate::http::limits::{EVENTS_MAX, LINES};
+use crate::http::response::{Answered, Framing, Refusal, lines};
 use crate::stream::{Since, StreamQuery};
 use fnd_core::happening::{Kind, Seq};
 use fnd_wire::ids::FunctionName;

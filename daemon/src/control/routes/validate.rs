@@ -1,9 +1,9 @@
 //! `POST /v1/validate`: checks a file without running or keeping it.
 
 use crate::control::answer::{failed, internal};
-use crate::control::limits::BODY_MAX;
 use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::http::limits::BODY_MAX;
+use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

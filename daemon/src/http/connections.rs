@@ -53,7 +53,7 @@ enum Activity {
 
 /// A limit that refuses a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Full {
+pub(crate) enum Full {
     /// All places are in use.
     All,
     /// The user has as many connections as one user may have.
@@ -65,7 +65,7 @@ impl Connections {
     ///
     /// # Errors
     /// The limit that is reached: all connections within it wait for an answer.
-    pub(super) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
+    pub(crate) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
         let room = self.make_room(uid);
         if room.is_err() {
             self.refused.set(self.refused.get() + 1);
@@ -184,7 +184,7 @@ impl Connections {
 
 /// One open connection; dropping it frees its place.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     all: Rc<Connections>,
     uid: u32,
     evicted: Rc<Notify>,
@@ -194,23 +194,23 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Resolves when the connection has to close.
-    pub(super) async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
     /// Marks the connection busy until the guard is dropped.
-    pub(super) fn busy(self: &Rc<Self>) -> Busy {
+    pub(crate) fn busy(self: &Rc<Self>) -> Busy {
         self.wake();
         Busy(Rc::clone(self))
     }
 
     /// Returns whether a request is being answered.
-    pub(super) fn is_answering(&self) -> bool {
+    pub(crate) fn is_answering(&self) -> bool {
         !matches!(self.turn.get(), Some((Activity::Idle, _)))
     }
 
     /// Counts the connection as closed because the client sent nothing on it.
-    pub(super) fn was_silent(&self) {
+    pub(crate) fn was_silent(&self) {
         self.all.silent.set(self.all.silent.get() + 1);
     }
 
@@ -248,11 +248,11 @@ impl Drop for Connection {
 
 /// A request being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Rc<Connection>);
+pub(crate) struct Busy(Rc<Connection>);
 
 impl Busy {
     /// Allows closing the connection although its answer has not ended, because the answer has no end.
-    pub(super) fn follows(&self) {
+    pub(crate) fn follows(&self) {
         self.0.rest(Activity::Following);
     }
 }

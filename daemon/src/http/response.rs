@@ -17,22 +17,22 @@ use std::task::{Context, Poll, ready};
 
 use super::kept::FromDisk;
 use super::stream::Chunks;
-pub(super) use super::stream::{Framing, lines, pieces};
+pub(crate) use super::stream::{Framing, lines, pieces};
 
 /// An answer to send.
-pub(super) type Answered = Response<Body>;
+pub(crate) type Answered = Response<Body>;
 
 /// A refusal to send; boxed, so that results stay small.
-pub(super) type Refusal = Box<Refused>;
+pub(crate) type Refusal = Box<Refused>;
 
 /// A problem and the headers that belong to it.
 #[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) problem: Problem,
+pub(crate) struct Refused {
+    pub(crate) problem: Problem,
     /// The value of `Retry-After`, in seconds.
-    pub(super) retry_after: Option<u64>,
+    pub(crate) retry_after: Option<u64>,
     /// The value of `Allow`.
-    pub(super) allow: Option<String>,
+    pub(crate) allow: Option<String>,
 }
 
 impl From<Problem> for Refusal {
@@ -46,27 +46,27 @@ impl From<Problem> for Refusal {
 }
 
 /// Returns a refusal with a code.
-pub(super) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
+pub(crate) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
     Problem::new(code, detail).into()
 }
 
 /// Header `Fnd-Invocation`: the id of the invocation.
-pub(super) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
+pub(crate) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
 
 /// Header `Fnd-State`: the state of the invocation whose result this answer is. The function may have chosen the status
 /// and headers of such an answer; an answer without this header is fnd's own.
-pub(super) const STATE: HeaderName = HeaderName::from_static("fnd-state");
+pub(crate) const STATE: HeaderName = HeaderName::from_static("fnd-state");
 
 /// Header `Fnd-Status`: the status that a function chose, if the answer is a stored result.
-pub(super) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
+pub(crate) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
 
 /// Returns a header value from text that is known to be visible ASCII; other text becomes empty.
-pub(super) fn header(text: &str) -> HeaderValue {
+pub(crate) fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// Returns a whole body with its type.
-pub(super) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answered {
+pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answered {
     let mut response = Response::new(Body::new(Content::Whole(Some(bytes.into()))));
     response
         .headers_mut()
@@ -78,15 +78,15 @@ pub(super) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answ
 ///
 /// # Errors
 /// [`Code::Internal`] if the value cannot be written as JSON, which is a defect of fnd.
-pub(super) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
     match serde_json::to_vec(value) {
         Ok(bytes) => Ok(whole("application/json", bytes)),
-        Err(error) => Err(super::answer::internal("answer in JSON", &error)),
+        Err(error) => Err(crate::control::answer::internal("answer in JSON", &error)),
     }
 }
 
 /// Returns a function's result with its media type.
-pub(super) fn result(result: Option<&RunResult>) -> Answered {
+pub(crate) fn result(result: Option<&RunResult>) -> Answered {
     let Some(result) = result else {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
@@ -100,7 +100,7 @@ pub(super) fn result(result: Option<&RunResult>) -> Answered {
 }
 
 /// Returns a refusal as `application/problem+json` (RFC 9457).
-pub(super) fn problem(refused: &Refused) -> Answered {
+pub(crate) fn problem(refused: &Refused) -> Answered {
     // A problem consists of plain text and numbers, so this cannot fail; if it did, the status would still be correct.
     let bytes = serde_json::to_vec(&refused.problem).unwrap_or_default();
     let mut response = whole("application/problem+json", bytes);
@@ -120,7 +120,7 @@ pub(super) fn problem(refused: &Refused) -> Answered {
 
 /// The body of an answer. Its connection counts as busy while the body exists.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(crate) struct Body {
     content: Content,
     busy: Option<Busy>,
 }
@@ -146,7 +146,7 @@ impl Body {
     }
 
     /// Returns the body of a program's answer, passed on as a stream.
-    pub(super) fn passing(body: Passing) -> Self {
+    pub(crate) fn passing(body: Passing) -> Self {
         Self::new(Content::Passing(body))
     }
 

@@ -1,16 +1,16 @@
 //! The accept loop: a limited number of HTTP/1.1 connections, each with the role of its peer, until the server is
 //! stopped.
 
-use super::backend::Backend;
 use super::connections::{Connection, Connections, Full};
 use super::framing::Wrong;
 use super::limits::{CONNECTIONS_OF_ONE, HEAD_MAX, HEAD_TIME, HEADERS_MAX, READ_MAX, SILENCE_MAX, STOP_TIME};
 use super::line::{Io, Line};
-use super::peer::{Access, Peer};
-use super::request::no_room;
 use super::response::{Answered, INVOCATION, problem, refuse as refuse_request};
-use super::routes;
 use crate::buffers::Buffers;
+use crate::control::backend::Backend;
+use crate::control::peer::{Access, Peer};
+use crate::control::request::no_room;
+use crate::control::routes;
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 use hyper::header::HeaderValue;

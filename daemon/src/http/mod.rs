@@ -1,0 +1,26 @@
+//! HTTP/1.1 to a caller: connections, limits, requests and answers, for every socket that fnd listens on.
+//!
+//! It knows nothing about functions, roles or routes: who may ask, and what is answered, is decided by the room that
+//! listens.
+//!
+//! ```text
+//! server.rs       the accept loop, and the life of one connection
+//! connections.rs  the places: which users have how many, and which connection is closed at the limit
+//! limits.rs       all limits for callers
+//! line.rs         the bytes of one connection: a caller that has gone or does not read
+//! framing.rs      the beginnings and ends of messages; finds those that two programs see differently
+//! headers.rs      headers that pass between a caller and a function
+//! response.rs     answers: whole bodies and problems
+//! stream.rs       answers in pieces: lines, events, files
+//! kept.rs         answers that stay on the disk until they are read
+//! ```
+
+pub mod connections;
+mod framing;
+pub(crate) mod headers;
+mod kept;
+pub mod limits;
+mod line;
+pub(crate) mod response;
+pub(crate) mod server;
+mod stream;
