@@ -2,7 +2,7 @@
 
 use super::backend::{Answering, Failure, Headed, PassedOn};
 use crate::http::headers;
-use crate::http::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
+use crate::http::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, internal, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;
@@ -10,7 +10,6 @@ use fnd_core::record::{InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::{Method, StatusCode};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The `Retry-After` if no better value is known: a restart of fnd takes less time.
@@ -270,19 +269,6 @@ pub(super) fn no_invocation(id: InvocationId) -> Refusal {
     let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
     refusal.problem.invocation = Some(id);
     refusal
-}
-
-/// Counts failures, so that an answer and its line in the journal can be matched.
-static FAILURES: AtomicU64 = AtomicU64::new(1);
-
-/// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
-pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
-    let request = FAILURES.fetch_add(1, Ordering::Relaxed);
-    tracing::error!(request, "failed to {operation}: {error}");
-    refuse(
-        Code::Internal,
-        format!("failed to {operation}: fnd's journal says why (request {request})"),
-    )
 }
 
 /// Returns the refusal for a failure of the daemon.

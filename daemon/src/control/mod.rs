@@ -5,14 +5,14 @@
 //!
 //! ```text
 //! listen.rs ─▶ http/server.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
-//!                                                request.rs ◀────┘    └────▶ answer.rs
+//!                                                   call.rs ◀────┘    └────▶ answer.rs
 //! ```
 
-pub(crate) mod answer;
+mod answer;
 pub mod backend;
+mod call;
 pub mod listen;
 pub mod peer;
-pub(crate) mod request;
 pub(crate) mod routes;
 
 pub use crate::http::server::{Server, Stop};

@@ -1,8 +1,8 @@
 //! Headers that pass between a caller and a function: which headers of the caller the function gets, and which headers
 //! it may set.
 
+use super::request::short;
 use super::response::{Refusal, refuse};
-use crate::control::request::short;
 use fnd_core::problem::Code;
 use fnd_core::record::Response;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

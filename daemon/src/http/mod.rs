@@ -9,6 +9,8 @@
 //! limits.rs       all limits for callers
 //! line.rs         the bytes of one connection: a caller that has gone or does not read
 //! framing.rs      the beginnings and ends of messages; finds those that two programs see differently
+//! request.rs      headers and body of a request
+//! query.rs        parameters, percent-encoding
 //! headers.rs      headers that pass between a caller and a function
 //! response.rs     answers: whole bodies and problems
 //! stream.rs       answers in pieces: lines, events, files
@@ -21,6 +23,8 @@ pub(crate) mod headers;
 mod kept;
 pub mod limits;
 mod line;
+pub(crate) mod query;
+pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
 mod stream;

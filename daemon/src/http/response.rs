@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use super::kept::FromDisk;
@@ -50,6 +51,28 @@ pub(crate) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
     Problem::new(code, detail).into()
 }
 
+/// Counts failures, so that an answer and its line in the journal can be matched.
+static FAILURES: AtomicU64 = AtomicU64::new(1);
+
+/// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
+pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
+    let request = FAILURES.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(request, "failed to {operation}: {error}");
+    refuse(
+        Code::Internal,
+        format!("failed to {operation}: fnd's journal says why (request {request})"),
+    )
+}
+
+/// Returns the refusal for data for which neither memory nor disk has room.
+pub(crate) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
+    tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
+    let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
+    let mut refusal = refuse(Code::Unavailable, detail);
+    refusal.retry_after = Some(1);
+    refusal
+}
+
 /// Header `Fnd-Invocation`: the id of the invocation.
 pub(crate) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
 
@@ -81,7 +104,7 @@ pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answ
 pub(crate) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
     match serde_json::to_vec(value) {
         Ok(bytes) => Ok(whole("application/json", bytes)),
-        Err(error) => Err(crate::control::answer::internal("answer in JSON", &error)),
+        Err(error) => Err(internal("answer in JSON", &error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `GET /healthz`: whether functions can run. It needs no role, because it is for monitoring.
 
-use crate::control::request::Call;
+use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, refuse, whole};
 use fnd_core::problem::Code;
 

@@ -2,7 +2,7 @@
 
 use crate::control::answer::{failed, no_invocation};
 use crate::control::backend::InvocationFilter;
-use crate::control::request::{Call, Query};
+use crate::control::call::Call;
 use crate::http::limits::{PAGE, WAIT_MAX};
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
@@ -22,7 +22,7 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
     let known = [
         "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
     ];
-    let query = Query::of(call, &known)?;
+    let query = call.request.query(&known)?;
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(InvocationFilter {
         function: query.get("function", "the name of a function", |text| {
@@ -51,7 +51,7 @@ fn version(text: &str) -> Option<String> {
 
 /// Shows one invocation, when it has ended or the wait is over.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["wait"])?;
+    let query = call.request.query(&["wait"])?;
     let id = call.invocation()?;
     if let Some(wait) = query.duration("wait", WAIT_MAX)?
         && let Some(ended) = call.backend.ended(id)

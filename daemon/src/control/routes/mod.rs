@@ -24,14 +24,16 @@ mod stream;
 mod validate;
 
 use super::backend::Backend;
+use super::call::Call;
 use super::peer::Peer;
-use super::request::{Call, decode, discard, short};
+use crate::http::query::decode;
+use crate::http::request::{Request, discard, short};
 use crate::http::response::{Answered, Refusal, problem, refuse};
 use fnd_core::problem::Code;
 use fnd_core::settings::Role;
 use futures_util::future::LocalBoxFuture;
+use hyper::Method;
 use hyper::body::Incoming;
-use hyper::{Method, Request};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -123,7 +125,7 @@ pub(crate) async fn answer(
     backend: Rc<dyn Backend>,
     peer: &Peer,
     role: Option<Role>,
-    request: Request<Incoming>,
+    request: hyper::Request<Incoming>,
 ) -> Answered {
     let (parts, body) = request.into_parts();
     let mut audit = Audit {
@@ -138,8 +140,10 @@ pub(crate) async fn answer(
             let call = Call {
                 backend,
                 role,
-                parts,
-                body: Rc::clone(&unread),
+                request: Request {
+                    parts,
+                    body: Rc::clone(&unread),
+                },
                 places,
             };
             (route.run)(call).await

@@ -1,0 +1,177 @@
+//! The parameters of a request, and the forms of their values.
+
+use super::request::short;
+use super::response::{Refusal, refuse};
+use fnd_core::problem::Code;
+use fnd_wire::units::parse_duration;
+use std::time::Duration;
+
+/// The parameters of a request.
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Returns the parameters, which must all be in `known`.
+    ///
+    /// # Errors
+    /// [`Code::BadRequest`] if one is unknown, occurs more than once, or is not UTF-8.
+    pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self, Refusal> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (Some(name), Some(value)) = (decode(name), decode(value)) else {
+                return Err(refuse(Code::BadRequest, "a parameter is not UTF-8 in percent-encoding"));
+            };
+            if !known.contains(&name.as_str()) {
+                let known = known
+                    .iter()
+                    .map(|known| format!("`{known}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let known = if known.is_empty() {
+                    "there are none here".to_owned()
+                } else {
+                    format!("known: {known}")
+                };
+                return Err(refuse(
+                    Code::BadRequest,
+                    format!("unknown parameter `{}`; {known}", short(&name)),
+                ));
+            }
+            if name != "label" && pairs.iter().any(|(other, _)| *other == name) {
+                return Err(refuse(
+                    Code::BadRequest,
+                    format!("the parameter `{name}` is there more than once"),
+                ));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Self(pairs))
+    }
+
+    /// Returns every value of a parameter.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a parameter, parsed by `parse`.
+    ///
+    /// # Errors
+    /// [`Code::BadRequest`], with the `expected` form.
+    pub(crate) fn get<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Refusal> {
+        self.all(name)
+            .next()
+            .map(|value| parse(value).ok_or_else(|| wrong(name, expected, value)))
+            .transpose()
+    }
+
+    /// Returns a switch: `1` or `true`, `0` or `false`; absent means off.
+    pub(crate) fn switch(&self, name: &str) -> Result<bool, Refusal> {
+        let parse = |text: &str| match text {
+            "1" | "true" => Some(true),
+            "0" | "false" => Some(false),
+            _ => None,
+        };
+        Ok(self.get(name, "`1` or `0`", parse)?.unwrap_or(false))
+    }
+
+    /// Returns an instant in Unix milliseconds.
+    pub(crate) fn instant(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        self.get(name, INSTANT, instant)
+    }
+
+    /// Returns a count from 1 to the greater of the two numbers; absent means the smaller.
+    pub(crate) fn count(&self, name: &str, (usual, most): (u32, u32)) -> Result<u32, Refusal> {
+        let parse = |text: &str| text.parse().ok().filter(|count| (1..=most).contains(count));
+        Ok(self
+            .get(name, &format!("a number from 1 to {most}"), parse)?
+            .unwrap_or(usual))
+    }
+
+    /// Returns a duration of at most `most`.
+    pub(crate) fn duration(&self, name: &str, most: Duration) -> Result<Option<Duration>, Refusal> {
+        let expected = format!("a duration of at most {} s, such as `30s`", most.as_secs());
+        self.get(name, &expected, |text| {
+            parse_duration(text).ok().filter(|duration| *duration <= most)
+        })
+    }
+}
+
+/// The form of an instant, for messages.
+pub(crate) const INSTANT: &str = "an instant of RFC 3339 such as `2026-11-21T08:00:00Z`";
+
+/// Returns the Unix milliseconds of an instant; nothing if it is before 1970 or cannot be parsed.
+pub(crate) fn instant(text: &str) -> Option<u64> {
+    let timestamp: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(timestamp.as_millisecond()).ok()
+}
+
+/// Returns the refusal of a value.
+pub(crate) fn wrong(name: &str, expected: &str, found: &str) -> Refusal {
+    refuse(
+        Code::BadRequest,
+        format!("`{name}`: expected {expected}, found `{}`", short(found)),
+    )
+}
+
+/// Decodes percent-encoded text; returns nothing if it is not UTF-8. `+` means itself (RFC 3986), because time zones
+/// contain it.
+pub(crate) fn decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = after.get(2..)?;
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_encoding() {
+        for (text, expected) in [
+            ("plain", Some("plain")),
+            ("ops%2Fbackup", Some("ops/backup")),
+            ("2026-11-21T08:00:00+02:00", Some("2026-11-21T08:00:00+02:00")),
+            ("%e2%82%ac", Some("€")),
+            ("%ff", None),
+            ("%", None),
+            ("%2", None),
+            ("%+1", None),
+            ("%zz", None),
+        ] {
+            assert_eq!(decode(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn instants() {
+        assert_eq!(instant("2026-11-21T08:00:00.123Z"), Some(1_795_248_000_123));
+        assert_eq!(instant("2026-11-21T10:00:00+02:00"), Some(1_795_248_000_000));
+        for text in ["", "now", "2026-11-21", "1969-12-31T23:59:59Z", "1795248000"] {
+            assert_eq!(instant(text), None, "{text}");
+        }
+    }
+}
