@@ -60,6 +60,7 @@ use fnd_core::diagnostic::Colour;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::frame::Request;
 use handshake::HandshakeError;
+use http::connections::Connections;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
@@ -195,7 +196,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         status: status::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
-        connections: Rc::default(),
+        connections: Rc::new(Connections::new(control::limits::PLACES)),
         buffers: Arc::clone(&buffers),
         last_reply: 0,
         ends: ends::Ends::default(),
@@ -289,7 +290,7 @@ async fn supervise(
         Some(listener) => listener,
         None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
     };
-    let (server, stop) = control::Server::new(listener, Rc::new(control), access);
+    let (server, stop) = control::serve(listener, Rc::new(control), access);
     let scanned = daemon.scan();
     let begun = Cell::new(false);
     let serving = async {
@@ -303,7 +304,7 @@ async fn supervise(
         let socket = places.run_dir.join("control.sock");
         tracing::info!("ready: {functions} functions, control socket {}", socket.display());
         begun.set(true);
-        server.run().await;
+        server.await;
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {
@@ -316,7 +317,7 @@ async fn supervise(
     stop.now();
     if begun.get() && !served {
         // Answers that are on their way may still arrive.
-        let time = http::limits::STOP_TIME;
+        let time = control::limits::STOP_TIME;
         if tokio::time::timeout(time, serving).await.is_err() {
             tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
         }

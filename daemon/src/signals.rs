@@ -18,7 +18,7 @@ const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 
 /// The part of that time in which requests to programs that serve HTTP may end: their connections end with fnd. In the
-/// rest fnd answers the others, before the control socket gives up ([`STOP_TIME`](crate::http::limits::STOP_TIME)).
+/// rest fnd answers the others, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
 const FINISH_MAX: Duration = Duration::from_millis(700);
 
 /// Resolves when fnd may end.

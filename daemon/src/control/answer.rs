@@ -1,8 +1,9 @@
 //! Translates the end of a run into HTTP: the table of contract section 5.
 
 use super::backend::{Answering, Failure, Headed, PassedOn};
+use crate::http::body::Body;
 use crate::http::headers;
-use crate::http::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, internal, refuse};
+use crate::http::response::{self, Answered, INVOCATION, Refusal, Refused, STATE, header, internal, refuse};
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::outcome::{Class, Reason, Skip, State};
 use fnd_core::problem::Code;

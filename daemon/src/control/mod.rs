@@ -4,15 +4,18 @@
 //! makes no decisions about functions, and keeps no state.
 //!
 //! ```text
-//! listen.rs ─▶ http/server.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
-//!                                                   call.rs ◀────┘    └────▶ answer.rs
+//! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
+//!                                                           call.rs ◀────┘    └────▶ answer.rs
 //! ```
 
 mod answer;
 pub mod backend;
 mod call;
+pub mod limits;
 pub mod listen;
 pub mod peer;
-pub(crate) mod routes;
+mod routes;
+mod service;
 
-pub use crate::http::server::{Server, Stop};
+pub use crate::http::server::Stop;
+pub use service::serve;

@@ -4,19 +4,22 @@
 //! listens.
 //!
 //! ```text
-//! server.rs       the accept loop, and the life of one connection
+//! server.rs       the accept loop, and the life of one connection; `Service` is what it serves
+//! socket.rs       the kinds of sockets
 //! connections.rs  the places: which users have how many, and which connection is closed at the limit
-//! limits.rs       all limits for callers
+//! limits.rs       the limits of every server, and those that each chooses
 //! line.rs         the bytes of one connection: a caller that has gone or does not read
 //! framing.rs      the beginnings and ends of messages; finds those that two programs see differently
 //! request.rs      headers and body of a request
 //! query.rs        parameters, percent-encoding
 //! headers.rs      headers that pass between a caller and a function
-//! response.rs     answers: whole bodies and problems
-//! stream.rs       answers in pieces: lines, events, files
-//! kept.rs         answers that stay on the disk until they are read
+//! response.rs     answers: values, results, problems
+//! body.rs         the bodies of answers
+//! stream.rs       bodies in pieces: lines, events, files
+//! kept.rs         bodies that stay on the disk until they are read
 //! ```
 
+pub(crate) mod body;
 pub mod connections;
 mod framing;
 pub(crate) mod headers;
@@ -27,4 +30,5 @@ pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
-mod stream;
+mod socket;
+pub(crate) mod stream;

@@ -1,7 +1,8 @@
 //! Answers that come in pieces: lines of output, changes of functions.
 
+use super::body::Body;
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
-use super::response::{Answered, Body};
+use super::response::Answered;
 use fnd_core::api::{FunctionChange, LogLine};
 use fnd_core::happening::StreamEvent;
 use hyper::Response;

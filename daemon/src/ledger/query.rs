@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Most waiting queries; as many as the control socket has connections. Further ones are refused as busy.
-const WAITING_MAX: usize = crate::http::limits::CONNECTIONS_MAX;
+const WAITING_MAX: usize = crate::control::limits::CONNECTIONS_MAX;
 /// How long a query waits for the writer. After that it is answered with the records on disk, because the disk does not
 /// respond.
 const FLUSH: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ use fnd_daemon::control::backend::{
     PassedOn, Pending, Pieces, Repeated, SubmitRequest,
 };
 use fnd_daemon::control::peer::Access;
-use fnd_daemon::control::{Server, Stop, listen};
+use fnd_daemon::control::{Stop, limits, listen, serve};
 use fnd_daemon::http::connections::Connections;
 use fnd_daemon::metrics::Form;
 use fnd_daemon::stream::StreamQuery;
@@ -72,7 +72,7 @@ pub(crate) struct Fake {
     unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     following: RefCell<Vec<mpsc::Sender<LogLine>>>,
-    connections: Rc<Connections>,
+    connections: OnceCell<Rc<Connections>>,
     buffers: OnceCell<Arc<Buffers>>,
 }
 
@@ -265,7 +265,8 @@ impl Backend for Fake {
     }
 
     fn connections(&self) -> Rc<Connections> {
-        Rc::clone(&self.connections)
+        let connections = || Rc::new(Connections::new(limits::PLACES));
+        Rc::clone(self.connections.get_or_init(connections))
     }
 
     fn health(&self) -> Result<(), String> {
@@ -615,9 +616,9 @@ impl Running {
                     seen: shared,
                     ..Fake::default()
                 };
-                let (server, stop) = Server::new(listener, Rc::new(fake), Rc::new(RefCell::new(access)));
+                let (server, stop) = serve(listener, Rc::new(fake), Rc::new(RefCell::new(access)));
                 ready.send(stop).unwrap();
-                server.run().await;
+                server.await;
             });
         });
         let stop = started.recv().unwrap();

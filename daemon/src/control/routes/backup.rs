@@ -2,7 +2,8 @@
 
 use crate::control::backend::Failure;
 use crate::control::call::Call;
-use crate::http::response::{Answered, Refusal, pieces, refuse};
+use crate::http::response::{Answered, Refusal, refuse};
+use crate::http::stream::pieces;
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

@@ -2,7 +2,7 @@
 //! that.
 
 use crate::control::call::Call;
-use crate::http::limits::WAIT_MAX;
+use crate::control::limits::WAIT_MAX;
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::Changed;
 use hyper::StatusCode;

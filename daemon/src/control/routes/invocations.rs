@@ -3,7 +3,7 @@
 use crate::control::answer::{failed, no_invocation};
 use crate::control::backend::InvocationFilter;
 use crate::control::call::Call;
-use crate::http::limits::{PAGE, WAIT_MAX};
+use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};

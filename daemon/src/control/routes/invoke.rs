@@ -7,8 +7,8 @@
 use crate::control::answer::{of_passed, of_run, rejected, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
 use crate::control::call::Call;
+use crate::control::limits::KEY_MAX;
 use crate::http::headers::{given, joined};
-use crate::http::limits::KEY_MAX;
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::response::{Answered, Refusal, internal, refuse};
 use fnd_core::json;

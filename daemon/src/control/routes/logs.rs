@@ -4,9 +4,10 @@
 use crate::control::answer::{failed, no_function, no_invocation};
 use crate::control::backend::LogQuery;
 use crate::control::call::Call;
-use crate::http::limits::LINES;
+use crate::control::limits::LINES;
 use crate::http::query::Query;
-use crate::http::response::{Answered, Framing, Refusal, lines};
+use crate::http::response::{Answered, Refusal};
+use crate::http::stream::{Framing, lines};
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.

@@ -4,9 +4,10 @@
 //! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 
 use crate::control::call::Call;
-use crate::http::limits::{EVENTS_MAX, LINES};
+use crate::control::limits::{EVENTS_MAX, LINES};
 use crate::http::query::wrong;
-use crate::http::response::{Answered, Framing, Refusal, lines};
+use crate::http::response::{Answered, Refusal};
+use crate::http::stream::{Framing, lines};
 use crate::stream::{Since, StreamQuery};
 use fnd_core::happening::{Kind, Seq};
 use fnd_wire::ids::FunctionName;

@@ -2,7 +2,7 @@
 
 use crate::control::answer::failed;
 use crate::control::call::Call;
-use crate::http::limits::BODY_MAX;
+use crate::control::limits::BODY_MAX;
 use crate::http::response::{Answered, Refusal, internal, json, refuse};
 use fnd_core::problem::Code;
 

@@ -1,0 +1,64 @@
+//! The limits of the control socket; `http/limits.rs` has those of every server.
+
+use crate::http::connections::Places;
+use crate::http::limits::Limits;
+use std::time::Duration;
+
+/// Longest request head, bytes: except for `Fnd-Context`, no header of the API comes near it.
+pub const HEAD_MAX: usize = 16 * 1024;
+
+/// Most headers of a request.
+pub const HEADERS_MAX: usize = 100;
+
+/// How long a connection may take to send a whole head, and how long an idle connection is kept.
+pub const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// How long a new connection may be silent: a client connects in order to send a request.
+pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How long requests may continue to be answered when the server stops.
+pub const STOP_TIME: Duration = Duration::from_secs(1);
+
+pub(super) const LIMITS: Limits = Limits {
+    head_bytes: HEAD_MAX,
+    headers: HEADERS_MAX,
+    head_time: HEAD_TIME,
+    silence: SILENCE_MAX,
+    single_request_time: None,
+    stop_time: STOP_TIME,
+};
+
+/// Most open connections. At the limit an idle connection is closed, then one that only follows; if all wait for an
+/// answer, the new one is refused.
+pub const CONNECTIONS_MAX: usize = 1000;
+
+/// Connections that one user may have open, unless it is root.
+pub const CONNECTIONS_OF_ONE: usize = CONNECTIONS_MAX / 2;
+
+/// Connections that are reserved for root: enough to find a problem and to end it.
+pub const CONNECTIONS_FOR_ROOT: usize = 8;
+
+/// The places of the control socket.
+pub const PLACES: Places = Places {
+    all: CONNECTIONS_MAX,
+    of_one: CONNECTIONS_OF_ONE,
+    for_root: CONNECTIONS_FOR_ROOT,
+};
+
+/// Largest body of a request that is not for a function, bytes. The `limits.body` of functions may be larger.
+pub const BODY_MAX: u64 = 6 << 20;
+
+/// Longest `wait` for an invocation's end.
+pub const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// Longest `Idempotency-Key`, bytes.
+pub const KEY_MAX: usize = 255;
+
+/// Invocations in a page: the default, and the most.
+pub const PAGE: (u32, u32) = (100, 1000);
+
+/// Kept lines of output: the default, and the most.
+pub const LINES: (u32, u32) = (1000, 100_000);
+
+/// Greatest `limit` for the kept events of a stream.
+pub const EVENTS_MAX: u32 = 100_000;
