@@ -161,8 +161,64 @@ mod tests {
             ("%2", None),
             ("%+1", None),
             ("%zz", None),
+            ("%%41", None),
+            ("a%2", None),
+            ("%e2%82", None),
+            ("%2541", Some("%41")),
+            ("", Some("")),
         ] {
             assert_eq!(decode(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_decoded_pairs() {
+        let known = ["since", "label", "follow"];
+        for (text, expected) in [
+            ("", &[][..]),
+            ("&&", &[]),
+            ("follow", &[("follow", "")]),
+            ("follow=&since=a=b", &[("follow", ""), ("since", "a=b")]),
+            // `+` is no space: time zones contain it.
+            (
+                "since=2026-11-21T08:00:00+02:00",
+                &[("since", "2026-11-21T08:00:00+02:00")],
+            ),
+            ("%73ince=a%26b%3Dc%20d", &[("since", "a&b=c d")]),
+            ("label=a=1&label=b=2", &[("label", "a=1"), ("label", "b=2")]),
+        ] {
+            let Query(pairs) = Query::parse(text, &known).unwrap();
+            let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+            assert_eq!(pairs, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_parameters_are_refused_with_the_reason() {
+        let encoding = "a parameter is not UTF-8 in percent-encoding";
+        let unknown = "unknown parameter `x`; known: `since`, `label`";
+        for (text, known, expected) in [
+            ("since=%ff", &["since"][..], encoding),
+            ("since=%", &["since"], encoding),
+            ("%zz=1", &["since"], encoding),
+            ("since=%e2%82", &["since"], encoding),
+            ("x=1", &["since", "label"], unknown),
+            // The first fault is named.
+            ("x=1&since=%ff", &["since", "label"], unknown),
+            ("x", &[], "unknown parameter `x`; there are none here"),
+            ("%0a=1", &[], "unknown parameter `\u{fffd}`; there are none here"),
+            (
+                "since=1&sinc%65=2",
+                &["since"],
+                "the parameter `since` is there more than once",
+            ),
+        ] {
+            let refusal = Query::parse(text, known).err().unwrap();
+            assert_eq!(
+                (refusal.problem.status, refusal.problem.detail.as_str()),
+                (400, expected),
+                "{text}"
+            );
         }
     }
 
