@@ -4,6 +4,8 @@ use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::problem::Code;
 use fnd_wire::units::parse_duration;
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The parameters of a request.
@@ -121,28 +123,19 @@ pub(crate) fn wrong(name: &str, expected: &str, found: &str) -> Refusal {
     )
 }
 
-/// Decodes percent-encoded text; returns nothing if it is not UTF-8. `+` means itself (RFC 3986), because time zones
-/// contain it.
+/// Decodes percent-encoded text; returns nothing if it is not UTF-8, or a `%` is without its two digits. `+` means
+/// itself (RFC 3986), because time zones contain it; so this is not the encoding of forms.
 pub(crate) fn decode(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
+    // The decoder would leave a `%` without digits as it is, and another program may read it differently.
+    let bytes = text.as_bytes();
+    let has_digits = |at: usize| {
+        let digits = bytes.get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.match_indices('%').all(|(at, _)| has_digits(at)) {
+        return None;
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return None;
-            }
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = after.get(2..)?;
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]
