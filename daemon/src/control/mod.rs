@@ -4,7 +4,7 @@
 //! makes no decisions about functions, and keeps no state.
 //!
 //! ```text
-//! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend.rs
+//! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend/
 //!                                                           call.rs ◀────┘    └────▶ answer.rs
 //! ```
 

@@ -28,7 +28,7 @@ pub fn serve(
     access: Rc<RefCell<Access>>,
 ) -> (impl Future<Output = ()>, Stop) {
     let (connections, buffers) = (backend.connections(), backend.buffers());
-    let control = Control {
+    let control = ControlApi {
         backend,
         access,
         connections,
@@ -38,14 +38,14 @@ pub fn serve(
     (server.run(), stop)
 }
 
-struct Control {
+struct ControlApi {
     backend: Rc<dyn Backend>,
     access: Rc<RefCell<Access>>,
     connections: Rc<Connections>,
     buffers: Arc<Buffers>,
 }
 
-impl Service for Control {
+impl Service for ControlApi {
     type Listener = UnixListener;
     type Caller = (Peer, Option<Role>);
     const LIMITS: Limits = LIMITS;
