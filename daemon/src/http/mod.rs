@@ -1,6 +1,6 @@
 //! HTTP/1.1 to a caller: connections, limits, requests and answers, for every socket that fnd listens on.
 //!
-//! It knows nothing about functions, roles or routes: who may ask, and what is answered, is decided by the room that
+//! It knows no roles, no routes and no function's state: who may ask, and what is answered, is decided by the part that
 //! listens.
 //!
 //! ```text
