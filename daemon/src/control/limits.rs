@@ -4,12 +4,6 @@ use crate::http::connections::Places;
 use crate::http::limits::Limits;
 use std::time::Duration;
 
-/// Longest request head, bytes: except for `Fnd-Context`, no header of the API comes near it.
-pub const HEAD_MAX: usize = 16 * 1024;
-
-/// Most headers of a request.
-pub const HEADERS_MAX: usize = 100;
-
 /// How long a connection may take to send a whole head, and how long an idle connection is kept.
 pub const HEAD_TIME: Duration = Duration::from_secs(30);
 
@@ -20,8 +14,9 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(5);
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
 pub(super) const LIMITS: Limits = Limits {
-    head_bytes: HEAD_MAX,
-    headers: HEADERS_MAX,
+    // Except for `Fnd-Context`, no header of the API comes near this.
+    head_bytes: 16 * 1024,
+    headers: 100,
     head_time: HEAD_TIME,
     silence: SILENCE_MAX,
     single_request_time: None,

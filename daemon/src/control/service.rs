@@ -8,7 +8,7 @@ use crate::buffers::Buffers;
 use crate::http::connections::{Connection, Connections, Full};
 use crate::http::limits::Limits;
 use crate::http::response::Answered;
-use crate::http::server::{Server, Service, Stop};
+use crate::http::server::{self, Service, Stop};
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 use fnd_core::settings::Role;
@@ -28,14 +28,13 @@ pub fn serve(
     access: Rc<RefCell<Access>>,
 ) -> (impl Future<Output = ()>, Stop) {
     let (connections, buffers) = (backend.connections(), backend.buffers());
-    let control = ControlApi {
+    let api = ControlApi {
         backend,
         access,
         connections,
         buffers,
     };
-    let (server, stop) = Server::new("the control socket".to_owned(), listener, control);
-    (server.run(), stop)
+    server::serve("the control socket".to_owned(), listener, api)
 }
 
 struct ControlApi {

@@ -57,63 +57,42 @@ impl Stop {
     }
 }
 
-/// A server.
-pub(crate) struct Server<S: Service> {
-    /// The name of its socket, for the journal.
-    name: String,
-    listener: S::Listener,
-    service: Rc<S>,
-    stop: watch::Receiver<bool>,
+/// Returns a future that serves until it is stopped, and the handle that stops it. The future must run where tasks can
+/// be [spawned locally](tokio::task::spawn_local); if it is dropped, so are its connections. `name` is the name of the
+/// socket, for the journal.
+pub(crate) fn serve<S: Service>(name: String, listener: S::Listener, service: S) -> (impl Future<Output = ()>, Stop) {
+    let (sender, stop) = watch::channel(false);
+    (accept(name, listener, Rc::new(service), stop), Stop(sender))
 }
 
-impl<S: Service> Server<S> {
-    /// Returns a server and the handle that stops it.
-    pub(crate) fn new(name: String, listener: S::Listener, service: S) -> (Self, Stop) {
-        let (sender, stop) = watch::channel(false);
-        let service = Rc::new(service);
-        let server = Self {
-            name,
-            listener,
-            service,
-            stop,
-        };
-        (server, Stop(sender))
+async fn accept<S: Service>(name: String, listener: S::Listener, service: Rc<S>, stop: watch::Receiver<bool>) {
+    let mut tasks = JoinSet::new();
+    let mut stopping = stop.clone();
+    loop {
+        tokio::select! {
+            // Cancel-safe: a connection is either accepted or still in the backlog.
+            accepted = listener.accept() => match accepted {
+                Ok(socket) => if let Some((caller, place)) = service.admit(&socket) {
+                    tasks.spawn_local(connection(Rc::clone(&service), socket, caller, place, stop.clone()));
+                },
+                Err(error) => {
+                    tracing::warn!("failed to accept on {name}: {error}, trying again");
+                    // The likely cause is a lack of descriptors, and no event reports that descriptors are free again.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            // Cancel-safe: a finished task stays in the set until it is taken. A panic ends only its own connection.
+            Some(ended) = tasks.join_next() => if let Err(error) = ended {
+                tracing::error!("a connection of {name} ended in a panic: {error}");
+            },
+            // Cancel-safe: only reads the value. A dropped sender also stops the server.
+            () = stopped(&mut stopping) => break,
+        }
     }
-
-    /// Serves until it is stopped. Must run where tasks can be [spawned locally](tokio::task::spawn_local). If this is
-    /// dropped, so are its connections.
-    pub(crate) async fn run(self) {
-        let name = &self.name;
-        let mut tasks = JoinSet::new();
-        let mut stop = self.stop.clone();
-        loop {
-            tokio::select! {
-                // Cancel-safe: a connection is either accepted or still in the backlog.
-                accepted = self.listener.accept() => match accepted {
-                    Ok(socket) => if let Some((caller, place)) = self.service.admit(&socket) {
-                        tasks.spawn_local(serve(Rc::clone(&self.service), socket, caller, place, self.stop.clone()));
-                    },
-                    Err(error) => {
-                        tracing::warn!("failed to accept on {name}: {error}, trying again");
-                        // The likely cause is a lack of descriptors, and no event reports that descriptors are free
-                        // again.
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-                // Cancel-safe: a finished task stays in the set until it is taken. A panic ends only its own
-                // connection.
-                Some(ended) = tasks.join_next() => if let Err(error) = ended {
-                    tracing::error!("a connection of {name} ended in a panic: {error}");
-                },
-                // Cancel-safe: only reads the value. A dropped sender also stops the server.
-                () = stopped(&mut stop) => break,
-            }
-        }
-        drop(self.listener);
-        let answered = async { while tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(S::LIMITS.stop_time, answered).await.is_err() {
-            tracing::info!("{} connections of {name} were still in use, closing them", tasks.len());
-        }
+    drop(listener);
+    let answered = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(S::LIMITS.stop_time, answered).await.is_err() {
+        tracing::info!("{} connections of {name} were still in use, closing them", tasks.len());
     }
 }
 
@@ -125,7 +104,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Serves one connection until it ends.
-async fn serve<S: Service>(
+async fn connection<S: Service>(
     service: Rc<S>,
     socket: SocketOf<S>,
     caller: S::Caller,

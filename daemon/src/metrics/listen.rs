@@ -11,7 +11,7 @@ use crate::http::body::Body;
 use crate::http::connections::{Connection, Connections, Places};
 use crate::http::limits::Limits;
 use crate::http::response::{Answered, whole};
-use crate::http::server::{Server, Service};
+use crate::http::server::{self, Service};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -40,8 +40,8 @@ pub(crate) async fn serve(daemon: Rc<Daemon>, address: SocketAddr) {
         for_root: 0,
     };
     let connections = Rc::new(Connections::new(places));
-    let (server, _stop) = Server::new(address.to_string(), listener, Scrapes { daemon, connections });
-    server.run().await;
+    let (serving, _stop) = server::serve(address.to_string(), listener, Scrapes { daemon, connections });
+    serving.await;
 }
 
 /// Returns a listener; retries while another program has the address.

@@ -48,11 +48,11 @@ async fn serve_here(test: impl AsyncFnOnce(std::net::SocketAddr, Stop)) {
         for_root: 0,
     };
     let service = Single(Rc::new(Connections::new(places)));
-    let (server, stop) = Server::new("a test".to_owned(), listener, service);
+    let (server, stop) = serve("a test".to_owned(), listener, service);
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
-            let serving = tokio::task::spawn_local(server.run());
+            let serving = tokio::task::spawn_local(server);
             test(address, stop).await;
             serving.await.unwrap();
         })
