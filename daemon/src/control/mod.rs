@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! listen.rs ─▶ http/server.rs ─▶ service.rs (peer.rs) ─▶ routes/mod.rs (table, roles) ─▶ routes/VERB.rs ─▶ backend/
-//!                                                           call.rs ◀────┘    └────▶ answer.rs
+//!                                                           call.rs ◀────┘    └────▶ answer.rs, refusal.rs
 //! ```
 
 mod answer;
@@ -14,6 +14,7 @@ mod call;
 pub mod limits;
 pub mod listen;
 pub mod peer;
+mod refusal;
 mod routes;
 mod service;
 

@@ -2,8 +2,8 @@
 
 use super::invocations::filter;
 use super::replay::of_repeated;
-use crate::control::answer::failed;
 use crate::control::call::Call;
+use crate::control::refusal::failed;
 use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
 use fnd_core::outcome::Trigger;

@@ -1,7 +1,8 @@
 //! `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
 
-use crate::control::answer::{no_function, wait};
+use crate::control::answer::wait;
 use crate::control::call::Call;
+use crate::control::refusal::no_function;
 use crate::http::response::{Answered, Refusal, internal, json};
 use fnd_core::api::Changed;
 use fnd_core::supervisor::Answer;

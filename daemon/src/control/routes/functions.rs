@@ -1,8 +1,8 @@
 //! `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
 
-use crate::control::answer::no_function;
 use crate::control::backend::FunctionFilter;
 use crate::control::call::Call;
+use crate::control::refusal::no_function;
 use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal, json};
 use crate::http::stream::{Framing, lines};

@@ -1,9 +1,9 @@
 //! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
-use crate::control::answer::{failed, no_invocation};
 use crate::control::backend::InvocationFilter;
 use crate::control::call::Call;
 use crate::control::limits::{PAGE, WAIT_MAX};
+use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};

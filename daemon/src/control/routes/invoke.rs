@@ -4,10 +4,11 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::control::answer::{of_passed, of_run, rejected, wait};
+use crate::control::answer::{of_passed, of_run, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
 use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
+use crate::control::refusal::rejected;
 use crate::http::headers::{given, joined};
 use crate::http::query::{INSTANT, instant, wrong};
 use crate::http::response::{Answered, Refusal, internal, refuse};

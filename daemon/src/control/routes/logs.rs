@@ -1,10 +1,10 @@
 //! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
 //! line.
 
-use crate::control::answer::{failed, no_function, no_invocation};
 use crate::control::backend::LogQuery;
 use crate::control::call::Call;
 use crate::control::limits::LINES;
+use crate::control::refusal::{failed, no_function, no_invocation};
 use crate::http::query::Query;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};

@@ -1,8 +1,8 @@
 //! `POST /v1/reload`: reads configuration and functions again; answers when every difference is applied or refused.
 //! With `?accept-empty=1` an empty functions directory is accepted as empty.
 
-use crate::control::answer::failed;
 use crate::control::call::Call;
+use crate::control::refusal::failed;
 use crate::http::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

@@ -1,8 +1,8 @@
 //! `POST /v1/validate`: checks a file without running or keeping it.
 
-use crate::control::answer::failed;
 use crate::control::call::Call;
 use crate::control::limits::BODY_MAX;
+use crate::control::refusal::failed;
 use crate::http::response::{Answered, Refusal, internal, json, refuse};
 use fnd_core::problem::Code;
 
