@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../daemon/tests/control/fake.rs"]
+#[path = "../../daemon/tests/control/fake/mod.rs"]
 mod fake;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};

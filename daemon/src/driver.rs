@@ -7,9 +7,9 @@
 use crate::buffers::Buffers;
 use crate::catalog::{Catalog, CatalogEvent, Versions};
 use crate::clock::{Clock, Ids};
-use crate::control::connections::Connections;
 use crate::ends::Ends;
 use crate::functions::Functions;
+use crate::http::connections::Connections;
 use crate::installer::Installer;
 use crate::interpreters::Interpreters;
 use crate::ledger::{self, Acknowledged};

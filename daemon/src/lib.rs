@@ -21,6 +21,7 @@ pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod handshake;
+pub mod http;
 mod idempotency;
 mod incoming;
 mod installed_versions;
@@ -58,6 +59,7 @@ use fnd_core::diagnostic::Colour;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use fnd_wire::frame::Request;
 use handshake::HandshakeError;
+use http::connections::Connections;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
@@ -193,7 +195,7 @@ async fn serve(cli: &Cli) -> anyhow::Result<()> {
         status: report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
         messages: sender,
         replies: HashMap::new(),
-        connections: Rc::default(),
+        connections: Rc::new(Connections::new(control::limits::PLACES)),
         buffers: Arc::clone(&buffers),
         last_reply: 0,
         ends: ends::Ends::default(),
@@ -287,7 +289,7 @@ async fn supervise(
         Some(listener) => listener,
         None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
     };
-    let (server, stop) = control::Server::new(listener, Rc::new(control), access);
+    let (server, stop) = control::serve(listener, Rc::new(control), access);
     let scanned = daemon.scan();
     let begun = Cell::new(false);
     let serving = async {
@@ -301,7 +303,7 @@ async fn supervise(
         let socket = places.run_dir.join("control.sock");
         tracing::info!("ready: {functions} functions, control socket {}", socket.display());
         begun.set(true);
-        server.run().await;
+        server.await;
     };
     let mut serving = std::pin::pin!(serving);
     let (result, served) = tokio::select! {

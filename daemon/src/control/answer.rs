@@ -1,20 +1,17 @@
 //! Translates the end of a run into HTTP: the table of contract section 5.
 
-use super::backend::{Answering, Failure, Headed, PassedOn};
-use super::headers;
-use super::response::{self, Answered, Body, INVOCATION, Refusal, Refused, STATE, header, refuse};
+use super::backend::{Answering, Headed, PassedOn};
+use super::refusal::{AGAIN, no_function, rejected};
+use crate::http::body::Body;
+use crate::http::headers;
+use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal, refuse};
 use fnd_core::api::{InvocationView, Problem};
-use fnd_core::outcome::{Class, Reason, Skip, State};
+use fnd_core::outcome::{Class, Reason, State};
 use fnd_core::problem::Code;
 use fnd_core::record::{InvocationRecord, Response, RunResult};
-use fnd_core::supervisor::{Answer, Rejection};
+use fnd_core::supervisor::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::{Method, StatusCode};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-/// The `Retry-After` if no better value is known: a restart of fnd takes less time.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Waits for an answer.
 ///
@@ -197,57 +194,6 @@ fn code_of(reason: Reason) -> Code {
     }
 }
 
-fn code_of_skip(skip: Skip) -> Code {
-    match skip {
-        Skip::Overlap => Code::Overlap,
-        Skip::QueueFull => Code::QueueFull,
-        Skip::Rate => Code::Rate,
-        Skip::Disabled => Code::Disabled,
-        Skip::Expired | Skip::Deleted | Skip::Missed => Code::Skipped,
-    }
-}
-
-/// Returns the refusal of a request that was not accepted.
-pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal {
-    let (code, detail, retry_after) = match rejection {
-        Rejection::NoSuchFunction => return no_function(function),
-        Rejection::Service => {
-            let detail = format!("`{function}` is a service: it runs by itself and takes no invocations");
-            (Code::BadRequest, detail, None)
-        }
-        Rejection::Invalid { error } => (
-            Code::Invalid,
-            format!("`{function}` has no version that could run: {error}"),
-            None,
-        ),
-        Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
-        Rejection::Skipped { skip, retry_after } => {
-            let detail = match skip {
-                Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
-                Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
-                Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` lets it run"),
-                Skip::Expired => "it expired before it could start".to_owned(),
-                Skip::Deleted => format!("`{function}` was deleted"),
-                Skip::Missed => "its time had passed".to_owned(),
-            };
-            let code = code_of_skip(skip);
-            // An answer with 429 always has a `Retry-After`.
-            let retry_after = if code.status() == 429 {
-                Some(retry_after.unwrap_or(AGAIN))
-            } else {
-                None
-            };
-            (code, detail, retry_after)
-        }
-    };
-    Box::new(Refused {
-        problem: Problem::new(code, detail).of(function),
-        retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
-        allow: None,
-    })
-}
-
 /// Returns the answer to an accepted, durable invocation: 202 and the location of its state.
 fn queued(id: InvocationId) -> Result<Answered, Refusal> {
     let mut response = response::json(&fnd_core::api::Queued { id })?;
@@ -258,41 +204,10 @@ fn queued(id: InvocationId) -> Result<Answered, Refusal> {
     Ok(response)
 }
 
-/// Returns the refusal for an unknown function.
-pub(super) fn no_function(function: &FunctionName) -> Refusal {
-    let detail = format!("there is no function `{function}`: `fndctl list` shows those there are");
-    Problem::new(Code::NotFound, detail).of(function).into()
-}
-
-/// Returns the refusal for an unknown invocation.
-pub(super) fn no_invocation(id: InvocationId) -> Refusal {
-    let detail = format!("there is no invocation `{id}`: it never was, or its history was deleted");
-    let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
-    refusal.problem.invocation = Some(id);
-    refusal
-}
-
-/// Counts failures, so that an answer and its line in the journal can be matched.
-static FAILURES: AtomicU64 = AtomicU64::new(1);
-
-/// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
-pub(super) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
-    let request = FAILURES.fetch_add(1, Ordering::Relaxed);
-    tracing::error!(request, "failed to {operation}: {error}");
-    refuse(
-        Code::Internal,
-        format!("failed to {operation}: fnd's journal says why (request {request})"),
-    )
-}
-
-/// Returns the refusal for a failure of the daemon.
-pub(super) fn failed(operation: &'static str) -> impl Fn(Failure) -> Refusal {
-    move |failure| internal(operation, &crate::telemetry::escape(&failure.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_core::outcome::Skip;
 
     #[test]
     fn every_reason_has_the_status_of_the_contract() {
@@ -316,12 +231,5 @@ mod tests {
         ] {
             assert_eq!(code_of(reason).status(), status, "{reason}");
         }
-    }
-
-    #[test]
-    fn a_caller_that_waits_while_fnd_stops_learns_when_to_retry() {
-        let reason = "fnd is stopping".to_owned();
-        let refused = rejected(Rejection::Unavailable { reason }, &FunctionName::new("f").unwrap());
-        assert_eq!((refused.problem.status, refused.retry_after), (503, Some(1)));
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::fake::{Fake, Running};
 use crate::http::{ask, connect, get, post, take_apart};
-use fnd_daemon::control::limits::{BODY_GAP, HEAD_TIME, SILENCE_MAX, WRITE_TIME};
+use fnd_daemon::control::limits::{HEAD_TIME, SILENCE_MAX};
 use fnd_daemon::control::peer::Access;
-use fnd_daemon::control::{Server, listen};
+use fnd_daemon::control::{listen, serve};
+use fnd_daemon::http::limits::{BODY_GAP, WRITE_TIME};
 use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -157,11 +158,11 @@ async fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
         own_uid: Some(own_uid),
         ..access
     }));
-    let (server, stop) = Server::new(listener, Rc::new(Fake::default()), access);
+    let (server, stop) = serve(listener, Rc::new(Fake::default()), access);
     let local = tokio::task::LocalSet::new();
     local
         .run_until(async {
-            let serving = tokio::task::spawn_local(server.run());
+            let serving = tokio::task::spawn_local(server);
             client(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
             stop.now();
             serving.await.unwrap();

@@ -3,7 +3,7 @@
 
 // The made-up daemon of the server's tests.
 #[expect(dead_code, reason = "its tests look at more")]
-#[path = "../../../daemon/tests/control/fake.rs"]
+#[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
 
 use libfuzzer_sys::fuzz_target;

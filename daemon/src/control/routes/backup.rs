@@ -1,12 +1,13 @@
 //! `GET /v1/backup`: a copy of the ledger in its present state, an SQLite database; `fndctl backup` adds the files.
 
 use crate::control::backend::Failure;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, pieces, refuse};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, refuse};
+use crate::http::stream::pieces;
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let (size, bytes) = call.backend.backup().await.map_err(|failure| refused(&failure))?;
     Ok(pieces("application/vnd.sqlite3", size, bytes))
 }

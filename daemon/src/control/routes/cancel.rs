@@ -1,14 +1,15 @@
 //! `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 
-use crate::control::answer::{failed, internal, no_invocation, wait};
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::answer::wait;
+use crate::control::call::Call;
+use crate::control::refusal::{failed, no_invocation};
+use crate::http::response::{Answered, Refusal, internal, json};
 use fnd_core::api::{Changed, Problem};
 use fnd_core::problem::Code;
 use fnd_core::supervisor::Answer;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     match wait(call.backend.cancel(id)).await? {
         Answer::Done => json(&Changed {

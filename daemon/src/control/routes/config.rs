@@ -2,12 +2,12 @@
 //! admin.
 
 use super::functions::hide_values;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::settings::Role;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let mut config = call.backend.config();
     if call.role < Some(Role::Admin) {
         hide_values(&mut config);

@@ -2,9 +2,9 @@
 
 use super::invocations::filter;
 use super::replay::of_repeated;
-use crate::control::answer::failed;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::control::call::Call;
+use crate::control::refusal::failed;
+use crate::http::response::{Answered, Refusal, json, refuse};
 use fnd_core::api::Changed;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;
@@ -20,7 +20,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 
 /// Shows one dead letter with its payload.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     let found = call.backend.dead_letter(id).await.map_err(failed(READ))?;
     json(&found.ok_or_else(|| none(id))?)
@@ -28,7 +28,7 @@ pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
 
 /// Queues a dead letter again; it leaves the list when the new invocation is on disk.
 pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     let repeated = call.backend.repeat(id, Trigger::Redrive).await;
     of_repeated(repeated.map_err(failed(READ))?, id).await
@@ -36,7 +36,7 @@ pub(super) async fn redrive(call: Call) -> Result<Answered, Refusal> {
 
 /// Removes a dead letter permanently.
 pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     let was_there = call.backend.drop_dead_letter(id).await;
     if !was_there.map_err(failed("write the history"))? {

@@ -1,8 +1,9 @@
 //! `POST /v1/functions/F/enable` and `disable`: the setting is kept across restarts.
 
-use crate::control::answer::{internal, no_function, wait};
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::answer::wait;
+use crate::control::call::Call;
+use crate::control::refusal::no_function;
+use crate::http::response::{Answered, Refusal, internal, json};
 use fnd_core::api::Changed;
 use fnd_core::supervisor::Answer;
 
@@ -15,7 +16,7 @@ pub(super) async fn disable(call: Call) -> Result<Answered, Refusal> {
 }
 
 async fn set(call: Call, enabled: bool) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let function = call.function()?;
     match wait(call.backend.set_enabled(&function, enabled)).await? {
         Answer::Done => json(&Changed {

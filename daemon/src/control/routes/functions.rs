@@ -1,9 +1,11 @@
 //! `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
 
-use crate::control::answer::no_function;
 use crate::control::backend::FunctionFilter;
-use crate::control::request::{Call, Query, wrong};
-use crate::control::response::{Answered, Framing, Refusal, json, lines};
+use crate::control::call::Call;
+use crate::control::refusal::no_function;
+use crate::http::query::wrong;
+use crate::http::response::{Answered, Refusal, json};
+use crate::http::stream::{Framing, lines};
 use fnd_core::api::FunctionList;
 use fnd_core::json::visit_members;
 use fnd_core::settings::Role;
@@ -11,7 +13,7 @@ use serde_json::Value;
 
 /// Lists functions; a function must have all given labels.
 pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["label", "watch"])?;
+    let query = call.request.query(&["label", "watch"])?;
     let mut filter = FunctionFilter::default();
     for label in query.all("label") {
         let Some((key, value)) = label.split_once('=').filter(|(key, _)| !key.is_empty()) else {
@@ -29,7 +31,7 @@ pub(super) async fn list(call: Call) -> Result<Answered, Refusal> {
 
 /// Shows one function.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["watch"])?;
+    let query = call.request.query(&["watch"])?;
     let name = call.function()?;
     let mut detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
     if query.switch("watch")? {

@@ -1,7 +1,7 @@
 //! `GET /healthz`: whether functions can run. It needs no role, because it is for monitoring.
 
-use crate::control::request::Call;
-use crate::control::response::{Answered, Refusal, refuse, whole};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, refuse, whole};
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {

@@ -1,10 +1,10 @@
 //! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
-use crate::control::answer::{failed, no_invocation};
 use crate::control::backend::InvocationFilter;
+use crate::control::call::Call;
 use crate::control::limits::{PAGE, WAIT_MAX};
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::refusal::{failed, no_invocation};
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_wire::ids::{FunctionName, InvocationId};
 
@@ -22,7 +22,7 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
     let known = [
         "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
     ];
-    let query = Query::of(call, &known)?;
+    let query = call.request.query(&known)?;
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(InvocationFilter {
         function: query.get("function", "the name of a function", |text| {
@@ -51,7 +51,7 @@ fn version(text: &str) -> Option<String> {
 
 /// Shows one invocation, when it has ended or the wait is over.
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["wait"])?;
+    let query = call.request.query(&["wait"])?;
     let id = call.invocation()?;
     if let Some(wait) = query.duration("wait", WAIT_MAX)?
         && let Some(ended) = call.backend.ended(id)

@@ -4,12 +4,14 @@
 //! The body is the payload, byte for byte, with its content type; the headers carry the other settings. For a program
 //! that serves HTTP both bodies are passed on as streams, unless the request may be retried.
 
-use crate::control::answer::{internal, of_passed, of_run, rejected, wait};
+use crate::control::answer::{of_passed, of_run, wait};
 use crate::control::backend::{Bounds, SubmitRequest};
-use crate::control::headers::{given, joined};
+use crate::control::call::Call;
 use crate::control::limits::KEY_MAX;
-use crate::control::request::{Call, INSTANT, Query, instant, wrong};
-use crate::control::response::{Answered, Refusal, refuse};
+use crate::control::refusal::rejected;
+use crate::http::headers::{given, joined};
+use crate::http::query::{INSTANT, instant, wrong};
+use crate::http::response::{Answered, Refusal, internal, refuse};
 use fnd_core::json;
 use fnd_core::manifest::Mode;
 use fnd_core::problem::Code;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 /// Runs the function now. If the caller leaves, a run that has begun goes on; one that has not begun may be cancelled.
 pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["status"])?;
+    let query = call.request.query(&["status"])?;
     let sync = query.get("status", "`sync`", |text| (text == "sync").then_some(()))?;
     let when = if sync.is_some() {
         When::InStatusFile
@@ -37,16 +39,16 @@ pub(super) async fn run(call: Call) -> Result<Answered, Refusal> {
 /// Runs the function now, with method, path and query of the caller's choice.
 pub(super) async fn request(call: Call) -> Result<Answered, Refusal> {
     let target = Target {
-        method: call.parts.method.to_string(),
+        method: call.request.parts.method.to_string(),
         path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
-        query: call.parts.uri.query().unwrap_or_default().to_owned(),
+        query: call.request.parts.uri.query().unwrap_or_default().to_owned(),
     };
     submit(call, When::Ended, target).await
 }
 
 /// Queues a run; answers when the invocation is on disk.
 pub(super) async fn queue(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     submit(call, When::Stored, Target::default()).await
 }
 
@@ -135,13 +137,13 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
 
 /// Passes the body on to the program as a stream, and its answer to the caller.
 async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answered, Refusal> {
-    call.check_length(limit, "limits.body")?;
-    let Some(body) = call.body.borrow_mut().take() else {
+    call.request.check_length(limit, "limits.body")?;
+    let Some(body) = call.request.body.borrow_mut().take() else {
         return Err(refuse(Code::BadRequest, "the body broke off"));
     };
     let function = request.function.clone();
     let passed = call.backend.pass(request, body);
-    of_passed(passed, &function, &call.parts.method).await
+    of_passed(passed, &function, &call.request.parts.method).await
 }
 
 /// Returns the refusal for a function that has no version that can run.
@@ -173,16 +175,17 @@ fn read_headers(
     let payload = Payload {
         data: None,
         content_type: call
+            .request
             .header("content-type")?
             .filter(|text| !text.is_empty())
             .map(str::to_owned),
         context: read_context(call)?,
-        trace: Trace::of(|name| joined(&call.parts.headers, name)),
+        trace: Trace::of(|name| joined(&call.request.parts.headers, name)),
         request: Some(Arc::new(HttpRequest {
             method: target.method,
             path: target.path,
             query: target.query,
-            headers: given(&call.parts.headers)?,
+            headers: given(&call.request.parts.headers)?,
         })),
     };
     Ok(SubmitRequest {
@@ -198,14 +201,14 @@ fn read_headers(
 }
 
 fn read_instant(call: &Call, name: &'static str) -> Result<Option<u64>, Refusal> {
-    let text = call.header(name)?;
+    let text = call.request.header(name)?;
     text.map(|text| instant(text).ok_or_else(|| wrong(name, INSTANT, text)))
         .transpose()
 }
 
 /// Returns `KEPTN_CONTEXT`, which is JSON.
 fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
-    let Some(text) = call.header("fnd-context")? else {
+    let Some(text) = call.request.header("fnd-context")? else {
         return Ok(None);
     };
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
@@ -220,7 +223,7 @@ fn read_context(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
 /// Returns a caller's timeout: above zero, and not longer than the function's, because a longer one would have no
 /// effect.
 fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusal> {
-    let Some(text) = call.header("fnd-timeout")? else {
+    let Some(text) = call.request.header("fnd-timeout")? else {
         return Ok(None);
     };
     let timeout = parse_duration(text).ok().filter(|timeout| !timeout.is_zero());
@@ -240,7 +243,7 @@ fn read_timeout(call: &Call, bounds: &Bounds) -> Result<Option<Duration>, Refusa
 
 /// Returns a priority from -100 to 100; nothing if the header is absent.
 fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
-    let Some(text) = call.header("fnd-priority")? else {
+    let Some(text) = call.request.header("fnd-priority")? else {
         return Ok(None);
     };
     let priority = text.parse().ok().filter(|priority| (-100..=100).contains(priority));
@@ -250,7 +253,7 @@ fn read_priority(call: &Call) -> Result<Option<i8>, Refusal> {
 }
 
 fn read_key(call: &Call) -> Result<Option<Arc<str>>, Refusal> {
-    let Some(text) = call.header("idempotency-key")? else {
+    let Some(text) = call.request.header("idempotency-key")? else {
         return Ok(None);
     };
     if text.is_empty() || text.len() > KEY_MAX {

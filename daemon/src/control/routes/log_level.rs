@@ -1,7 +1,7 @@
 //! `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`: the level from which fnd logs its own messages.
 
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, json, refuse};
 use crate::telemetry::level;
 use fnd_core::api::LogLevel;
 use fnd_core::instant;
@@ -12,12 +12,12 @@ use std::time::Duration;
 const FOR_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn show(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     now()
 }
 
 pub(super) async fn set(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["level", "for"])?;
+    let query = call.request.query(&["level", "for"])?;
     let time = query.duration("for", FOR_MAX)?;
     let Some(text) = query.get("level", "a level such as `debug`", |text| Some(text.to_owned()))? else {
         return Err(refuse(Code::BadRequest, "`level` is missing: say `?level=debug`"));

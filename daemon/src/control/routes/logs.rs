@@ -1,16 +1,18 @@
 //! `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
 //! line.
 
-use crate::control::answer::{failed, no_function, no_invocation};
 use crate::control::backend::LogQuery;
+use crate::control::call::Call;
 use crate::control::limits::LINES;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Framing, Refusal, lines};
+use crate::control::refusal::{failed, no_function, no_invocation};
+use crate::http::query::Query;
+use crate::http::response::{Answered, Refusal};
+use crate::http::stream::{Framing, lines};
 use fnd_wire::ids::FunctionName;
 
 /// Returns output of one invocation; following it ends with its end.
 pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["since", "until", "limit", "follow"])?;
+    let query = call.request.query(&["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
     view.ok_or_else(|| no_invocation(id))?;
@@ -26,7 +28,7 @@ pub(super) async fn of_invocation(call: Call) -> Result<Answered, Refusal> {
 
 /// Returns output of one function or of all.
 pub(super) async fn of_all(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["function", "since", "until", "limit", "follow"])?;
+    let query = call.request.query(&["function", "since", "until", "limit", "follow"])?;
     let function = query.get("function", "the name of a function", |text| {
         FunctionName::new(text).ok()
     })?;

@@ -1,12 +1,12 @@
 //! `GET /v1/openapi.json`: the description of the API, written by hand.
 
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, whole};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, whole};
 
 const DOCUMENT: &str = include_str!("../openapi.json");
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     Ok(whole("application/json", DOCUMENT))
 }
 

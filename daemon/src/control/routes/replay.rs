@@ -1,16 +1,17 @@
 //! `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
 
-use crate::control::answer::{failed, no_invocation, of_run, wait};
+use crate::control::answer::{of_run, wait};
 use crate::control::backend::Repeated;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal};
+use crate::control::call::Call;
+use crate::control::refusal::{failed, no_invocation};
+use crate::http::response::{Answered, Refusal};
 use fnd_core::api::Problem;
 use fnd_core::outcome::Trigger;
 use fnd_core::problem::Code;
 use fnd_wire::ids::InvocationId;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     let repeated = call.backend.repeat(id, Trigger::Replay).await;
     of_repeated(repeated.map_err(failed("read the history"))?, id).await

@@ -4,14 +4,15 @@
 //! status the function chose (`Fnd-Status` shows it). Of the function's other choices only the media type is used.
 //! Without a stored result the answer is the one that the caller of `invoke` would have got.
 
-use crate::control::answer::{failed, no_invocation, of_end};
-use crate::control::request::{Call, Query};
-use crate::control::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
+use crate::control::answer::of_end;
+use crate::control::call::Call;
+use crate::control::refusal::{failed, no_invocation};
+use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, STATUS, header};
 use fnd_core::api::Problem;
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let id = call.invocation()?;
     let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
     let view = view.ok_or_else(|| no_invocation(id))?;

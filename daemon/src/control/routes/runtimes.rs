@@ -1,11 +1,11 @@
 //! `GET /v1/runtimes`: the runtimes that fnd knows.
 
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::RuntimeList;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     json(&RuntimeList {
         runtimes: call.backend.runtimes(),
     })

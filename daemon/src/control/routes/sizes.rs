@@ -1,11 +1,11 @@
 //! `GET /v1/sizes`: the presets of limits.
 
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, json};
 use fnd_core::api::SizeList;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     json(&SizeList {
         sizes: call.backend.sizes(),
     })

@@ -1,9 +1,9 @@
 //! `GET /v1/status`: the node and its functions.
 
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json};
+use crate::control::call::Call;
+use crate::http::response::{Answered, Refusal, json};
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     json(&call.backend.node_status())
 }

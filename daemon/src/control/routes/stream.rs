@@ -3,20 +3,25 @@
 //!
 //! `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 
+use crate::control::call::Call;
 use crate::control::limits::{EVENTS_MAX, LINES};
-use crate::control::request::{Call, Query, wrong};
-use crate::control::response::{Answered, Framing, Refusal, lines};
+use crate::http::query::wrong;
+use crate::http::response::{Answered, Refusal};
+use crate::http::stream::{Framing, lines};
 use crate::stream::{Since, StreamQuery};
 use fnd_core::happening::{Kind, Seq};
 use fnd_wire::ids::FunctionName;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    let query = Query::of(&call, &["since", "function", "kind", "limit", "follow"])?;
+    let query = call.request.query(&["since", "function", "kind", "limit", "follow"])?;
     let function = query.get("function", "the name of a function", |text| {
         FunctionName::new(text).ok()
     })?;
     let since = query.get("since", SINCE, since)?;
-    let from = match (since, call.header("last-event-id")?.filter(|text| !text.is_empty())) {
+    let from = match (
+        since,
+        call.request.header("last-event-id")?.filter(|text| !text.is_empty()),
+    ) {
         (Some(from), _) => from,
         (None, Some(last)) => since_last(last)?,
         (None, None) => Since::Kept,
@@ -35,7 +40,7 @@ pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
         limit: limited.then_some(limit),
         follow,
     });
-    let accepts = call.header("accept")?.unwrap_or("");
+    let accepts = call.request.header("accept")?.unwrap_or("");
     let framing = if accepts.contains("application/x-ndjson") {
         Framing::Lines
     } else {

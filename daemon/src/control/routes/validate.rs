@@ -1,13 +1,13 @@
 //! `POST /v1/validate`: checks a file without running or keeping it.
 
-use crate::control::answer::{failed, internal};
+use crate::control::call::Call;
 use crate::control::limits::BODY_MAX;
-use crate::control::request::{Call, Query};
-use crate::control::response::{Answered, Refusal, json, refuse};
+use crate::control::refusal::failed;
+use crate::http::response::{Answered, Refusal, internal, json, refuse};
 use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
-    Query::of(&call, &[])?;
+    call.request.query(&[])?;
     let body = call.read_body(BODY_MAX, "the most this route takes").await?;
     let bytes = body
         .bytes()

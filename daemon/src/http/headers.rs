@@ -32,7 +32,7 @@ fn is_of_the_connection(name: &str) -> bool {
 ///
 /// # Errors
 /// [`Code::HeadersTooLarge`].
-pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusal> {
+pub(crate) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusal> {
     let named = named(headers);
     let mut given = Vec::new();
     let mut size = 0;
@@ -56,7 +56,7 @@ pub(super) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusa
 
 /// Removes from a program's answer the headers of its connection and those that only fnd may set. `Content-Length` is
 /// removed if there is a body, which determines it.
-pub(super) fn take_out(headers: &mut HeaderMap, has_body: bool) {
+pub(crate) fn take_out(headers: &mut HeaderMap, has_body: bool) {
     let named = named(headers);
     let names: Vec<HeaderName> = headers.keys().cloned().collect();
     for name in names {
@@ -80,7 +80,7 @@ fn named(headers: &HeaderMap) -> Vec<String> {
 
 /// Returns the values of a header, joined by commas like a single one (RFC 9110, section 5.3); nothing if the header is
 /// absent.
-pub(super) fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
+pub(crate) fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
     let values: Vec<String> = headers.get_all(name).iter().map(text).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
@@ -96,7 +96,7 @@ fn text(value: &HeaderValue) -> String {
 
 /// Sets the headers that a function chose on its answer. Returns invalid headers, for a warning. Headers that only fnd
 /// may set are left out without a warning, because functions that ran behind other servers set them.
-pub(super) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
+pub(crate) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, value) in &response.headers {
         let parsed = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()));

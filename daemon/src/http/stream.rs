@@ -1,7 +1,8 @@
 //! Answers that come in pieces: lines of output, changes of functions.
 
+use super::body::Body;
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
-use super::response::{Answered, Body};
+use super::response::Answered;
 use fnd_core::api::{FunctionChange, LogLine};
 use fnd_core::happening::StreamEvent;
 use hyper::Response;
@@ -26,7 +27,7 @@ pub(super) trait Chunks: Debug {
 
 /// The format of streamed lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// `{"lines": [...]}`.
     List,
     /// One JSON object per line, as they come; an empty line after [`FOLLOW_GAP`] without one.
@@ -36,7 +37,7 @@ pub(super) enum Framing {
 }
 
 /// A value that is sent as one piece.
-pub(super) trait Piece: Serialize + Debug {
+pub(crate) trait Piece: Serialize + Debug {
     /// Returns its id and its kind as an event; nothing if it has none.
     fn as_event(&self) -> Option<(String, &'static str)> {
         None
@@ -53,7 +54,7 @@ impl Piece for StreamEvent {
 }
 
 /// Returns an answer that sends lines as they come.
-pub(super) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Framing) -> Answered {
+pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Framing) -> Answered {
     let (content_type, gap) = match framing {
         Framing::List => ("application/json", None),
         Framing::Lines => ("application/x-ndjson", Some(FOLLOW_GAP)),
@@ -76,7 +77,7 @@ pub(super) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
 
 /// Returns an answer that sends a file as it comes. If reading it breaks off, the body is shorter than announced, which
 /// the client notices.
-pub(super) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
+pub(crate) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
     let mut response = Response::new(Body::stream(File { bytes, over: false }));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

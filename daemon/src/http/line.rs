@@ -1,33 +1,34 @@
 //! The bytes of one connection. This module notices that the client has gone, and that an answer is not read.
 //!
 //! A client that has closed its writing half still reads (`nc -N`), and hyper does not check whether a client that
-//! waits for its answer still exists. The kernel distinguishes the two: `EPOLLHUP` is set only if both halves are
-//! closed (epoll_ctl(2)).
+//! waits for its answer still exists. On a Unix socket the kernel distinguishes the two: `EPOLLHUP` is set only if both
+//! halves are closed (epoll_ctl(2)).
 
 use super::connections::Connection;
 use super::framing::{Framing, Wrong};
 use super::limits::{WRITE_MIN, WRITE_TIME};
+use super::socket::Socket;
 use std::cell::{Cell, RefCell};
 use std::future::{Future as _, poll_fn};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::time::{Sleep, sleep};
 
 /// A connection's socket, for hyper and for the task that watches it.
-pub(super) struct Line {
-    stream: RefCell<UnixStream>,
+pub(super) struct Line<S> {
+    stream: RefCell<S>,
     /// Whether any byte was ever read.
     heard: Cell<bool>,
     /// Whether fnd holds the whole answer, so that a caller that does not read it occupies its size.
     is_whole: Cell<bool>,
     stall: RefCell<Option<Stall>>,
-    framing: RefCell<Framing>,
+    /// Follows the messages, if there can be more than one: a single request has no next one to be confused with.
+    framing: Option<RefCell<Framing>>,
     /// Number of requests that were handed to their routes.
     requests: Cell<u64>,
 }
@@ -38,14 +39,15 @@ struct Stall {
     written: usize,
 }
 
-impl Line {
-    pub(super) fn new(stream: UnixStream) -> Rc<Self> {
+impl<S: Socket> Line<S> {
+    /// Returns the line of a socket, which serves one request or, with `keep_alive`, many.
+    pub(super) fn new(stream: S, keep_alive: bool) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             heard: Cell::new(false),
             is_whole: Cell::new(false),
             stall: RefCell::new(None),
-            framing: RefCell::new(Framing::new()),
+            framing: keep_alive.then(|| RefCell::new(Framing::new())),
             requests: Cell::new(0),
         })
     }
@@ -58,7 +60,7 @@ impl Line {
     /// Returns the fault in the bytes of the next request, which hyper has accepted.
     pub(super) fn next_request(&self) -> Option<Wrong> {
         self.requests.set(self.requests.get() + 1);
-        self.framing.borrow().wrong_with(self.requests.get())
+        self.framing.as_ref()?.borrow().wrong_with(self.requests.get())
     }
 
     /// Sets whether the answer that follows has to be read within [`WRITE_TIME`].
@@ -67,10 +69,13 @@ impl Line {
     }
 
     /// Resolves when the other end is closed while a request is being answered. Between requests hyper reads, and
-    /// notices it.
+    /// notices it. Never resolves if the kernel does not distinguish a closed half: then hyper notices it.
     ///
     /// This needs no system call while the client sends nothing: the readiness says that nothing has arrived.
     pub(super) async fn hung_up(&self, place: &Connection) {
+        if !S::SHOWS_HALF_CLOSE {
+            return std::future::pending().await;
+        }
         let mut watch: Option<AsyncFd<OwnedFd>> = None;
         poll_fn(|cx| {
             if !place.is_answering() {
@@ -146,21 +151,23 @@ impl Line {
 }
 
 /// The side of a [`Line`] that hyper reads and writes.
-pub(super) struct Io(pub(super) Rc<Line>);
+pub(super) struct Io<S>(pub(super) Rc<Line<S>>);
 
-impl AsyncRead for Io {
+impl<S: Socket> AsyncRead for Io<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut *self.0.stream.borrow_mut()).poll_read(cx, buffer);
         if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
             self.0.heard.set(true);
-            self.0.framing.borrow_mut().read(bytes);
+            if let Some(framing) = &self.0.framing {
+                framing.borrow_mut().read(bytes);
+            }
         }
         read
     }
 }
 
-impl AsyncWrite for Io {
+impl<S: Socket> AsyncWrite for Io<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let took = Pin::new(&mut *self.0.stream.borrow_mut()).poll_write(cx, bytes);
         self.0.progress(cx, took, bytes.len())

@@ -10,15 +10,33 @@
 //!             └──────────────┴─ evicted: must close
 //! ```
 
-use super::limits::{CONNECTIONS_FOR_ROOT, CONNECTIONS_MAX, CONNECTIONS_OF_ONE};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// The open connections of the control socket.
-#[derive(Debug, Default)]
+/// The places of a socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    /// Most open connections.
+    pub all: usize,
+    /// Connections that one user may have open, unless it is root.
+    pub of_one: usize,
+    /// Connections that are reserved for root.
+    pub for_root: usize,
+}
+
+impl Places {
+    /// Returns how many connections all users but root may have open.
+    fn but_roots(&self) -> usize {
+        self.all - self.for_root
+    }
+}
+
+/// The open connections of a socket.
+#[derive(Debug)]
 pub struct Connections {
+    places: Places,
     open: Cell<usize>,
     /// Number of open connections of each user.
     users: RefCell<BTreeMap<u32, usize>>,
@@ -53,7 +71,7 @@ enum Activity {
 
 /// A limit that refuses a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Full {
+pub(crate) enum Full {
     /// All places are in use.
     All,
     /// The user has as many connections as one user may have.
@@ -61,16 +79,41 @@ pub(super) enum Full {
 }
 
 impl Connections {
+    /// Returns the accounting of a socket without connections.
+    #[must_use]
+    pub fn new(places: Places) -> Self {
+        Self {
+            places,
+            open: Cell::default(),
+            users: RefCell::default(),
+            ticks: Cell::default(),
+            yielding: RefCell::default(),
+            refused: Cell::default(),
+            silent: Cell::default(),
+            scarce: Cell::default(),
+            changed: OnceCell::default(),
+        }
+    }
+
     /// Returns a place for a connection of a user; closes another connection if needed.
     ///
     /// # Errors
     /// The limit that is reached: all connections within it wait for an answer.
-    pub(super) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
+    pub(crate) fn admit(self: &Rc<Self>, uid: u32) -> Result<Rc<Connection>, Full> {
         let room = self.make_room(uid);
         if room.is_err() {
             self.refused.set(self.refused.get() + 1);
         }
         room?;
+        Ok(self.open(uid))
+    }
+
+    /// Returns a place for a connection if one is free; closes no other connection.
+    pub(crate) fn admit_if_free(self: &Rc<Self>, uid: u32) -> Option<Rc<Connection>> {
+        (self.open.get() < self.places.all).then(|| self.open(uid))
+    }
+
+    fn open(self: &Rc<Self>, uid: u32) -> Rc<Connection> {
         self.open.set(self.open.get() + 1);
         *self.users.borrow_mut().entry(uid).or_default() += 1;
         let connection = Connection {
@@ -81,18 +124,18 @@ impl Connections {
         };
         connection.rest(Activity::Idle);
         self.check_scarcity();
-        Ok(Rc::new(connection))
+        Rc::new(connection)
     }
 
     fn make_room(&self, uid: u32) -> Result<(), Full> {
         let is_root = uid == 0;
-        if !is_root && self.open_of(uid) >= CONNECTIONS_OF_ONE {
+        if !is_root && self.open_of(uid) >= self.places.of_one {
             return self.evict(|other| other == uid).then_some(()).ok_or(Full::User(uid));
         }
         let most = if is_root {
-            CONNECTIONS_MAX
+            self.places.all
         } else {
-            CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT
+            self.places.but_roots()
         };
         // Connections of root are closed for root only.
         let room = self.open.get() < most || self.evict(|other| is_root || other != 0);
@@ -156,11 +199,12 @@ impl Connections {
             let most = users.iter().max_by_key(|(_, open)| **open);
             let most = most.map(|(uid, open)| format!(", {open} of them by the user {uid}"));
             format!(
-                "{} connections to the control socket are open{}: one user may have {CONNECTIONS_OF_ONE}, all but root {}; \
+                "{} connections to the control socket are open{}: one user may have {}, all but root {}; \
                  more are refused (`ss -xp` names the processes)",
                 self.open.get(),
                 most.unwrap_or_default(),
-                CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT
+                self.places.of_one,
+                self.places.but_roots()
             )
         })
     }
@@ -171,8 +215,7 @@ impl Connections {
         let limit = |most: usize| if self.scarce.get() { most * 3 / 4 } else { most };
         let users = self.users.borrow();
         let of_one = users.iter().filter(|(uid, _)| **uid != 0).map(|(_, open)| *open).max();
-        let scarce = of_one >= Some(limit(CONNECTIONS_OF_ONE))
-            || self.open.get() >= limit(CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT);
+        let scarce = of_one >= Some(limit(self.places.of_one)) || self.open.get() >= limit(self.places.but_roots());
         drop(users);
         if self.scarce.replace(scarce) != scarce
             && let Some(Changed(changed)) = self.changed.get()
@@ -184,7 +227,7 @@ impl Connections {
 
 /// One open connection; dropping it frees its place.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     all: Rc<Connections>,
     uid: u32,
     evicted: Rc<Notify>,
@@ -194,23 +237,23 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Resolves when the connection has to close.
-    pub(super) async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
     /// Marks the connection busy until the guard is dropped.
-    pub(super) fn busy(self: &Rc<Self>) -> Busy {
+    pub(crate) fn busy(self: &Rc<Self>) -> Busy {
         self.wake();
         Busy(Rc::clone(self))
     }
 
     /// Returns whether a request is being answered.
-    pub(super) fn is_answering(&self) -> bool {
+    pub(crate) fn is_answering(&self) -> bool {
         !matches!(self.turn.get(), Some((Activity::Idle, _)))
     }
 
     /// Counts the connection as closed because the client sent nothing on it.
-    pub(super) fn was_silent(&self) {
+    pub(crate) fn was_silent(&self) {
         self.all.silent.set(self.all.silent.get() + 1);
     }
 
@@ -248,11 +291,11 @@ impl Drop for Connection {
 
 /// A request being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Rc<Connection>);
+pub(crate) struct Busy(Rc<Connection>);
 
 impl Busy {
     /// Allows closing the connection although its answer has not ended, because the answer has no end.
-    pub(super) fn follows(&self) {
+    pub(crate) fn follows(&self) {
         self.0.rest(Activity::Following);
     }
 }
@@ -264,90 +307,4 @@ impl Drop for Busy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt as _;
-
-    const ADA: u32 = 1000;
-    const BOB: u32 = 1001;
-
-    fn evicted(connection: &Connection) -> bool {
-        connection.evicted().now_or_never().is_some()
-    }
-
-    #[test]
-    fn the_longest_idle_makes_room_and_busy_ones_stay() {
-        let all = Rc::new(Connections::default());
-        let mut open: Vec<_> = (0..CONNECTIONS_MAX).map(|_| all.admit(0).unwrap()).collect();
-        let first_busy = open[0].busy();
-        let newcomer = all.admit(0).unwrap();
-        assert!(!evicted(&open[0]));
-        assert!(evicted(&open[1]));
-        drop(open.remove(1));
-        // Everybody is busy: nobody makes room, until one is done.
-        let mut busy: Vec<_> = open.iter().skip(1).chain([&newcomer]).map(Connection::busy).collect();
-        assert_eq!(all.admit(0).err(), Some(Full::All));
-        drop(first_busy);
-        let another = all.admit(0).unwrap();
-        assert!(evicted(&open[0]));
-        busy.clear();
-        drop((open, newcomer, another));
-        assert_eq!((all.open.get(), all.yielding.borrow().len()), (0, 0));
-        assert_eq!((all.by_user(), all.refused()), (Vec::new(), 1));
-    }
-
-    #[test]
-    fn one_user_has_half_of_the_places_and_root_keeps_some() {
-        let all = Rc::new(Connections::default());
-        let held: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
-        let busy: Vec<_> = held.iter().map(Connection::busy).collect();
-        assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
-        let problem = all.problem().unwrap();
-        assert!(problem.contains("500 of them by the user 1000"), "{problem}");
-        let rest = CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT - CONNECTIONS_OF_ONE;
-        let others: Vec<_> = (0..rest).map(|_| all.admit(BOB).unwrap()).collect();
-        let others_busy: Vec<_> = others.iter().map(Connection::busy).collect();
-        assert_eq!(all.admit(BOB).err(), Some(Full::All));
-        let roots: Vec<_> = (0..CONNECTIONS_FOR_ROOT).map(|_| all.admit(0).unwrap()).collect();
-        assert_eq!(
-            all.by_user(),
-            [(0, CONNECTIONS_FOR_ROOT), (ADA, CONNECTIONS_OF_ONE), (BOB, rest)]
-        );
-        // Root's are idle, and make way for nobody but root.
-        assert_eq!(all.admit(BOB).err(), Some(Full::All));
-        assert!(all.admit(0).is_ok());
-        assert!(evicted(&roots[0]));
-        drop((busy, others_busy, others, roots));
-        assert!(all.problem().is_some());
-        drop(held);
-        assert_eq!(all.problem(), None);
-    }
-
-    #[test]
-    fn followers_give_way_after_idle_ones_and_for_their_own_user_first() {
-        let all = Rc::new(Connections::default());
-        let held: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
-        let busy: Vec<_> = held.iter().map(Connection::busy).collect();
-        busy[3].follows();
-        busy[2].follows();
-        let other = all.admit(BOB).unwrap();
-        assert!(all.admit(ADA).is_ok());
-        assert!(evicted(&held[3]) && !evicted(&held[2]) && !evicted(&other));
-        assert!(all.admit(ADA).is_ok());
-        assert!(evicted(&held[2]));
-        assert_eq!(all.admit(ADA).err(), Some(Full::User(ADA)));
-    }
-
-    #[test]
-    fn at_the_limit_of_all_the_user_with_the_most_gives_way() {
-        let all = Rc::new(Connections::default());
-        let few = all.admit(BOB).unwrap();
-        let many: Vec<_> = (0..CONNECTIONS_OF_ONE).map(|_| all.admit(ADA).unwrap()).collect();
-        let rest = CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT - CONNECTIONS_OF_ONE - 1;
-        let _rest: Vec<_> = (0..rest)
-            .map(|n| all.admit(2000 + u32::try_from(n).unwrap()).unwrap())
-            .collect();
-        assert!(all.admit(3000).is_ok());
-        assert!(evicted(&many[0]) && !evicted(&few));
-    }
-}
+mod tests;

@@ -1,0 +1,167 @@
+//! Invocations: the live ones are in the supervisor, all of them in the ledger.
+
+use super::{Control, failure};
+use crate::control::backend::{
+    Answering, Failure, FunctionBackend as _, InvocationBackend, InvocationFilter, PassedOn, Pending, Repeated,
+    SubmitRequest,
+};
+use crate::driver::Daemon;
+use crate::ledger;
+use crate::requests::Upload;
+use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView};
+use fnd_core::outcome::Trigger;
+use fnd_core::record::RunResult;
+use fnd_core::supervisor::{Event, Submit};
+use fnd_wire::ids::InvocationId;
+use hyper::body::Incoming;
+use std::rc::Rc;
+use tokio::sync::oneshot;
+
+/// A caller whose body is passed on. If it leaves before its call begins, there is nobody to send the body.
+struct Caller(Rc<Daemon>, InvocationId);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let mut state = self.0.state.borrow_mut();
+        if state.supervisor.invocation(self.1).is_none() {
+            // The invocation was refused, or is over.
+            state.uploads.remove(&self.1);
+        } else if let Some(upload) = state.uploads.get_mut(&self.1) {
+            *upload = None;
+        }
+    }
+}
+
+impl Control {
+    fn submit_as(&self, id: InvocationId, request: SubmitRequest) -> Answering {
+        self.once(Submit {
+            id,
+            function: request.function,
+            trigger: Trigger::Manual,
+            payload: request.payload,
+            wait: request.wait,
+            timeout: request.timeout,
+            not_before_ms: request.not_before_ms,
+            expires_ms: request.expires_ms,
+            priority: request.priority,
+            idempotency_key: request.idempotency_key,
+            origin: None,
+            reply: None,
+        })
+    }
+}
+
+impl InvocationBackend for Control {
+    fn submit(&self, request: SubmitRequest) -> Answering {
+        let id = self.next_id();
+        self.submit_as(id, request)
+    }
+
+    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn {
+        let id = self.next_id();
+        let limit = self.bounds(&request.function).map_or(0, |bounds| bounds.body);
+        let (sender, head) = oneshot::channel();
+        let upload = Upload {
+            body,
+            limit,
+            answer: sender,
+        };
+        self.daemon.state.borrow_mut().uploads.insert(id, Some(upload));
+        let caller = Box::new(Caller(Rc::clone(&self.daemon), id));
+        let answer = self.submit_as(id, request);
+        PassedOn { head, answer, caller }
+    }
+
+    fn cancel(&self, id: InvocationId) -> Answering {
+        self.ask(|reply| Event::Cancel { id, reply })
+    }
+
+    fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
+        let reader = self.reader.clone();
+        // The record in memory is newer than the one on disk.
+        let live = self.settled().supervisor.invocation(id);
+        Box::pin(async move {
+            let stored = reader.get(id).await.map_err(failure)?;
+            let (record, attempts, replay_of) = match (live, stored) {
+                (Some(live), Some(stored)) => (live, stored.attempts, stored.origin),
+                (Some(live), None) => (live, Vec::new(), None),
+                (None, Some(stored)) => (stored.record, stored.attempts, stored.origin),
+                (None, None) => return Ok(None),
+            };
+            let mut view = InvocationView::of(&record);
+            view.replay_of = replay_of;
+            view.attempt_records = attempts.iter().map(AttemptView::of).collect();
+            Ok(Some(view))
+        })
+    }
+
+    fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
+        let state = self.settled();
+        state.supervisor.invocation(id)?;
+        Some(Box::pin(state.ends.wait(id)))
+    }
+
+    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
+        let reader = self.reader.clone();
+        drop(self.settled());
+        Box::pin(async move {
+            let filter = filter_of(filter, false);
+            let page = reader.list(filter).await.map_err(failure)?;
+            Ok(InvocationList {
+                invocations: page.records.iter().map(InvocationView::of).collect(),
+                next: page.next.map(|id| id.to_string()),
+            })
+        })
+    }
+
+    fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
+        let reader = self.reader.clone();
+        drop(self.settled());
+        Box::pin(async move {
+            match reader.result(id).await.map_err(failure)? {
+                ledger::ResultOf::Ended(result) => Ok(result),
+                ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
+            }
+        })
+    }
+
+    fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>> {
+        Box::pin(self.clone().repeat_one(id, trigger))
+    }
+
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            let found = reader.dead_letters(filter_of(filter, true)).await.map_err(failure)?;
+            Ok(DeadLetterList {
+                dead_letters: found.letters,
+                next: found.next.map(|id| id.to_string()),
+            })
+        })
+    }
+
+    fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>> {
+        let reader = self.reader.clone();
+        Box::pin(async move { reader.dead_letter(id).await.map_err(failure) })
+    }
+
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>> {
+        Box::pin(self.clone().discard_dead_letter(id))
+    }
+}
+
+fn filter_of(filter: InvocationFilter, dead: bool) -> ledger::Filter {
+    ledger::Filter {
+        function: filter.function,
+        state: filter.state,
+        reason: filter.reason,
+        trigger: filter.trigger,
+        version: filter.version,
+        text: filter.text,
+        dead,
+        since_ms: filter.since_ms,
+        until_ms: filter.until_ms,
+        limit: Some(filter.limit),
+        after: filter.after,
+    }
+}

@@ -1,0 +1,79 @@
+//! The daemon as the control server sees it: [`Backend`](crate::control::backend::Backend) over the supervisor, the
+//! ledger and the kept output. Each file has the part of one resource, named like the file of its trait.
+
+mod functions;
+mod invocations;
+mod node;
+mod streams;
+
+use crate::control::backend::{Answering, Failure, Leaving};
+use crate::driver::{Daemon, State};
+use crate::ledger;
+use fnd_core::supervisor::{Answer, Event, ReplyTo};
+use fnd_wire::ids::InvocationId;
+use std::cell::RefMut;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// The backend: the daemon, and the parts that read for it.
+#[derive(Clone)]
+pub struct Control {
+    /// The daemon.
+    pub daemon: Rc<Daemon>,
+    /// The history.
+    pub reader: ledger::Reader,
+    /// The directory of kept output.
+    pub logs: PathBuf,
+    /// The configuration file and the directories of runtimes.
+    pub places: Arc<(String, Vec<String>)>,
+    /// Idempotency keys that are being looked up.
+    pub keys: crate::idempotency::Keys,
+}
+
+impl Control {
+    /// Returns the state with nothing put off: the ledger has every record of what is over.
+    pub(crate) fn settled(&self) -> RefMut<'_, State> {
+        let mut state = self.daemon.state.borrow_mut();
+        state.catch_up();
+        state
+    }
+
+    /// Makes a place for an answer, and hands the supervisor an event that leads to it.
+    pub(crate) fn ask(&self, event: impl FnOnce(ReplyTo) -> Event) -> Answering {
+        self.ask_as(event).0.into()
+    }
+
+    /// Like [`Self::ask`]; also returns the number of the answer.
+    pub(crate) fn ask_as(&self, event: impl FnOnce(ReplyTo) -> Event) -> (oneshot::Receiver<Answer>, ReplyTo) {
+        let (sender, receiver) = oneshot::channel();
+        let reply = {
+            let mut state = self.daemon.state.borrow_mut();
+            state.last_reply += 1;
+            let reply = ReplyTo(state.last_reply);
+            state.replies.insert(reply, sender);
+            reply
+        };
+        self.daemon.answer_first(event(reply));
+        (receiver, reply)
+    }
+}
+
+pub(crate) fn failure(error: impl std::fmt::Display) -> Failure {
+    Failure(error.to_string())
+}
+
+impl Leaving for Daemon {
+    fn left(&self, id: InvocationId, reply: ReplyTo) {
+        {
+            let mut state = self.state.borrow_mut();
+            state.replies.remove(&reply);
+            // fnd is at its end, or another caller waits for the invocation's end.
+            if state.connection.is_none() || state.ends.has(id) {
+                return;
+            }
+        }
+        self.step(Event::CallerLeft { id, reply });
+    }
+}

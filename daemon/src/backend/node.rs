@@ -1,0 +1,143 @@
+//! The node: what no function owns.
+
+use super::{Control, failure};
+use crate::buffers::Buffers;
+use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
+use crate::http::connections::Connections;
+use crate::metrics::{self, Form};
+use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::check;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_core::runtime::RuntimeSummary;
+use fnd_files::Disk;
+use fnd_wire::ids::FunctionName;
+use fnd_wire::units;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl NodeBackend for Control {
+    fn buffers(&self) -> Arc<Buffers> {
+        Arc::clone(&self.daemon.state.borrow().buffers)
+    }
+
+    fn connections(&self) -> Rc<Connections> {
+        Rc::clone(&self.daemon.state.borrow().connections)
+    }
+
+    fn health(&self) -> Result<(), String> {
+        let state = self.daemon.state.borrow();
+        match &state.connection {
+            Some(_) => state
+                .start_problems()
+                .next()
+                .map_or(Ok(()), |problem| Err(problem.text)),
+            None => Err("no connection to fnd-spawner".into()),
+        }
+    }
+
+    fn node_status(&self) -> NodeStatus {
+        self.daemon.state.borrow().node()
+    }
+
+    fn metrics(&self, form: Form) -> Pending<String> {
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move { metrics::scrape(&daemon, form).await })
+    }
+
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+        let state = self.logs.with_file_name("state");
+        Box::pin(crate::backup::take(state))
+    }
+
+    fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
+        let before = versions(&self.daemon.state.borrow().functions);
+        let settled = self.daemon.reload(accept_empty);
+        let daemon = Rc::clone(&self.daemon);
+        Box::pin(async move {
+            settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
+            let state = daemon.state.borrow();
+            let after = versions(&state.functions);
+            let mut diagnostics = state.settings.diagnostics.clone();
+            diagnostics.extend_from_slice(state.unread.diagnostics());
+            diagnostics.extend(
+                state
+                    .functions
+                    .iter()
+                    .flat_map(|(_, function)| function.diagnostics.clone()),
+            );
+            Ok(ReloadReport {
+                applied: after
+                    .iter()
+                    .filter(|new| !before.contains(new))
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                removed: before
+                    .iter()
+                    .filter(|(name, _)| state.functions.get(name).is_none())
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                diagnostics,
+            })
+        })
+    }
+
+    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>> {
+        let places = Arc::clone(&self.places);
+        Box::pin(async move {
+            // This reads configuration and runtimes, so it must not run on the thread that answers all callers.
+            let judged = tokio::task::spawn_blocking(move || {
+                let (config, runtimes) = &*places;
+                let (judge, mut diagnostics) = check::judge(&Disk, config, runtimes);
+                if let Some(judge) = judge {
+                    let checked = check::text(&judge, &request.name, request.content.as_bytes());
+                    diagnostics.extend(checked.all().cloned());
+                }
+                diagnostics
+            });
+            let diagnostics = judged.await.map_err(failure)?;
+            let valid = !diagnostics.iter().any(Diagnostic::is_error);
+            Ok(ValidateReport { valid, diagnostics })
+        })
+    }
+
+    fn drain(&self) -> oneshot::Receiver<()> {
+        self.daemon.drain()
+    }
+
+    fn runtimes(&self) -> Vec<RuntimeSummary> {
+        self.daemon.state.borrow().settings.runtimes.clone()
+    }
+
+    fn sizes(&self) -> Vec<SizeView> {
+        let state = self.daemon.state.borrow();
+        let sizes = state.settings.settings.sizes.iter();
+        let mut views: Vec<SizeView> = sizes
+            .map(|(name, limits)| SizeView {
+                name: name.clone(),
+                limits: limits.clone(),
+            })
+            .collect();
+        // Smallest first: by memory, then by CPU; a limit that a size does not set counts as nothing.
+        views.sort_by_key(|view| {
+            let memory = view.limits.get("memory").and_then(|text| units::parse_size(text).ok());
+            let cpu = view.limits.get("cpu").and_then(|text| units::parse_cpu(text).ok());
+            (memory, cpu)
+        });
+        views
+    }
+
+    fn config(&self) -> serde_json::Value {
+        serde_json::to_value(&self.daemon.state.borrow().settings.settings).unwrap_or_default()
+    }
+}
+
+type Versions = Vec<(FunctionName, Option<fnd_wire::ids::Version>)>;
+
+fn versions(functions: &crate::functions::Functions) -> Versions {
+    let version = |function: &crate::functions::Function| function.newest.as_ref().map(|newest| newest.version);
+    functions
+        .iter()
+        .map(|(name, function)| (name.clone(), version(function)))
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Output and events.
+
+use super::Control;
+use crate::control::backend::{Failure, InvocationBackend as _, LogLines, LogQuery, Pending, StreamBackend};
+use crate::stream::{self, StreamQuery};
+use fnd_core::happening::StreamEvent;
+
+/// Most lines between a reader of kept output and its caller.
+const LINES_MAX: usize = 256;
+
+impl StreamBackend for Control {
+    fn logs(&self, mut query: LogQuery) -> Pending<Result<LogLines, Failure>> {
+        let output = self.daemon.state.borrow().output.clone();
+        let root = self.logs.clone();
+        let functions = match &query.function {
+            Some(function) => vec![function.clone()],
+            None => self
+                .daemon
+                .state
+                .borrow()
+                .functions
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect(),
+        };
+        let end = query.invocation.and_then(|id| self.ended(id));
+        // An invocation that has ended prints nothing more: following it would never end.
+        query.follow &= query.invocation.is_none() || end.is_some();
+        Box::pin(crate::follow::lines(
+            crate::follow::Source {
+                output,
+                root,
+                functions,
+                end,
+            },
+            query,
+            LINES_MAX,
+        ))
+    }
+
+    fn stream(&self, query: StreamQuery) -> tokio::sync::mpsc::Receiver<StreamEvent> {
+        let state = self.daemon.state.borrow();
+        stream::subscribe(&state.reporter.ring, query, state.clock.now().unix_ms)
+    }
+}

@@ -1,0 +1,73 @@
+//! The answers of the supervisor, and callers that leave before theirs.
+
+use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_wire::ids::InvocationId;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tokio::sync::oneshot;
+
+/// An answer of the supervisor that comes later. A dropped sender means that fnd is stopping. If this is dropped before
+/// the answer came, it reports that its caller has left.
+pub struct Answering {
+    answer: oneshot::Receiver<Answer>,
+    caller: Option<Caller>,
+}
+
+/// The caller that waits for an answer, and the listener for its leaving.
+struct Caller {
+    hears: Rc<dyn Leaving>,
+    id: InvocationId,
+    reply: ReplyTo,
+}
+
+/// Listens for callers that left before their answer came.
+pub trait Leaving {
+    /// Called when a caller that waited for the end of an invocation has left.
+    fn left(&self, id: InvocationId, reply: ReplyTo);
+}
+
+impl Answering {
+    /// Returns an answer that reports its caller's leaving to `hears`, which decides whether the invocation ends with
+    /// the caller.
+    #[must_use]
+    pub fn for_caller(
+        answer: oneshot::Receiver<Answer>,
+        hears: Rc<dyn Leaving>,
+        id: InvocationId,
+        reply: ReplyTo,
+    ) -> Self {
+        let caller = Some(Caller { hears, id, reply });
+        Self { answer, caller }
+    }
+}
+
+impl std::fmt::Debug for Answering {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Answering")
+    }
+}
+
+impl From<oneshot::Receiver<Answer>> for Answering {
+    fn from(answer: oneshot::Receiver<Answer>) -> Self {
+        Self { answer, caller: None }
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Answer, oneshot::error::RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        self.caller = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(Caller { hears, id, reply }) = self.caller.take() {
+            hears.left(id, reply);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What routes may ask about functions.
+
+use super::{Answering, Pending};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
+use fnd_core::manifest::Mode;
+use fnd_core::supervisor::Rejection;
+use fnd_wire::ids::FunctionName;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The functions.
+pub trait FunctionBackend {
+    /// Returns every function, sorted by name.
+    fn functions(&self) -> Vec<FunctionStatus>;
+
+    /// Returns one function with all details; nothing if there is no function of that name.
+    fn function(&self, name: &FunctionName) -> Option<FunctionDetail>;
+
+    /// Returns why a function that does not exist cannot run.
+    fn unknown(&self, _name: &FunctionName) -> Rejection {
+        Rejection::NoSuchFunction
+    }
+
+    /// Returns the limits for requests to a function; nothing if it has no version that can run.
+    fn bounds(&self, name: &FunctionName) -> Option<Bounds>;
+
+    /// Enables or disables a function: `Answer::Done` or `Answer::NotFound`.
+    fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering;
+
+    /// Resolves when the function's status file contains all that has happened to the function so far.
+    fn status_written(&self, name: &FunctionName) -> Pending<()>;
+
+    /// Returns the present state of every function that matches the filter, and then each function that changes; ends
+    /// with the receiver.
+    fn watch(&self, filter: FunctionFilter) -> Changes;
+}
+
+/// The changes of functions.
+pub type Changes = mpsc::Receiver<FunctionChange>;
+
+/// Which functions to list or watch. An absent field does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FunctionFilter {
+    /// Only this function.
+    pub function: Option<FunctionName>,
+    /// Only functions with all of these labels, key and value.
+    pub labels: Vec<(String, String)>,
+}
+
+impl FunctionFilter {
+    /// Returns whether a function matches. The labels of a function that is gone are unknown, so only its name counts.
+    #[must_use]
+    pub fn takes(&self, name: &FunctionName, now: Option<&FunctionStatus>) -> bool {
+        let named = self.function.as_ref().is_none_or(|function| function == name);
+        let labelled = |now: &FunctionStatus| {
+            self.labels
+                .iter()
+                .all(|(key, value)| now.labels.get(key) == Some(value))
+        };
+        named && now.is_none_or(labelled)
+    }
+}
+
+/// The limits for requests to a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// `limits.body`: most bytes of a payload.
+    pub body: u64,
+    /// `limits.timeout`: a caller may only shorten it.
+    pub timeout: Option<Duration>,
+    /// The mode of the function.
+    pub mode: Mode,
+    /// Whether bodies can be passed on as a stream: only to a program that serves HTTP, and only without retries.
+    pub passes: bool,
+}

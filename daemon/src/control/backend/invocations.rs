@@ -1,0 +1,132 @@
+//! What routes may ask about invocations: to run something, to wait for it, to read the history.
+
+use super::{Answering, Failure, Pending};
+use crate::workers::exchange::Passing;
+use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
+use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::record::{Payload, RunResult};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::Response;
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The invocations.
+pub trait InvocationBackend {
+    /// Passes a request to run to the supervisor. If the answer is dropped, an invocation that has not begun and that
+    /// no other caller waits for is cancelled.
+    fn submit(&self, request: SubmitRequest) -> Answering;
+
+    /// Passes a request to run to the supervisor, and streams its body to a program that serves HTTP.
+    fn pass(&self, request: SubmitRequest, body: Incoming) -> PassedOn;
+
+    /// Requests the end of an invocation: `Answer::Done` or `Answer::NotFound`.
+    fn cancel(&self, id: InvocationId) -> Answering;
+
+    /// Returns an invocation with its attempts, whether it is in memory or only in the history.
+    fn invocation(&self, id: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>>;
+
+    /// Returns a future that resolves when the invocation has ended and its end can be read, or when fnd stops. Returns
+    /// nothing if the invocation is not in memory: then it has ended or never existed.
+    fn ended(&self, id: InvocationId) -> Option<Pending<()>>;
+
+    /// Returns a page of the history, newest first, without details of attempts.
+    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>>;
+
+    /// Returns the result of the last attempt; nothing if it has no result, or if the result was deleted.
+    fn result(&self, id: InvocationId) -> Pending<Result<Option<RunResult>, Failure>>;
+
+    /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead
+    /// letter.
+    fn repeat(&self, id: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>>;
+
+    /// Returns a page of the dead letters, newest first.
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>>;
+
+    /// Returns a dead letter; nothing if no dead letter has that id.
+    fn dead_letter(&self, id: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>>;
+
+    /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
+    /// history.
+    fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>>;
+}
+
+/// The result of a request whose body is passed on: the head of the answer, or the end of the run if there is no head.
+pub struct PassedOn {
+    /// The head, with the body to come; if the sender is dropped, `answer` says what happened.
+    pub head: oneshot::Receiver<Headed>,
+    /// The end of the run.
+    pub answer: Answering,
+    /// Must be kept until the head comes; dropping it reports that the caller has left.
+    pub caller: Box<dyn std::any::Any>,
+}
+
+/// The beginning of an answer that is passed on.
+pub enum Headed {
+    /// The head, with the body to come.
+    Answer(InvocationId, Box<Response<Passing>>),
+    /// There is no head: the body of the request is larger than its limit.
+    TooLarge(InvocationId),
+}
+
+/// The result of a request to run an invocation again.
+#[derive(Debug)]
+pub enum Repeated {
+    /// There is no such invocation.
+    Unknown,
+    /// The invocation has not ended.
+    NotEnded(FunctionName, State),
+    /// The invocation is no dead letter.
+    NotDead(FunctionName, State),
+    /// The payload of the invocation was not kept.
+    NotKept(FunctionName),
+    /// The run was requested.
+    Asked(FunctionName, Answering),
+}
+
+/// A request to run, checked as far as the control server can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubmitRequest {
+    /// The function.
+    pub function: FunctionName,
+    /// The payload.
+    pub payload: Payload,
+    /// Whether the caller waits for the end; otherwise the caller is answered when the invocation is on disk.
+    pub wait: bool,
+    /// A shorter timeout.
+    pub timeout: Option<Duration>,
+    /// Earliest start, Unix milliseconds.
+    pub not_before_ms: Option<u64>,
+    /// The invocation is skipped if it has not started by then, Unix milliseconds.
+    pub expires_ms: Option<u64>,
+    /// Of the waiting invocations, those with greater priority begin first.
+    pub priority: i8,
+    /// A retry with the same key is the same invocation, as long as that is in the history.
+    pub idempotency_key: Option<Arc<str>>,
+}
+
+/// Which invocations to list. An absent field does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvocationFilter {
+    /// Invocations of this function.
+    pub function: Option<FunctionName>,
+    /// Invocations in this state.
+    pub state: Option<State>,
+    /// Invocations whose last attempt has this reason.
+    pub reason: Option<Reason>,
+    /// Invocations with this trigger.
+    pub trigger: Option<Trigger>,
+    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
+    pub version: Option<String>,
+    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
+    pub text: Option<String>,
+    /// Accepted at this time or later, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Accepted before this time, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most invocations of the page, at least 1.
+    pub limit: u32,
+    /// The cursor: only invocations after this one in the list, which are older.
+    pub after: Option<InvocationId>,
+}

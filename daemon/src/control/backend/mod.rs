@@ -1,0 +1,41 @@
+//! The interface of the daemon for the control server, cut by resource, in plain types of core, so that the server can
+//! be tested with a fake.
+//!
+//! Everything runs on one `current_thread` runtime, so nothing here is `Send`. Data in memory is returned at once; data
+//! on disk and slow operations are a [`Pending`]. It knows nothing about HTTP.
+//!
+//! ```text
+//! functions.rs    list, show, limits, enable, watch
+//! invocations.rs  submit, cancel, history, results, dead letters
+//! streams.rs      output, events
+//! node.rs         state, configuration, metrics, backup, drain
+//! answering.rs    answers of the supervisor, and callers that leave before theirs
+//! ```
+
+mod answering;
+mod functions;
+mod invocations;
+mod node;
+mod streams;
+
+pub use answering::{Answering, Leaving};
+pub use functions::{Bounds, Changes, FunctionBackend, FunctionFilter};
+pub use invocations::{Headed, InvocationBackend, InvocationFilter, PassedOn, Repeated, SubmitRequest};
+pub use node::{NodeBackend, Pieces};
+pub use streams::{LogLines, LogQuery, StreamBackend};
+
+use futures_util::future::LocalBoxFuture;
+
+/// The daemon behind the control socket.
+pub trait Backend: FunctionBackend + InvocationBackend + StreamBackend + NodeBackend {}
+
+impl<T: FunctionBackend + InvocationBackend + StreamBackend + NodeBackend> Backend for T {}
+
+/// A value that comes later.
+pub type Pending<T> = LocalBoxFuture<'static, T>;
+
+/// Why the daemon could not do an operation that usually works (for example, a read of the ledger failed). The text is
+/// for the journal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);

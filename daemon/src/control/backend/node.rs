@@ -1,0 +1,57 @@
+//! What routes may ask about the node: its state, its configuration, its metrics.
+
+use super::{Failure, Pending};
+use crate::buffers::Buffers;
+use crate::http::connections::Connections;
+use crate::metrics::Form;
+use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::runtime::RuntimeSummary;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// The node.
+pub trait NodeBackend {
+    /// Returns the memory budget of bodies and answers.
+    fn buffers(&self) -> Arc<Buffers>;
+
+    /// Returns the accounting of the server's connections.
+    fn connections(&self) -> Rc<Connections>;
+
+    /// Returns an error if fnd cannot run functions: `GET /healthz`.
+    ///
+    /// # Errors
+    /// The reason as text for people, such as "no spawner".
+    fn health(&self) -> Result<(), String>;
+
+    /// Returns the node with its functions, sorted by name.
+    fn node_status(&self) -> NodeStatus;
+
+    /// Returns all metrics as text.
+    fn metrics(&self, form: Form) -> Pending<String>;
+
+    /// Returns a copy of the ledger in its present state: its size and its bytes.
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>>;
+
+    /// Reads configuration and functions again, and waits until every difference is applied or refused.
+    fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>>;
+
+    /// Checks a file as if it were in the functions directory; the file is neither run nor kept.
+    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>>;
+
+    /// Accepts no new work from now on; resolves when nothing runs any more. Calling it twice has the same effect as
+    /// once.
+    fn drain(&self) -> oneshot::Receiver<()>;
+
+    /// Returns the runtimes, sorted by id.
+    fn runtimes(&self) -> Vec<RuntimeSummary>;
+
+    /// Returns the sizes, smallest first.
+    fn sizes(&self) -> Vec<SizeView>;
+
+    /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
+    fn config(&self) -> serde_json::Value;
+}
+
+/// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
+pub type Pieces = mpsc::Receiver<Vec<u8>>;

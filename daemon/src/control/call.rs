@@ -1,0 +1,53 @@
+//! A request whose route was found, with all that its route needs.
+
+use super::backend::Backend;
+use crate::http::request::{Request, short};
+use crate::http::response::{Refusal, refuse};
+use fnd_core::data::Data;
+use fnd_core::problem::Code;
+use fnd_core::settings::Role;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::rc::Rc;
+
+/// A request whose route was found.
+pub(super) struct Call {
+    pub(super) backend: Rc<dyn Backend>,
+    /// The role of the caller.
+    pub(super) role: Option<Role>,
+    pub(super) request: Request,
+    /// The values of `{...}` in the path, decoded, in order.
+    pub(super) places: Vec<String>,
+}
+
+impl Call {
+    /// Returns the function in the path.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if the text is not a valid name.
+    pub(super) fn function(&self) -> Result<FunctionName, Refusal> {
+        let text = self.places.first().map_or("", String::as_str);
+        FunctionName::new(text).map_err(|error| refuse(Code::NotFound, error.to_string()))
+    }
+
+    /// Returns the invocation in the path.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if the text is not a valid id.
+    pub(super) fn invocation(&self) -> Result<InvocationId, Refusal> {
+        let text = self.places.first().map_or("", String::as_str);
+        InvocationId::parse(text).ok_or_else(|| {
+            refuse(
+                Code::NotFound,
+                format!("`{}` is not an id of an invocation (a UUID)", short(text)),
+            )
+        })
+    }
+
+    /// Returns the whole body, in memory or on the disk, as the memory budget allows.
+    ///
+    /// # Errors
+    /// As [`Request::read_body`].
+    pub(super) async fn read_body(&self, limit: u64, limit_name: &str) -> Result<Data, Refusal> {
+        self.request.read_body(&self.backend.buffers(), limit, limit_name).await
+    }
+}

@@ -1,0 +1,116 @@
+//! The bodies of answers: whole, from the disk, in pieces, or passed on from a program.
+
+use super::connections::Busy;
+use super::kept::FromDisk;
+use super::stream::Chunks;
+use crate::buffers::{self, Buffers, UNCOUNTED};
+use crate::workers::exchange::Passing;
+use hyper::body::{Bytes, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// The body of an answer. Its connection counts as busy while the body exists.
+#[derive(Debug)]
+pub(crate) struct Body {
+    content: Content,
+    busy: Option<Busy>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Whole(Option<Bytes>),
+    /// An answer that exceeds the memory budget.
+    Kept(FromDisk),
+    Stream(Box<dyn Chunks>),
+    /// The answer of a program, passed on as a stream.
+    Passing(Passing),
+}
+
+impl Body {
+    fn new(content: Content) -> Self {
+        Self { content, busy: None }
+    }
+
+    /// Returns a body that is there.
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::new(Content::Whole(Some(bytes.into())))
+    }
+
+    /// Returns a body that comes in pieces.
+    pub(super) fn stream(stream: impl Chunks + 'static) -> Self {
+        Self::new(Content::Stream(Box::new(stream)))
+    }
+
+    /// Returns the body of a program's answer, passed on as a stream.
+    pub(crate) fn passing(body: Passing) -> Self {
+        Self::new(Content::Passing(body))
+    }
+
+    /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the
+    /// limit.
+    pub(super) fn hold(&mut self, busy: Busy) {
+        if let Content::Stream(stream) = &self.content
+            && stream.is_endless()
+        {
+            busy.follows();
+        }
+        self.busy = Some(busy);
+    }
+
+    /// Returns whether fnd holds the whole body until it is read.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.content, Content::Whole(_) | Content::Kept(_))
+    }
+
+    /// Counts the body against the memory budget until it is read; moves it to the disk if the budget has no room.
+    ///
+    /// # Errors
+    /// If the disk has no room either.
+    pub(super) async fn count(&mut self, buffers: &Arc<Buffers>) -> io::Result<()> {
+        if let Content::Whole(Some(bytes)) = &mut self.content
+            && bytes.len() > UNCOUNTED
+        {
+            match buffers.hold_answer(std::mem::take(bytes)).await? {
+                buffers::Answer::Memory(counted) => *bytes = counted,
+                buffers::Answer::Kept(kept) => self.content = Content::Kept(FromDisk::new(kept, buffers)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    // A body that breaks off breaks the connection, so that its reader does not believe that it is complete.
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let chunk = match &mut self.get_mut().content {
+            Content::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
+            Content::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
+            Content::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
+            Content::Passing(body) => return Pin::new(body).poll_frame(cx),
+        };
+        Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Content::Kept(kept) => kept.is_over(),
+            Content::Stream(stream) => stream.is_over(),
+            Content::Passing(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Content::Kept(kept) => SizeHint::with_exact(kept.left()),
+            Content::Stream(_) => SizeHint::default(),
+            Content::Passing(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! HTTP/1.1 to a caller: connections, limits, requests and answers, for every socket that fnd listens on.
+//!
+//! It knows no roles, no routes and no function's state: who may ask, and what is answered, is decided by the part that
+//! listens.
+//!
+//! ```text
+//! server.rs       the accept loop, and the life of one connection; `Service` is what it serves
+//! socket.rs       the kinds of sockets
+//! connections.rs  the places: which users have how many, and which connection is closed at the limit
+//! limits.rs       the limits of every server, and those that each chooses
+//! line.rs         the bytes of one connection: a caller that has gone or does not read
+//! framing.rs      the beginnings and ends of messages; finds those that two programs see differently
+//! request.rs      headers and body of a request
+//! query.rs        parameters, percent-encoding
+//! headers.rs      headers that pass between a caller and a function
+//! response.rs     answers: values, results, problems
+//! body.rs         the bodies of answers
+//! stream.rs       bodies in pieces: lines, events, files
+//! kept.rs         bodies that stay on the disk until they are read
+//! ```
+
+pub(crate) mod body;
+pub mod connections;
+mod framing;
+pub(crate) mod headers;
+mod kept;
+pub mod limits;
+mod line;
+pub(crate) mod query;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod server;
+mod socket;
+pub(crate) mod stream;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// Calls `check` with the path and the text of each file below a directory, except tests.
+    fn files(directory: &Path, check: &impl Fn(&Path, &str)) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                files(&path, check);
+            } else if !path.ends_with("tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                check(&path, text.split("#[cfg(test)]").next().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn it_uses_no_part_that_listens_or_decides() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+        files(&here, &|path, text| {
+            for other in ["backend", "control", "driver", "ledger", "metrics", "requests"] {
+                let used = text.contains(&format!("crate::{other}"));
+                assert!(!used, "{} uses crate::{other}", path.display());
+            }
+        });
+    }
+}

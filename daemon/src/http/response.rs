@@ -1,0 +1,148 @@
+//! Answers: values, results and problems; `stream.rs` has the answers that come in pieces.
+
+use super::body::Body;
+use crate::buffers::Buffers;
+use fnd_core::api::Problem;
+use fnd_core::problem::Code;
+use fnd_core::record::RunResult;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An answer to send.
+pub(crate) type Answered = Response<Body>;
+
+/// A refusal to send; boxed, so that results stay small.
+pub(crate) type Refusal = Box<Refused>;
+
+/// A problem and the headers that belong to it.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) problem: Problem,
+    /// The value of `Retry-After`, in seconds.
+    pub(crate) retry_after: Option<u64>,
+    /// The value of `Allow`.
+    pub(crate) allow: Option<String>,
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Box::new(Refused {
+            problem,
+            retry_after: None,
+            allow: None,
+        })
+    }
+}
+
+/// Returns a refusal with a code.
+pub(crate) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
+    Problem::new(code, detail).into()
+}
+
+/// Counts failures, so that an answer and its line in the journal can be matched.
+static FAILURES: AtomicU64 = AtomicU64::new(1);
+
+/// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
+pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
+    let request = FAILURES.fetch_add(1, Ordering::Relaxed);
+    tracing::error!(request, "failed to {operation}: {error}");
+    refuse(
+        Code::Internal,
+        format!("failed to {operation}: fnd's journal says why (request {request})"),
+    )
+}
+
+/// Returns the refusal for data for which neither memory nor disk has room.
+pub(crate) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
+    tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
+    let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
+    let mut refusal = refuse(Code::Unavailable, detail);
+    refusal.retry_after = Some(1);
+    refusal
+}
+
+/// Header `Fnd-Invocation`: the id of the invocation.
+pub(crate) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocation");
+
+/// Header `Fnd-State`: the state of the invocation whose result this answer is. The function may have chosen the status
+/// and headers of such an answer; an answer without this header is fnd's own.
+pub(crate) const STATE: HeaderName = HeaderName::from_static("fnd-state");
+
+/// Header `Fnd-Status`: the status that a function chose, if the answer is a stored result.
+pub(crate) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
+
+/// Returns a header value from text that is known to be visible ASCII; other text becomes empty.
+pub(crate) fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Returns a whole body with its type.
+pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answered {
+    let mut response = Response::new(Body::whole(bytes));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Returns a value as JSON.
+///
+/// # Errors
+/// [`Code::Internal`] if the value cannot be written as JSON, which is a defect of fnd.
+pub(crate) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => Ok(whole("application/json", bytes)),
+        Err(error) => Err(internal("answer in JSON", &error)),
+    }
+}
+
+/// Returns a function's result with its media type.
+pub(crate) fn result(result: Option<&RunResult>) -> Answered {
+    let Some(result) = result else {
+        return whole("text/plain; charset=utf-8", Bytes::new());
+    };
+    // The data is shared: a copy would occupy memory again until the caller has read it.
+    let mut answer = whole("application/octet-stream", Bytes::from_owner(Arc::clone(&result.data)));
+    // A media type that cannot be sent is left out; a warning names it when the function has just answered.
+    if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
+        answer.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    answer
+}
+
+/// Returns a refusal as `application/problem+json` (RFC 9457).
+pub(crate) fn problem(refused: &Refused) -> Answered {
+    // A problem consists of plain text and numbers, so this cannot fail; if it did, the status would still be correct.
+    let bytes = serde_json::to_vec(&refused.problem).unwrap_or_default();
+    let mut response = whole("application/problem+json", bytes);
+    *response.status_mut() = StatusCode::from_u16(refused.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    if let Some(id) = refused.problem.invocation {
+        headers.insert(INVOCATION, header(&id.to_string()));
+    }
+    if let Some(seconds) = refused.retry_after {
+        headers.insert(hyper::header::RETRY_AFTER, seconds.into());
+    }
+    if let Some(allow) = &refused.allow {
+        headers.insert(hyper::header::ALLOW, header(allow));
+    }
+    response
+}
+
+/// Counts the body of an answer against the memory budget until it is read. Without room in memory and on the disk the
+/// answer becomes a refusal.
+pub(crate) async fn count(mut answer: Answered, buffers: &Arc<Buffers>) -> Answered {
+    if let Err(error) = answer.body_mut().count(buffers).await {
+        // A run has ended nevertheless: its id tells the caller where to get the answer later.
+        let id = answer.headers_mut().remove(INVOCATION);
+        answer = problem(&no_room("the answer", &error));
+        if let Some(id) = id {
+            answer.headers_mut().insert(INVOCATION, id);
+        }
+    }
+    answer
+}

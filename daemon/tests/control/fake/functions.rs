@@ -1,0 +1,139 @@
+//! Its functions: a name says how each ends.
+
+use super::{FAILED, Fake, diagnostic, id, name};
+use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
+use fnd_core::manifest::Mode;
+use fnd_core::outcome::{Reason, Trigger};
+use fnd_core::supervisor::{Answer, FunctionState};
+use fnd_daemon::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
+use fnd_wire::ids::{FunctionName, Version};
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+const NAMES: [&str; 16] = [
+    "bad-answer",
+    "binary",
+    "cancelled",
+    "disabled",
+    "fails",
+    "full",
+    "hello",
+    "invalid",
+    "oom",
+    "ops/backup",
+    "slow",
+    "stopping",
+    "stuck",
+    "teapot",
+    "text",
+    "void",
+];
+
+/// When what failed began: "5d ago" to whoever asks, and the same whenever it is asked.
+static STARTED: LazyLock<String> = LazyLock::new(|| {
+    let ago = Duration::from_hours(5 * 24 + 1);
+    fnd_core::instant::text(fnd_daemon::clock::unix_ms() - u64::try_from(ago.as_millis()).unwrap())
+});
+
+fn status(function: &str) -> FunctionStatus {
+    let ran = function == "fails";
+    FunctionStatus {
+        status: if ran { "failed" } else { "pending" }.to_owned(),
+        message: if ran { "no such host \u{1b}[31mdb1" } else { "" }.to_owned(),
+        timestamp: "2026-11-21T08:00:00.123Z".to_owned(),
+        function: name(function),
+        version: Some(Version([0xab; 32])),
+        state: if function == "invalid" {
+            FunctionState::Invalid
+        } else {
+            FunctionState::Ready
+        },
+        invocation: ran.then(|| id(FAILED)),
+        trigger: ran.then_some(Trigger::Load),
+        attempt: ran.then_some(1),
+        poll: ran.then_some(0),
+        reason: ran.then_some(Reason::Exit(3)),
+        exit_code: ran.then_some(3),
+        started_at: ran.then(|| STARTED.clone()),
+        duration_ms: ran.then_some(12.3),
+        cpu_ms: ran.then_some(8.1),
+        memory_peak_bytes: ran.then_some(9_437_184),
+        memory_bytes: None,
+        dead_letters: 0,
+        next_attempt_at: None,
+        next_run_at: None,
+        result: None,
+        runs: u64::from(ran) * 1234,
+        failures: u64::from(ran) * 12,
+        error: (function == "invalid").then(|| "unknown runtime `pyhton`".to_owned()),
+        runtime: "python 3.11".to_owned(),
+        labels: [("team".to_owned(), if ran { "web" } else { "ops" }.to_owned())].into(),
+        p50_ms: ran.then_some(12.3),
+        p99_ms: ran.then_some(1204.0),
+        running: 0,
+        queued: 0,
+    }
+}
+
+impl Fake {
+    fn known(&self, function: &FunctionName, done: Answer) -> Answering {
+        self.answer(if NAMES.contains(&function.as_str()) {
+            done
+        } else {
+            Answer::NotFound
+        })
+    }
+}
+
+impl FunctionBackend for Fake {
+    fn functions(&self) -> Vec<FunctionStatus> {
+        NAMES.into_iter().map(status).collect()
+    }
+
+    fn function(&self, function: &FunctionName) -> Option<FunctionDetail> {
+        NAMES.contains(&function.as_str()).then(|| FunctionDetail {
+            status: status(function.as_str()),
+            more: fnd_core::api::FunctionMore {
+                mode: "script".to_owned(),
+                mode_reason: "no handler found".to_owned(),
+                newer: None,
+                source: format!("/etc/fnd/functions/{function}.py"),
+                manifest: serde_json::json!({"env": {"PASSWORD": "hunter2"}, "limits": {"memory": "256M"}}),
+                interpreter: "/usr/bin/python3.11".to_owned(),
+                uid: Some(70_001),
+                diagnostics: vec![serde_json::to_value(diagnostic()).unwrap()],
+            },
+        })
+    }
+
+    fn bounds(&self, function: &FunctionName) -> Option<Bounds> {
+        let bounds = Bounds {
+            body: 6 << 20,
+            timeout: Some(Duration::from_secs(180)),
+            mode: Mode::Handler,
+            passes: false,
+        };
+        (NAMES.contains(&function.as_str()) && function.as_str() != "invalid").then_some(bounds)
+    }
+
+    fn set_enabled(&self, function: &FunctionName, _enabled: bool) -> Answering {
+        self.known(function, Answer::Done)
+    }
+
+    fn status_written(&self, function: &FunctionName) -> Pending<()> {
+        self.seen.lock().unwrap().waited_for.push(function.to_string());
+        Box::pin(std::future::ready(()))
+    }
+
+    fn watch(&self, filter: FunctionFilter) -> Changes {
+        let (sender, receiver) = mpsc::channel(8);
+        for status in self.functions() {
+            if filter.takes(&status.function, Some(&status)) {
+                let (function, now) = (status.function.clone(), Some(Box::new(status)));
+                sender.try_send(FunctionChange { function, now }).unwrap();
+            }
+        }
+        receiver
+    }
+}

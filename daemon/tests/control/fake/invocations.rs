@@ -1,0 +1,224 @@
+//! Its invocations: some that have ended, one that runs, one that cannot be read.
+
+use super::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
+use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
+use fnd_core::outcome::{Reason, Skip, State, Trigger};
+use fnd_core::record::{InvocationRecord, Response, RunResult};
+use fnd_core::supervisor::{Answer, Rejection, ReplyTo};
+use fnd_daemon::control::backend::{
+    Answering, Failure, InvocationBackend, InvocationFilter, PassedOn, Pending, Repeated, SubmitRequest,
+};
+use fnd_wire::ids::{InvocationId, Version};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+fn record(function: &str, reason: Reason, message: &str, result: Option<RunResult>) -> InvocationRecord {
+    InvocationRecord {
+        id: id(ENDED),
+        function: name(function),
+        trigger: Trigger::Manual,
+        durable: false,
+        state: reason.final_state(),
+        accepted_ms: 1_795_248_000_000,
+        started_ms: Some(1_795_248_000_010),
+        ended_ms: Some(1_795_248_000_123),
+        attempts: 1,
+        polls: 0,
+        reason: Some(reason),
+        message: message.to_owned(),
+        exhausted: None,
+        next_attempt_ms: None,
+        version: Some(Version([0xab; 32])),
+        result,
+    }
+}
+
+/// What a function can choose beside the bytes.
+fn chosen(status: u16) -> Arc<Response> {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Arc::new(Response {
+        content_type: Some("text/html".to_owned()),
+        status: Some(status),
+        headers: vec![
+            header("x-name", "value"),
+            header("connection", "close"),
+            header("fnd-invocation", "forged"),
+        ],
+    })
+}
+
+fn view(wanted: InvocationId) -> Option<InvocationView> {
+    let mut view = match wanted.to_string().as_str() {
+        ENDED => InvocationView::of(&record("hello", Reason::Ok, "", None)),
+        FAILED | FAILED_WITH_RESULT => InvocationView::of(&record("fails", Reason::Exit(3), "no such host", None)),
+        RUNNING => {
+            let mut view = InvocationView::of(&record("stuck", Reason::Ok, "", None));
+            (view.state, view.reason, view.ended_at) = (State::Running, None, None);
+            view
+        }
+        _ => return None,
+    };
+    view.id = wanted;
+    Some(view)
+}
+
+fn letter(wanted: InvocationId) -> Option<DeadLetter> {
+    let invocation = view(wanted).filter(|_| wanted == id(FAILED))?;
+    Some(DeadLetter {
+        invocation,
+        payload: Some("{\"to\": \"ada\"}".to_owned()),
+        payload_bytes: Some(13),
+        content_type: Some("application/json".to_owned()),
+    })
+}
+
+impl InvocationBackend for Fake {
+    fn submit(&self, request: SubmitRequest) -> Answering {
+        let mut seen = self.seen.lock().unwrap();
+        seen.submitted = Some(request.clone());
+        seen.submits += 1;
+        drop(seen);
+        let function = request.function.as_str();
+        let ended = |reason, message, result| Answer::Finished(Box::new(record(function, reason, message, result)));
+        let skipped = |skip| {
+            Answer::Rejected(Rejection::Skipped {
+                skip,
+                retry_after: Some(Duration::from_millis(1500)),
+            })
+        };
+        let result = |json, data: &[u8]| {
+            Some(RunResult {
+                json,
+                data: data.into(),
+                response: None,
+            })
+        };
+        let answer = match function {
+            "full" => skipped(Skip::QueueFull),
+            "disabled" => skipped(Skip::Disabled),
+            _ if !request.wait => Answer::Queued(id(ENDED)),
+            "text" => ended(Reason::Ok, "", result(false, "héllo\u{1b}[2J".as_bytes())),
+            "binary" => ended(Reason::Ok, "", result(false, b"\xff\x00\xfe")),
+            "teapot" => ended(
+                Reason::Ok,
+                "",
+                result(false, b"<p>none").map(|result| RunResult {
+                    response: Some(chosen(418)),
+                    ..result
+                }),
+            ),
+            "void" => ended(
+                Reason::Ok,
+                "",
+                result(false, b"").map(|result| RunResult {
+                    response: Some(chosen(204)),
+                    ..result
+                }),
+            ),
+            "fails" => ended(Reason::Exit(3), "no such host", None),
+            "oom" => ended(Reason::Oom, "at the limit of 256 MiB, 3 processes killed", None),
+            "bad-answer" => ended(Reason::ResultTooLarge, "result of 7 MiB, the limit is 6 MiB", None),
+            "cancelled" => ended(Reason::Cancelled, "cancelled", None),
+            "slow" => Answer::TimedOut {
+                id: id(ENDED),
+                message: "`slow` did not end within 180s (limits.timeout)".to_owned(),
+            },
+            "stopping" => return oneshot::channel().1.into(),
+            "stuck" => {
+                let (sender, receiver) = oneshot::channel();
+                self.unanswered.borrow_mut().push(sender);
+                let hears = Rc::new(Hears(Arc::clone(&self.seen)));
+                return Answering::for_caller(receiver, hears, id(RUNNING), ReplyTo(0));
+            }
+            _ => ended(
+                Reason::Ok,
+                "",
+                request.payload.data.as_ref().map(|data| RunResult {
+                    json: true,
+                    data: data.bytes().unwrap().into_owned().into(),
+                    response: None,
+                }),
+            ),
+        };
+        self.answer(answer)
+    }
+
+    fn pass(&self, _: SubmitRequest, _: hyper::body::Incoming) -> PassedOn {
+        unreachable!("no function of it serves HTTP")
+    }
+
+    fn cancel(&self, wanted: InvocationId) -> Answering {
+        self.answer(if wanted == id(RUNNING) {
+            Answer::Done
+        } else {
+            Answer::NotFound
+        })
+    }
+
+    fn invocation(&self, wanted: InvocationId) -> Pending<Result<Option<InvocationView>, Failure>> {
+        if wanted == id(BROKEN) {
+            return later(Err(Failure("disk I/O error in /var/lib/fnd/state".to_owned())));
+        }
+        later(Ok(view(wanted)))
+    }
+
+    fn ended(&self, wanted: InvocationId) -> Option<Pending<()>> {
+        let (sender, receiver) = oneshot::channel::<()>();
+        self.waiting.borrow_mut().push(sender);
+        (wanted == id(RUNNING)).then(|| Box::pin(async { drop(receiver.await) }) as Pending<()>)
+    }
+
+    fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {
+        self.seen.lock().unwrap().filter = Some(filter);
+        let invocations = [ENDED, FAILED, RUNNING]
+            .into_iter()
+            .filter_map(|text| view(id(text)))
+            .collect();
+        later(Ok(InvocationList {
+            invocations,
+            next: Some(RUNNING.to_owned()),
+        }))
+    }
+
+    fn result(&self, wanted: InvocationId) -> Pending<Result<Option<RunResult>, Failure>> {
+        let data: Option<&[u8]> = match wanted.to_string().as_str() {
+            ENDED => Some(b"{\"hello\": \"Ada\"}"),
+            FAILED_WITH_RESULT => Some(b"{\"tried\": 3}"),
+            _ => None,
+        };
+        later(Ok(data.map(|data| RunResult {
+            json: true,
+            data: data.into(),
+            response: (wanted.to_string() == ENDED).then(|| chosen(404)),
+        })))
+    }
+
+    fn repeat(&self, wanted: InvocationId, trigger: Trigger) -> Pending<Result<Repeated, Failure>> {
+        let function = name("hello");
+        later(Ok(match wanted.to_string().as_str() {
+            UNKNOWN => Repeated::Unknown,
+            RUNNING => Repeated::NotEnded(function, State::Running),
+            ENDED if trigger == Trigger::Redrive => Repeated::NotDead(function, State::Succeeded),
+            ENDED => Repeated::NotKept(function),
+            _ => Repeated::Asked(function, self.answer(Answer::Queued(id(RUNNING)))),
+        }))
+    }
+
+    fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
+        self.seen.lock().unwrap().filter = Some(filter);
+        later(Ok(DeadLetterList {
+            dead_letters: letter(id(FAILED)).into_iter().collect(),
+            next: None,
+        }))
+    }
+
+    fn dead_letter(&self, wanted: InvocationId) -> Pending<Result<Option<DeadLetter>, Failure>> {
+        later(Ok(letter(wanted)))
+    }
+
+    fn drop_dead_letter(&self, wanted: InvocationId) -> Pending<Result<bool, Failure>> {
+        later(Ok(wanted == id(FAILED)))
+    }
+}

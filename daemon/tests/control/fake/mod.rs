@@ -1,0 +1,171 @@
+//! A daemon that is made up: a function's name says how it ends. Also used by the tests of `fndctl`.
+
+mod functions;
+mod invocations;
+mod node;
+mod streams;
+
+use fnd_core::api::LogLine;
+use fnd_core::diagnostic::{Diagnostic, Place, Severity};
+use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_daemon::buffers::Buffers;
+use fnd_daemon::control::backend::{Answering, InvocationFilter, Leaving, LogQuery, Pending, SubmitRequest};
+use fnd_daemon::control::peer::Access;
+use fnd_daemon::control::{Stop, listen, serve};
+use fnd_daemon::http::connections::Connections;
+use fnd_daemon::stream::StreamQuery;
+use fnd_wire::ids::{FunctionName, InvocationId};
+use std::cell::{OnceCell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, mpsc as std_mpsc};
+use tokio::sync::{mpsc, oneshot};
+
+/// Ended well, with a result.
+pub(crate) const ENDED: &str = "01934567-89ab-7def-8123-456789abcdef";
+/// Failed, without a result.
+pub(crate) const FAILED: &str = "01934567-89ab-7def-8123-00000000fa11";
+/// Failed, with a result.
+pub(crate) const FAILED_WITH_RESULT: &str = "01934567-89ab-7def-8123-00000000fa12";
+/// Still running.
+pub(crate) const RUNNING: &str = "01934567-89ab-7def-8123-00000000face";
+/// Cannot be read.
+pub(crate) const BROKEN: &str = "01934567-89ab-7def-8123-00000000dead";
+/// Nobody knows it.
+pub(crate) const UNKNOWN: &str = "01934567-89ab-7def-8123-000000000404";
+
+/// What tests want to know afterwards.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Seen {
+    pub(crate) submitted: Option<SubmitRequest>,
+    pub(crate) filter: Option<InvocationFilter>,
+    pub(crate) logs: Option<LogQuery>,
+    pub(crate) stream: Option<StreamQuery>,
+    /// Functions whose status file somebody waited for.
+    pub(crate) waited_for: Vec<String>,
+    /// How many requests to run there were.
+    pub(crate) submits: usize,
+    /// How many of their callers left before the answer.
+    pub(crate) left: usize,
+}
+
+struct Hears(Arc<Mutex<Seen>>);
+
+impl Leaving for Hears {
+    fn left(&self, _: InvocationId, _: ReplyTo) {
+        self.0.lock().unwrap().left += 1;
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) seen: Arc<Mutex<Seen>>,
+    /// Requests that are never answered.
+    unanswered: RefCell<Vec<oneshot::Sender<Answer>>>,
+    waiting: RefCell<Vec<oneshot::Sender<()>>>,
+    following: RefCell<Vec<mpsc::Sender<LogLine>>>,
+    connections: OnceCell<Rc<Connections>>,
+    buffers: OnceCell<Arc<Buffers>>,
+}
+
+fn id(text: &str) -> InvocationId {
+    InvocationId::parse(text).unwrap()
+}
+
+fn name(text: &str) -> FunctionName {
+    FunctionName::new(text).unwrap()
+}
+
+fn diagnostic() -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        code: "unknown-runtime".to_owned(),
+        file: Some("/etc/fnd/functions/invalid.toml".to_owned()),
+        place: Some(Place {
+            line: 7,
+            column: 11,
+            length: 8,
+            excerpt: "runtime = \"pyhton\"".to_owned(),
+        }),
+        message: "unknown runtime `pyhton`".to_owned(),
+        help: Some("known runtimes: `exec`, `node`, `python`".to_owned()),
+        notes: Vec::new(),
+    }
+}
+
+fn later<T: 'static>(value: T) -> Pending<T> {
+    Box::pin(std::future::ready(value))
+}
+
+impl Fake {
+    fn answer(&self, answer: Answer) -> Answering {
+        let (sender, receiver) = oneshot::channel();
+        let _ = sender.send(answer);
+        receiver.into()
+    }
+}
+
+/// A server in a thread of its own; stops when dropped.
+pub(crate) struct Running {
+    pub(crate) socket: PathBuf,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+    stop: Option<Stop>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Running {
+    pub(crate) fn start() -> Self {
+        Self::start_for(Access {
+            own_uid: Some(nix_uid()),
+            groups: Vec::new(),
+        })
+    }
+
+    pub(crate) fn start_for(access: Access) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("control.sock");
+        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let (ready, started) = std_mpsc::channel();
+        let (path, shared) = (socket.clone(), Arc::clone(&seen));
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            tokio::task::LocalSet::new().block_on(&runtime, async move {
+                let listener = listen::bind(&path, None).unwrap();
+                let fake = Fake {
+                    seen: shared,
+                    ..Fake::default()
+                };
+                let (server, stop) = serve(listener, Rc::new(fake), Rc::new(RefCell::new(access)));
+                ready.send(stop).unwrap();
+                server.await;
+            });
+        });
+        let stop = started.recv().unwrap();
+        Self {
+            socket,
+            seen,
+            stop: Some(stop),
+            thread: Some(thread),
+            _directory: directory,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+fn nix_uid() -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").unwrap().uid()
+}

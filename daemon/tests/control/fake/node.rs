@@ -1,0 +1,114 @@
+//! Its node: nothing is wrong with it.
+
+use super::{Fake, diagnostic, later, name};
+use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
+use fnd_core::runtime::{RuntimeSummary, RuntimeVersion};
+use fnd_daemon::buffers::Buffers;
+use fnd_daemon::control::backend::{Failure, FunctionBackend as _, NodeBackend, Pending, Pieces};
+use fnd_daemon::control::limits;
+use fnd_daemon::http::connections::Connections;
+use fnd_daemon::metrics::Form;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+impl NodeBackend for Fake {
+    fn buffers(&self) -> Arc<Buffers> {
+        Arc::clone(
+            self.buffers
+                .get_or_init(|| Buffers::new(64 << 20, std::env::temp_dir())),
+        )
+    }
+
+    fn connections(&self) -> Rc<Connections> {
+        let connections = || Rc::new(Connections::new(limits::PLACES));
+        Rc::clone(self.connections.get_or_init(connections))
+    }
+
+    fn health(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn node_status(&self) -> NodeStatus {
+        NodeStatus {
+            version: "0.1.0".to_owned(),
+            spawner_version: "0.1.0".to_owned(),
+            state: "running".to_owned(),
+            started_at: "2026-11-21T08:00:00.000Z".to_owned(),
+            node: "vm1".to_owned(),
+            cgroups: "v2".to_owned(),
+            containment: "cgroup.kill".to_owned(),
+            not_enforced: [("memory".to_owned(), "cgroups are read-only".to_owned())].into(),
+            left_behind: Vec::new(),
+            memory_bytes: 8 << 20,
+            running: 0,
+            queued: 0,
+            functions_by_state: [("ready".to_owned(), 13), ("invalid".to_owned(), 1)].into(),
+            problems: Vec::new(),
+            functions: self.functions(),
+            dead_letters: 1,
+            disk: None,
+            places: None,
+        }
+    }
+
+    fn metrics(&self, form: Form) -> Pending<String> {
+        Box::pin(async move { format!("# {form:?}\n") })
+    }
+
+    fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
+        let (sender, pieces) = mpsc::channel(2);
+        sender.try_send(b"SQLite ".to_vec()).unwrap();
+        sender.try_send(b"format 3".to_vec()).unwrap();
+        later(Ok((15, pieces)))
+    }
+
+    fn reload(&self, _: bool) -> Pending<Result<ReloadReport, Failure>> {
+        later(Ok(ReloadReport {
+            applied: vec![name("hello")],
+            removed: vec![name("gone")],
+            diagnostics: vec![diagnostic()],
+        }))
+    }
+
+    fn validate(&self, request: ValidateRequest) -> Pending<Result<ValidateReport, Failure>> {
+        let valid = !request.content.contains("pyhton");
+        let diagnostics = if valid { Vec::new() } else { vec![diagnostic()] };
+        later(Ok(ValidateReport { valid, diagnostics }))
+    }
+
+    fn drain(&self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().push(sender);
+        receiver
+    }
+
+    fn runtimes(&self) -> Vec<RuntimeSummary> {
+        vec![RuntimeSummary {
+            id: "python".to_owned(),
+            description: "Python scripts".to_owned(),
+            suffixes: vec![".py".to_owned()],
+            aliases: vec!["python3".to_owned()],
+            versions: vec![RuntimeVersion {
+                name: "3.11".to_owned(),
+                interpreter: "/usr/bin/python3.11".to_owned(),
+            }],
+            enabled: true,
+        }]
+    }
+
+    fn sizes(&self) -> Vec<SizeView> {
+        let limits = [
+            ("cpu".to_owned(), "150m".to_owned()),
+            ("memory".to_owned(), "256M".to_owned()),
+        ];
+        vec![SizeView {
+            name: "XS".to_owned(),
+            limits: limits.into(),
+        }]
+    }
+
+    fn config(&self) -> serde_json::Value {
+        serde_json::json!({"build": {"env": {"TOKEN": "hunter3"}}, "keep_versions": 5, "node": {"max_workers": 1000}})
+    }
+}
