@@ -1,74 +1,40 @@
-//! The daemon: the edges around the supervisor. This file connects the parts in their order, and decides nothing.
+//! The daemon: the edges around the supervisor. Each folder is a part; `start` connects them in their order.
+//!
+//! - `start/`: what happens once: connecting to the spawner, opening the history, serving, stopping
+//! - `driver/`: the one loop that owns the state: events go to the supervisor, its actions are performed
+//! - `functions/`: from files to installed versions
+//! - `workers/`: the link to the spawner, and the conversations with workers
+//! - `output/`: what running attempts print, and what is kept of it
+//! - `ledger/`: the history in a database
+//! - `http/`: the server, which knows nothing of fnd; `control/`: the routes; `backend/`: what routes may ask
+//! - `report/`: one event to journal, stream, metrics and status files; `stream/`, `metrics/`, `telemetry/` keep and show it
+//! - `modes/`: the other programs of this binary
 
 mod allocator;
 pub mod backend;
-mod backup;
 pub mod buffers;
-pub mod catalog;
-pub mod check;
 pub mod cli;
 pub mod clock;
-pub mod confine;
-mod confirming;
 pub mod control;
-mod directories;
 pub mod driver;
-mod ends;
-pub mod environment;
-pub mod examine;
-pub mod follow;
 pub mod functions;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-pub mod handshake;
 pub mod http;
-mod idempotency;
-mod incoming;
-mod installed_versions;
-pub mod installer;
-mod interpreters;
-pub mod judge;
 pub mod ledger;
-pub mod logs;
 pub mod metrics;
-mod perform;
-mod pool;
-pub mod problems;
-mod reinstall;
+pub mod modes;
+pub mod output;
 mod report;
-mod requests;
-mod retention_policy;
-pub mod rules;
 pub mod settings;
-mod signals;
-mod silence;
-pub mod spawner_process;
+pub mod start;
 pub mod stream;
-pub mod systemd;
-mod takeover;
 pub mod telemetry;
-mod view;
-mod watch_functions;
 pub mod workers;
 
-use catalog::Rescan;
-use cli::{Cli, Places};
-use driver::{Asked, Daemon, Message, State};
-use fnd_core::api::NodePlaces;
-use fnd_core::diagnostic::Colour;
-use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
-use fnd_wire::frame::Request;
-use handshake::HandshakeError;
-use http::connections::Connections;
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
-use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use cli::Cli;
+use start::handshake::HandshakeError;
 use tokio::runtime::LocalOptions;
-use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::JoinSet;
 
 /// Runs fnd until it is stopped.
 ///
@@ -79,7 +45,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
     // Tasks run on the runtime itself: in a `LocalSet` each wake-up of a task passes two schedulers.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build_local(LocalOptions::default())?;
-    let result = runtime.block_on(serve(cli));
+    let result = runtime.block_on(start::serve(cli));
     // Readers of kept output may still wait for a caller that is gone.
     runtime.shutdown_background();
     result
@@ -97,285 +63,6 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-async fn serve(cli: &Cli) -> anyhow::Result<()> {
-    let places = check::places(cli)?;
-    prepare(&places)?;
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref(), no_color);
-    let colour = if std::io::stderr().is_terminal() && !no_color {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
-    let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
-    let own = own_state(&places);
-    let _lock = ledger::lock_state(&own)?;
-    let clock = clock::Clock::start();
-
-    spawner_process::last_one_ended(cli, &places).await;
-    let spawner_process::Spawner { socket, child } = spawner_process::spawner(cli, &places)?;
-    let mut connection = workers::spawner::Connection::new(socket)?;
-    let handshake::Handshake {
-        welcome,
-        sockets,
-        current,
-        held,
-        exits,
-    } = handshake::with(&mut connection, colour).await?;
-    let held = takeover::read(held);
-    for (limit, why) in &welcome.missing {
-        tracing::warn!("`{limit}` cannot be enforced here: {why}");
-    }
-
-    let (sender, messages) = mpsc::unbounded_channel();
-    let stored = sender.clone();
-    let held_attempts: Vec<_> = held.iter().flat_map(takeover::Worker::attempts).collect();
-    let run = places.run_dir.join(ledger::RUN);
-    let site = ledger::Site {
-        state: &own,
-        run: &run,
-        on_damage: current.settings.history.on_damage,
-    };
-    let opened = ledger::open(
-        site,
-        retention_policy::at_first(&current.settings),
-        &held_attempts,
-        move |acknowledged| {
-            let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
-        },
-    )?;
-    let buffers = buffers::Buffers::new(current.settings.node.buffers, own.clone());
-    let logs = places.state.join("logs");
-    let judge = opened.writer.clone();
-    // While the clock is not believed, output ages by the newest time in the history, as the history itself does.
-    let time = move || {
-        let ahead_of = judge.health().forgetting.clock_ahead_of;
-        ahead_of.unwrap_or_else(clock::unix_ms)
-    };
-    let log_keeper = logs::Keeper::start(logs.clone(), retention_policy::logs(&current.settings), time)?;
-    let output = workers::output::Output::start(
-        logs.clone(),
-        own.join("spool"),
-        log_keeper.bell(),
-        line_sink(current.settings.logs.journal),
-    )?;
-    let catalog_places = catalog::Places {
-        directories: welcome.functions_dirs.iter().map(Into::into).collect(),
-        held: own.join("directories"),
-        marks: places.run_dir.join("marks"),
-    };
-    let (catalog_events, found) = mpsc::unbounded_channel();
-    let catalog = catalog::Catalog::start(catalog_places, current.catalog_rules(), catalog_events)?;
-    forward(found, sender.clone());
-
-    let now = clock.now();
-    let mode = current.settings.status.mode;
-    let state = State {
-        supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
-        ids: clock::Ids::after(opened.last_id),
-        functions: functions::Functions::default(),
-        interpreters: interpreters::Interpreters::new(),
-        installer: installer::Installer::default(),
-        versions: catalog::Versions::new(opened.versions),
-        loading: HashSet::new(),
-        quiet: false,
-        catalog,
-        name_problems: Vec::new(),
-        unread: directories::Unread::default(),
-        judged: HashMap::new(),
-        settings: current,
-        connection: Some(connection),
-        welcome,
-        left_behind: Vec::new(),
-        asked: HashMap::new(),
-        attached: HashMap::new(),
-        ledger: opened.writer.clone(),
-        output,
-        log_keeper,
-        status: report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
-        messages: sender,
-        replies: HashMap::new(),
-        connections: Rc::new(Connections::new(control::limits::PLACES)),
-        buffers: Arc::clone(&buffers),
-        last_reply: 0,
-        ends: ends::Ends::default(),
-        uploads: HashMap::new(),
-        sockets,
-        lost: Vec::new(),
-        settling: Vec::new(),
-        reloading: false,
-        reporter: report::Reporter::new(now.unix_ms),
-        exposed: metrics::Exposed::default(),
-        reported_problems: problems::Reported::default(),
-        drained: Some(Vec::new()),
-        started_ms: now.unix_ms,
-        places: named(&places),
-        spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
-        follow_up: VecDeque::new(),
-        rest: VecDeque::new(),
-        actions: Vec::new(),
-        wakes_at: None,
-        awaited_output: pool::AwaitedOutput::new(),
-        silence: silence::Silence::default(),
-        daemon: Weak::new(),
-        clock,
-    };
-    let daemon = Rc::new(Daemon {
-        state: RefCell::new(state),
-        changed: Notify::new(),
-        put_off: Notify::new(),
-        asked: Notify::new(),
-    });
-    let mut tasks = JoinSet::new();
-    tasks.spawn_local(Rc::clone(&daemon).catch_up());
-    tasks.spawn_local(Rc::clone(&daemon).watch_spawner());
-    tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
-    daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
-    daemon.state.borrow_mut().settings_changed();
-    let problems_sender = daemon.state.borrow().messages.clone();
-    let buffers_sender = problems_sender.clone();
-    buffers.on_change(move || drop(buffers_sender.send(Message::ProblemsChanged)));
-    let connections = Rc::clone(&daemon.state.borrow().connections);
-    connections.on_change(move || drop(problems_sender.send(Message::ProblemsChanged)));
-    let mut restored = opened.restored;
-    for unfinished in &mut restored.unfinished {
-        if let Some(data) = &mut unfinished.accepted.payload.data {
-            *data = buffers.hold(data);
-        }
-    }
-    restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
-    (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
-    daemon.step(Event::Restored(restored));
-    daemon.state.borrow_mut().report_lost();
-    for exited in exits {
-        daemon.state.borrow_mut().exited(exited);
-    }
-
-    let control = backend::Control {
-        daemon: Rc::clone(&daemon),
-        reader: opened.reader,
-        logs,
-        places: Arc::new(places.judged()),
-        keys: idempotency::Keys::default(),
-    };
-    let ended = supervise(cli, &places, &daemon, messages, control).await;
-    if ended.is_ok() {
-        daemon.leave_members().await;
-        // A spawner that stays reads what it was sent, and the next fnd sends it the rest.
-        if child.is_some() {
-            daemon.last_answers().await;
-        }
-    }
-    daemon.state.borrow_mut().close();
-    opened.writer.stop();
-    // The spawner's socket is closed: it kills what it started and ends.
-    let spawner = child.and_then(|mut child| child.wait().ok());
-    ended.map_err(|error| match error.downcast() {
-        Ok(broken) => spawner_process::Lost::new(broken, spawner).into(),
-        Err(other) => other,
-    })
-}
-
-/// Installs the functions that are there, then serves until a signal's drain is over.
-async fn supervise(
-    cli: &Cli,
-    places: &Places,
-    daemon: &Rc<Daemon>,
-    mut messages: mpsc::UnboundedReceiver<Message>,
-    control: backend::Control,
-) -> anyhow::Result<()> {
-    let access = Rc::clone(&daemon.state.borrow().settings.access);
-    let listener = match systemd::listener()? {
-        Some(listener) => listener,
-        None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
-    };
-    let (server, stop) = control::serve(listener, Rc::new(control), access);
-    let scanned = daemon.scan();
-    let begun = Cell::new(false);
-    let serving = async {
-        // Calls that come meanwhile wait in the socket: every function is known before the first call is answered.
-        let _ = scanned.await;
-        let whole = daemon.state.borrow().unread.is_nothing();
-        daemon.step(Event::Scanned { whole });
-        daemon.state.borrow_mut().all_known();
-        systemd::ready();
-        let functions = daemon.state.borrow().functions.iter().count();
-        let socket = places.run_dir.join("control.sock");
-        tracing::info!("ready: {functions} functions, control socket {}", socket.display());
-        begun.set(true);
-        server.await;
-    };
-    let mut serving = std::pin::pin!(serving);
-    let (result, served) = tokio::select! {
-        // Each branch ends fnd, so only `serving` is resumed afterwards.
-        broken = daemon.run(&mut messages) => (Err(broken.into()), false),
-        () = &mut serving => (Ok(()), true),
-        () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
-    };
-    systemd::stopping();
-    stop.now();
-    if begun.get() && !served {
-        // Answers that are on their way may still arrive.
-        let time = control::limits::STOP_TIME;
-        if tokio::time::timeout(time, serving).await.is_err() {
-            tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
-        }
-    }
-    result
-}
-
-/// Returns the directory of fnd's own state. Where fnd-spawner runs as root, the directory above is root's: root writes
-/// only below directories that no other user can change.
-fn own_state(places: &Places) -> PathBuf {
-    places.state.join("state")
-}
-
-/// Returns the places as `status` names them.
-fn named(places: &Places) -> NodePlaces {
-    let (config, runtimes) = places.judged();
-    NodePlaces {
-        config,
-        functions: Vec::new(),
-        runtimes,
-        state: places.state.display().to_string(),
-    }
-}
-
-/// Makes the directories fnd writes to.
-fn prepare(places: &Places) -> anyhow::Result<()> {
-    use anyhow::Context as _;
-    use std::os::unix::fs::DirBuilderExt as _;
-    let make = |path: &Path, mode| {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.with_context(|| format!("failed to make the directory `{}`", path.display()))
-    };
-    // Functions reach their code and home through this directory by name; everything below has modes of its own.
-    make(&places.state, 0o711)?;
-    make(&own_state(places), 0o700)?;
-    make(&places.run_dir, 0o755)?;
-    make(&places.run_dir.join("status"), 0o755)?;
-    make(&places.run_dir.join("marks"), 0o700)?;
-    make(&places.run_dir.join(ledger::RUN), 0o700)
-}
-
-fn last_attempt(run: ledger::LastRun) -> LastAttempt {
-    let result = run.record.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
-    LastAttempt {
-        attempt: run.attempt,
-        trigger: run.record.trigger,
-        result,
-    }
-}
-
-/// Passes lines of output on to the journal, if that is configured.
-fn line_sink(journal: bool) -> workers::output::LineSink {
-    Box::new(move |meta, line| {
-        if journal {
-            telemetry::output_line(meta, line);
-        }
-    })
-}
-
 /// Returns an error with all its causes: `what failed: why: why`.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
@@ -387,97 +74,4 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-fn forward(mut from: mpsc::UnboundedReceiver<catalog::CatalogEvent>, to: mpsc::UnboundedSender<Message>) {
-    // Ends with the catalog's thread, or with the driver.
-    drop(tokio::task::spawn_local(async move {
-        while let Some(event) = from.recv().await {
-            if to.send(Message::Catalog(event)).is_err() {
-                return;
-            }
-        }
-    }));
-}
-
-impl Daemon {
-    /// Starts a scan; resolves when everything it sees is installed or refused.
-    fn scan(&self) -> oneshot::Receiver<()> {
-        let (sender, settled) = oneshot::channel();
-        let mut state = self.state.borrow_mut();
-        let number = state.installer.new_scan();
-        state.catalog.rescan(number, Rescan::default());
-        state.settling.push((number, sender));
-        settled
-    }
-
-    /// Reads configuration and functions again; resolves when every difference is applied or refused. The service
-    /// manager is notified of both. With `accept_empty` an empty functions directory is accepted as meant.
-    pub(crate) fn reload(&self, accept_empty: bool) -> oneshot::Receiver<()> {
-        systemd::reloading();
-        let (sender, settled) = oneshot::channel();
-        let mut state = self.state.borrow_mut();
-        state.reloading = true;
-        if let Some(number) = state.send(&Request::Reload, Vec::new()) {
-            state.asked.insert(number, Asked::Reload);
-        }
-        let scan = state.installer.new_scan();
-        // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
-        // because the spawner answers in order.
-        let how = Rescan {
-            forget: true,
-            accept_empty,
-        };
-        state.catalog.rescan(scan, how);
-        state.settling.push((scan, sender));
-        drop(state);
-        self.changed.notify_one();
-        settled
-    }
-
-    /// Refuses new work; resolves when nothing runs any more.
-    pub fn drain(&self) -> oneshot::Receiver<()> {
-        self.wind_down(Event::Drain)
-    }
-
-    /// Refuses new work and starts nothing more; resolves when every caller is answered. Running work goes on under the
-    /// next fnd.
-    pub fn hand_over(&self) -> oneshot::Receiver<()> {
-        self.wind_down(Event::HandOver)
-    }
-
-    fn wind_down(&self, event: Event) -> oneshot::Receiver<()> {
-        let (sender, drained) = oneshot::channel();
-        {
-            let mut state = self.state.borrow_mut();
-            match &mut state.drained {
-                Some(waiting) => waiting.push(sender),
-                // The drain is over already: the receiver sees that the sender is gone.
-                None => drop(sender),
-            }
-        }
-        self.step(event);
-        drained
-    }
-}
-
-impl State {
-    /// Removes the status files of functions that went away while fnd was not running.
-    fn forget_statuses(&mut self) {
-        let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
-        if let Err(error) = self.status.keep_only(&known) {
-            tracing::warn!("{}", chain(&error));
-        }
-    }
-
-    /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
-    fn close(&mut self) {
-        self.catch_up();
-        self.store_awaiting_output(None);
-        for function in self.status.all_due() {
-            self.write_status(&function);
-        }
-        self.output.stop();
-        self.connection = None;
-    }
 }

@@ -9,13 +9,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.judge {
         // The spawner sees the end of the process and reports it.
-        return fnd_daemon::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return fnd_daemon::modes::judge::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     if let Some(path) = &cli.examine {
-        return fnd_daemon::examine::run(&cli, path);
+        return fnd_daemon::modes::examine::run(&cli, path);
     }
     if let Some(checked) = cli.check {
-        return fnd_daemon::check::run(&cli, checked);
+        return fnd_daemon::modes::check::run(&cli, checked);
     }
     match fnd_daemon::run(&cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! The configuration in force, and the values that follow from it on this machine.
 
-use crate::catalog::Rules;
 use crate::control::peer::Access;
+use crate::functions::catalog::Rules;
 use fnd_core::diagnostic::Diagnostic;
 use fnd_core::judge::SettingsDocument;
 use fnd_core::manifest::forms::Claims;

@@ -11,7 +11,7 @@ use fnd_core::api::LogLevel;
     A start of fnd has the level of `FND_LOG`, else `info`.\n\nExamples:\n  \
     fndctl log-level\n  \
     sudo fndctl log-level debug --for 10m       the level before is back by itself\n  \
-    sudo fndctl log-level info,fnd_daemon::catalog=debug"
+    sudo fndctl log-level info,fnd_daemon::functions::catalog=debug"
 )]
 pub(crate) struct Args {
     /// error, warn, info, debug, trace, or target=level with commas between.

@@ -50,6 +50,6 @@ impl FunctionBackend for Control {
     }
 
     fn watch(&self, filter: FunctionFilter) -> Changes {
-        crate::watch_functions::watch(&self.daemon, filter)
+        crate::backend::watch_functions::watch(&self.daemon, filter)
     }
 }

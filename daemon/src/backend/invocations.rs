@@ -7,7 +7,7 @@ use crate::control::backend::{
 };
 use crate::driver::Daemon;
 use crate::ledger;
-use crate::requests::Upload;
+use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::Trigger;
 use fnd_core::record::RunResult;

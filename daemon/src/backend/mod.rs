@@ -1,10 +1,13 @@
 //! The daemon as the control server sees it: [`Backend`](crate::control::backend::Backend) over the supervisor, the
 //! ledger and the kept output. Each file has the part of one resource, named like the file of its trait.
 
+mod backup;
 mod functions;
+pub(crate) mod idempotency;
 mod invocations;
 mod node;
 mod streams;
+mod watch_functions;
 
 use crate::control::backend::{Answering, Failure, Leaving};
 use crate::driver::{Daemon, State};
@@ -29,7 +32,7 @@ pub struct Control {
     /// The configuration file and the directories of runtimes.
     pub places: Arc<(String, Vec<String>)>,
     /// Idempotency keys that are being looked up.
-    pub keys: crate::idempotency::Keys,
+    pub keys: crate::backend::idempotency::Keys,
 }
 
 impl Control {

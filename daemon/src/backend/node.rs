@@ -47,7 +47,7 @@ impl NodeBackend for Control {
 
     fn backup(&self) -> Pending<Result<(u64, Pieces), Failure>> {
         let state = self.logs.with_file_name("state");
-        Box::pin(crate::backup::take(state))
+        Box::pin(crate::backend::backup::take(state))
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
@@ -134,8 +134,9 @@ impl NodeBackend for Control {
 
 type Versions = Vec<(FunctionName, Option<fnd_wire::ids::Version>)>;
 
-fn versions(functions: &crate::functions::Functions) -> Versions {
-    let version = |function: &crate::functions::Function| function.newest.as_ref().map(|newest| newest.version);
+fn versions(functions: &crate::functions::registry::Functions) -> Versions {
+    let version =
+        |function: &crate::functions::registry::Function| function.newest.as_ref().map(|newest| newest.version);
     functions
         .iter()
         .map(|(name, function)| (name.clone(), version(function)))

@@ -26,8 +26,8 @@ impl StreamBackend for Control {
         let end = query.invocation.and_then(|id| self.ended(id));
         // An invocation that has ended prints nothing more: following it would never end.
         query.follow &= query.invocation.is_none() || end.is_some();
-        Box::pin(crate::follow::lines(
-            crate::follow::Source {
+        Box::pin(crate::output::follow::lines(
+            crate::output::follow::Source {
                 output,
                 root,
                 functions,

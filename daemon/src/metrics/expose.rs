@@ -2,7 +2,7 @@
 
 use super::{listen, textfile};
 use crate::driver::State;
-use crate::problems::Problem;
+use crate::report::problems::Problem;
 use fnd_core::settings;
 use std::collections::BTreeMap;
 use tokio::task::JoinHandle;

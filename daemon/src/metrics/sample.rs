@@ -2,7 +2,7 @@
 
 use super::{Counts, Labels, Metrics, Values, micros, millis, number, value};
 use crate::driver::State;
-use crate::problems;
+use crate::report::problems;
 use crate::workers::usage;
 use procfs::process::Process;
 use prometheus_client::metrics::counter::Counter;

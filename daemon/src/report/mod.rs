@@ -23,6 +23,7 @@ mod examples;
 mod journal;
 mod metrics;
 mod observe;
+pub(crate) mod problems;
 mod status;
 mod status_files;
 mod stream;

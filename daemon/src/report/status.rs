@@ -1,5 +1,6 @@
 //! The status file that an event changes, and how it is written.
 
+use crate::chain;
 use crate::driver::State;
 use fnd_core::report::ReportEvent;
 use fnd_wire::ids::FunctionName;
@@ -30,6 +31,14 @@ pub(super) fn changed_by(event: ReportEvent<'_>) -> Option<&FunctionName> {
 }
 
 impl State {
+    /// Removes the status files of functions that went away while fnd was not running.
+    pub(crate) fn forget_statuses(&mut self) {
+        let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
+        if let Err(error) = self.status.keep_only(&known) {
+            tracing::warn!("{}", chain(&error));
+        }
+    }
+
     /// Writes a function's status file now, or with its next changes if it was just written.
     pub(super) fn status_changed(&mut self, function: &FunctionName) {
         if self.status.changed(function, self.clock.now().mono) {
@@ -50,7 +59,7 @@ impl State {
         if self.status.tried(function, mono, written.is_ok())
             && let Err(error) = written
         {
-            tracing::warn!("{}, it is tried again every second", crate::chain(&error));
+            tracing::warn!("{}, it is tried again every second", chain(&error));
         }
     }
 

@@ -111,7 +111,7 @@ mod tests {
             "debug",
             "warn",
             "info,hyper=debug",
-            "fnd_daemon::catalog=trace, info",
+            "fnd_daemon::functions::catalog=trace, info",
             "off",
         ] {
             assert!(parse(fine).is_ok(), "{fine}");

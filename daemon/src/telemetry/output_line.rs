@@ -1,8 +1,8 @@
 //! The message for a line of a function's output, where the journal gets them.
 
 use super::text::escape;
-use crate::logs::{Line, Stream};
-use crate::workers::output::Meta;
+use crate::output::Meta;
+use crate::output::kept::{Line, Stream};
 
 /// Logs a line of a function's output.
 pub(crate) fn output_line(meta: &Meta, line: &Line<'_>) {

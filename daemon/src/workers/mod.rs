@@ -1,12 +1,17 @@
-//! The parts that are attached to running workers.
+//! Workers: processes that the spawner runs for fnd.
+//!
+//! - `link.rs`: requests to the spawner and its answers; `silence.rs`: whether it answers
+//! - `environment.rs`: what a worker is given at its start
+//! - `handler/`: workers that speak the worker protocol; `http/`: workers that serve HTTP
+//! - `adoption.rs`: workers of an earlier fnd go on
+//! - `usage.rs`: the memory that workers use
 
-pub mod address;
-pub mod conversation;
-pub mod endpoint;
-pub mod exchange;
-pub mod key;
-pub mod output;
-pub mod spawner;
+pub(crate) mod adoption;
+pub mod environment;
+pub mod handler;
+pub mod http;
+pub mod link;
+pub(crate) mod silence;
 pub mod usage;
 
 use std::io;

@@ -1,7 +1,7 @@
 //! Any bytes as what the judge is sent, in packets: it answers or ends, and its answers are ones.
 #![no_main]
 
-use fnd_daemon::judge::packets::Packets;
+use fnd_daemon::modes::judge::packets::Packets;
 use fnd_fuzz::parts;
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::Partial;
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Packets(parts(bytes).map(<[u8]>::to_vec).collect());
     let mut output = Packets::default();
-    let _ = fnd_daemon::judge::serve(&mut input, &mut output);
+    let _ = fnd_daemon::modes::judge::serve(&mut input, &mut output);
     let mut partial = Partial::default();
     let mut between = true;
     for packet in output.0 {

@@ -1,7 +1,7 @@
 //! Any bytes as kept output, and as output that is kept: what was kept is read again, and no terminal is ordered around.
 #![no_main]
 
-use fnd_daemon::logs::{Decoder, Line, Lines, Stream};
+use fnd_daemon::output::kept::{Decoder, Line, Lines, Stream};
 use fnd_daemon::telemetry::escape;
 use libfuzzer_sys::fuzz_target;
 

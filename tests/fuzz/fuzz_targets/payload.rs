@@ -5,7 +5,7 @@ use fnd_core::outcome::Trigger;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{AttemptOrder, Rules, SpawnOrder};
 use fnd_core::trace::Trace;
-use fnd_daemon::environment::variables;
+use fnd_daemon::workers::environment::variables;
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};

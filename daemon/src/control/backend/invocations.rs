@@ -1,7 +1,7 @@
 //! What routes may ask about invocations: to run something, to wait for it, to read the history.
 
 use super::{Answering, Failure, Pending};
-use crate::workers::exchange::Passing;
+use crate::workers::http::exchange::Passing;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, State, Trigger};
 use fnd_core::record::{Payload, RunResult};

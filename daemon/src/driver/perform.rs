@@ -1,0 +1,275 @@
+//! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
+
+use crate::driver::{Asked, Starting, State};
+use crate::ledger::{Begun, Command};
+use crate::output::Meta;
+use crate::workers::adoption;
+use crate::workers::environment;
+use crate::workers::http;
+use fnd_core::outcome::Trigger;
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{Action, AttemptOrder, Event, Notice, SpawnOrder, Submit};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
+use fnd_wire::ids::{Attempt, FunctionName, WorkerId};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+impl State {
+    /// Handles an event and everything that follows from it at once.
+    pub(crate) fn step(&mut self, event: Event) {
+        self.answer_first(event);
+        self.catch_up();
+    }
+
+    /// Handles an event and does at once what somebody waits for: a call, an answer. Everything else is kept for
+    /// [`Self::catch_up`], so that a worker and a caller need not wait for their own records.
+    pub(crate) fn answer_first(&mut self, event: Event) {
+        self.catch_up();
+        let mut actions = std::mem::take(&mut self.actions);
+        self.observe_event(&event);
+        self.supervisor.handle(self.clock.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.keep_end(&action);
+            match action {
+                Action::Call(_) | Action::Reply(..) => self.perform(action),
+                other => self.rest.push_back(other),
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Performs the actions that were kept, in their order, and everything that follows from them.
+    pub(crate) fn catch_up(&mut self) {
+        loop {
+            while let Some(action) = self.rest.pop_front() {
+                self.perform(action);
+            }
+            let Some(event) = self.follow_up.pop_front() else {
+                return;
+            };
+            let mut actions = Vec::new();
+            self.observe_event(&event);
+            self.supervisor.handle(self.clock.now(), event, &mut actions);
+            actions.iter().for_each(|action| self.keep_end(action));
+            self.rest.extend(actions);
+        }
+    }
+
+    /// Keeps the end of an attempt where a kill of fnd does not lose it, before anyone is told of it. The spawner also
+    /// keeps a script's end, but can die together with fnd.
+    fn keep_end(&self, action: &Action) {
+        if let Action::Record(attempt, record) = action {
+            let printed = self.awaited_output.contains_key(&(attempt.invocation, attempt.attempt));
+            self.ledger.ends(attempt, record, printed);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Claim(record) => {
+                let id = record.id;
+                // The record of its last attempt comes first.
+                self.store_awaiting_output(Some(id));
+                if self.ledger.submit(Command::Claim(record)).is_err() {
+                    self.follow_up.push_back(Event::ClaimFailed(vec![id]));
+                }
+            }
+            Action::Spawn(order) => {
+                self.report_worker(&order);
+                self.spawn(&order);
+            }
+            Action::Run(function) => self.run_service(function),
+            Action::Call(order) => {
+                self.observe_attempt(&order.attempt);
+                self.call(&order);
+            }
+            Action::Stop(worker) => self.stop_member(worker),
+            Action::Forget(worker) => self.forget(worker),
+            Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
+            Action::Kill(worker) => self.kill(worker),
+            Action::Store(accepted) => {
+                self.report(ReportEvent::Accepted(&accepted));
+                let (id, durable) = (accepted.id, accepted.durable);
+                // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
+                // unrecorded until its end; the record of its end has more room.
+                if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                    self.follow_up.push_back(Event::StoreFailed(id));
+                }
+            }
+            Action::Record(attempt, record) => {
+                if let Some((attempt, record)) = self.keep_record(attempt, record) {
+                    self.store_awaiting_output(Some(record.id));
+                    self.record(attempt, record);
+                }
+            }
+            Action::PutBack(attempt, record) => {
+                self.report_put_back(record.id, attempt);
+                self.ledger.has_not_begun(record.id, attempt);
+                self.store(Command::Update(record));
+            }
+            Action::Update(record) => {
+                self.store_awaiting_output(Some(record.id));
+                if record.state.is_final() {
+                    self.report(ReportEvent::EndedWaiting(&record));
+                    self.report(ReportEvent::InvocationEnded(&record));
+                }
+                self.ended(&record);
+                self.store(Command::Update(record));
+            }
+            Action::StoreEnabled { function, enabled } => self.store(Command::StoreEnabled { function, enabled }),
+            Action::Release { function, invocation } => {
+                self.request(&Request::Release(Release { function, invocation }), Vec::new());
+            }
+            Action::Reply(to, answer) => {
+                if let Some(reply) = self.replies.remove(&to) {
+                    let _ = reply.send(*answer); // an error: the caller has gone; the invocation goes on
+                }
+            }
+            Action::Status(function) => self.report_function(&function),
+            Action::Notice(Notice::StartsChanged) => self.problems_changed(),
+            Action::Notice(notice) => self.report(ReportEvent::Notice(&notice)),
+            Action::Drained => {
+                for waiting in self.drained.take().into_iter().flatten() {
+                    let _ = waiting.send(()); // an error: the caller has gone
+                }
+            }
+        }
+    }
+
+    /// Submits a run of a service.
+    fn run_service(&mut self, function: FunctionName) {
+        let submit = Submit::new(self.ids.next(self.clock.now().unix_ms), function, Trigger::Load);
+        self.follow_up.push_back(Event::Submit(Box::new(submit)));
+    }
+
+    pub(crate) fn store(&self, command: Command) {
+        // The ledger counts a command without room and reports it in `status`.
+        let _ = self.ledger.submit(command);
+    }
+
+    /// Wakes the callers that wait for an invocation's end. The ledger's reader sees what was handed to its writer.
+    fn ended(&mut self, record: &InvocationRecord) {
+        if record.state.is_final() {
+            self.uploads.remove(&record.id);
+            self.ends.wake(record.id);
+        }
+    }
+
+    /// Stores an ended attempt and what follows from it.
+    pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
+        self.report_attempt_end(&attempt, &record);
+        self.ended(&record);
+        // The attempt may have been the last one on an old version.
+        self.prune(&record.function);
+        self.store(Command::Record(attempt, record));
+    }
+
+    fn spawn(&mut self, order: &SpawnOrder) {
+        let worker = order.worker;
+        let user = self.serving(&order.function).map(|serving| serving.uid);
+        let mut failed = |what: &str, error: std::io::Error| {
+            let message = format!("failed to {what}: {error}");
+            self.follow_up.push_back(if is_shortage(&error) {
+                Event::NodeCannotStart { worker, message }
+            } else {
+                Event::SpawnFailed { worker, message }
+            });
+        };
+        let mut passed = match environment::pass(order) {
+            Ok(passed) => passed,
+            Err(error) => return failed("prepare its input", error),
+        };
+        let endpoint = match http::endpoint(&order.rules, self.sockets.as_deref(), (worker, user)) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return failed("find a place for it to listen", error),
+        };
+        passed.environment.extend(http::variables(&endpoint));
+        // A handler's worker has its own temporary files, from its start to its end.
+        let (invocation, attempt) = match &order.attempt {
+            Some(run) => (run.invocation, run.attempt),
+            None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
+        };
+        if let Some(run) = &order.attempt {
+            self.begins(&order.function, run);
+        }
+        let tmp = order.attempt.is_none().then_some((order.id, invocation));
+        let meta = Meta {
+            function: order.function.clone(),
+            invocation,
+            attempt,
+            output_max: order.rules.output_max,
+            result_max: order.rules.result_max,
+        };
+        let request = Request::Spawn(Spawn {
+            worker: order.worker,
+            function: order.id,
+            version: order.version,
+            invocation,
+            environment: passed.environment,
+            input: passed.input,
+            previous: passed.previous,
+            lasts_ms: order
+                .lasts
+                .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
+            record: Bytes(adoption::adoption_record(self, order.worker, tmp)),
+        });
+        if let Some(number) = self.send(&request, passed.descriptors) {
+            let starting = Starting {
+                worker: order.worker,
+                meta,
+                rules: Arc::clone(&order.rules),
+                tmp,
+                endpoint,
+            };
+            self.asked.insert(number, Asked::Spawn(Box::new(starting)));
+        }
+    }
+
+    /// Records that an attempt begins, before the function sees it.
+    pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder) {
+        self.ledger.begins(&Begun {
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            function: function.clone(),
+            trigger: attempt.trigger.as_str().to_owned(),
+            started_ms: self.clock.now().unix_ms,
+        });
+    }
+
+    /// Releases what is kept for the next fnd about a worker that has ended.
+    pub(crate) fn forget(&mut self, worker: WorkerId) {
+        self.request(&Request::Acknowledge(worker), Vec::new());
+        self.output.release(worker);
+    }
+
+    /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
+    pub(crate) fn kill(&mut self, worker: WorkerId) {
+        let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
+            self.request(&Request::Kill(worker), Vec::new());
+        }
+    }
+
+    /// Sends a request whose answer does not matter.
+    pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
+        self.send(request, descriptors);
+    }
+
+    /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
+    pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
+        match self.connection.as_mut()?.send(request, descriptors) {
+            Ok(number) => {
+                if !matches!(request, Request::Acknowledge(_)) {
+                    self.asked_spawner();
+                }
+                Some(number)
+            }
+            Err(error) => {
+                tracing::error!("{error}");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What people and signals ask of the whole node: read everything again, end.
+
+use super::{Asked, Daemon};
+use crate::functions::catalog::Rescan;
+use crate::start::systemd;
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::Request;
+use tokio::sync::oneshot;
+
+impl Daemon {
+    /// Starts a scan; resolves when everything it sees is installed or refused.
+    pub(crate) fn scan(&self) -> oneshot::Receiver<()> {
+        let (sender, settled) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        let number = state.installer.new_scan();
+        state.catalog.rescan(number, Rescan::default());
+        state.settling.push((number, sender));
+        settled
+    }
+
+    /// Reads configuration and functions again; resolves when every difference is applied or refused. The service
+    /// manager is notified of both. With `accept_empty` an empty functions directory is accepted as meant.
+    pub(crate) fn reload(&self, accept_empty: bool) -> oneshot::Receiver<()> {
+        systemd::reloading();
+        let (sender, settled) = oneshot::channel();
+        let mut state = self.state.borrow_mut();
+        state.reloading = true;
+        if let Some(number) = state.send(&Request::Reload, Vec::new()) {
+            state.asked.insert(number, Asked::Reload);
+        }
+        let scan = state.installer.new_scan();
+        // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
+        // because the spawner answers in order.
+        let how = Rescan {
+            forget: true,
+            accept_empty,
+        };
+        state.catalog.rescan(scan, how);
+        state.settling.push((scan, sender));
+        drop(state);
+        self.changed.notify_one();
+        settled
+    }
+
+    /// Refuses new work; resolves when nothing runs any more.
+    pub fn drain(&self) -> oneshot::Receiver<()> {
+        self.wind_down(Event::Drain)
+    }
+
+    /// Refuses new work and starts nothing more; resolves when every caller is answered. Running work goes on under the
+    /// next fnd.
+    pub fn hand_over(&self) -> oneshot::Receiver<()> {
+        self.wind_down(Event::HandOver)
+    }
+
+    fn wind_down(&self, event: Event) -> oneshot::Receiver<()> {
+        let (sender, drained) = oneshot::channel();
+        {
+            let mut state = self.state.borrow_mut();
+            match &mut state.drained {
+                Some(waiting) => waiting.push(sender),
+                // The drain is over already: the receiver sees that the sender is gone.
+                None => drop(sender),
+            }
+        }
+        self.step(event);
+        drained
+    }
+}

@@ -1,0 +1,210 @@
+//! Builds the documents of the API and the status files from the supervisor's state and the registry.
+
+use crate::driver::State;
+use crate::functions::registry::Serving;
+use crate::ledger::Free;
+use crate::workers::usage;
+use fnd_core::api::{
+    DiskUse, FunctionDetail, FunctionMore, FunctionStatus, NewerVersion, NodePlaces, NodeStatus, milliseconds,
+};
+use fnd_core::instant;
+use fnd_core::outcome::Class;
+use fnd_core::record::RunResult;
+use fnd_wire::frame::Containment;
+use fnd_wire::ids::FunctionName;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+impl State {
+    /// Returns the version of a function that serves.
+    pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
+        let function = self.functions.get(name)?;
+        // Only while a newer version is on trial can another one serve.
+        let before = function
+            .before
+            .as_ref()
+            .and_then(|_| self.supervisor.version_and_error(name)?.0);
+        function.serving(before)
+    }
+
+    /// Returns a function's status; nothing where there is no function of that name.
+    pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
+        let view = self.supervisor.function(name)?;
+        let known = self.functions.get(name);
+        let serving = known.and_then(|function| function.serving(view.version));
+        let last = view.last.map(|last| &last.attempt);
+        let result = view.last.and_then(|last| last.result.as_ref());
+        let status = match last.map(|attempt| attempt.reason.class()) {
+            None => "pending",
+            Some(Class::Success) => "succeeded",
+            Some(_) => "failed",
+        };
+        Some(FunctionStatus {
+            status: status.into(),
+            message: last.map(|attempt| attempt.message.clone()).unwrap_or_default(),
+            timestamp: instant::text(self.clock.now().unix_ms),
+            function: name.clone(),
+            version: view.version,
+            state: view.state,
+            invocation: last.map(|attempt| attempt.invocation),
+            trigger: view.last.map(|last| last.trigger),
+            attempt: last.map(|attempt| attempt.attempt.0),
+            poll: last.map(|attempt| attempt.poll),
+            reason: last.map(|attempt| attempt.reason),
+            exit_code: last.and_then(|attempt| attempt.exit_code),
+            started_at: last.map(|attempt| instant::text(attempt.started_ms)),
+            duration_ms: last.map(|attempt| milliseconds(attempt.duration_us)),
+            cpu_ms: last.and_then(|attempt| attempt.usage.cpu()).map(milliseconds),
+            memory_peak_bytes: last.and_then(|attempt| attempt.usage.memory_peak()),
+            memory_bytes: None,
+            next_attempt_at: view.next_attempt_ms.map(instant::text),
+            next_run_at: None,
+            result: result.and_then(shown),
+            runs: view.runs,
+            failures: view.failures,
+            // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
+            // limit too large.
+            error: known
+                .and_then(|function| function.error.clone())
+                .or_else(|| view.error.as_deref().map(str::to_owned)),
+            runtime: serving.map(|serving| serving.runtime.clone()).unwrap_or_default(),
+            labels: serving
+                .map(|serving| serving.manifest.labels.clone())
+                .unwrap_or_default(),
+            p50_ms: view.duration_us(0.5).map(milliseconds),
+            p99_ms: view.duration_us(0.99).map(milliseconds),
+            running: count(view.running),
+            queued: count(view.queued),
+            dead_letters: self.ledger.dead_letters_of(name),
+        })
+    }
+
+    /// Returns a function's status with the current memory use of its processes.
+    pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
+        let mut status = self.function_status(name)?;
+        if status.running > 0 {
+            status.memory_bytes = usage::memory_now(&self.welcome.memory, &name.file_form());
+        }
+        Some(status)
+    }
+
+    /// Returns all details of a function.
+    pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
+        let status = self.function_now(name)?;
+        let function = self.functions.get(name)?;
+        let serving = function.serving(status.version);
+        let json = |value| serde_json::to_value(value).unwrap_or_default();
+        let candidate = &function.candidate;
+        let root = self.welcome.functions_dirs.get(usize::from(candidate.directory));
+        let more = FunctionMore {
+            mode: serving
+                .map(|serving| serving.manifest.mode.as_str().to_owned())
+                .unwrap_or_default(),
+            mode_reason: serving.map(|serving| serving.mode_reason.clone()).unwrap_or_default(),
+            source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
+            manifest: serving.map(|serving| json(&*serving.manifest)).unwrap_or_default(),
+            interpreter: serving.map(|serving| serving.interpreter.clone()).unwrap_or_default(),
+            uid: serving.map(|serving| serving.uid),
+            newer: self.newer(name),
+            diagnostics: function
+                .diagnostics
+                .iter()
+                .map(|d| serde_json::to_value(d).unwrap_or_default())
+                .collect(),
+        };
+        Some(FunctionDetail { status, more })
+    }
+
+    /// Returns the content that is newer than the serving version.
+    fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
+        let view = self.supervisor.function(name)?;
+        view.version?;
+        let refused = self.functions.get(name)?.error.clone();
+        if refused.is_none() && view.trial.is_none() {
+            return None;
+        }
+        // Refused content is newer than a version on trial.
+        let trial = view.trial.filter(|_| refused.is_none());
+        Some(NewerVersion {
+            version: trial.map(|trial| trial.version),
+            failed_trials: trial.map_or(0, |trial| trial.failures),
+            next_trial_at: trial.and_then(|trial| trial.again_ms).map(instant::text),
+            error: refused.or_else(|| view.error.as_deref().map(str::to_owned)),
+        })
+    }
+
+    /// Returns every function's status, by name.
+    pub(crate) fn function_list(&self) -> Vec<FunctionStatus> {
+        self.supervisor
+            .functions()
+            .filter_map(|view| self.function_now(view.name))
+            .collect()
+    }
+
+    /// Returns the status of the node.
+    pub(crate) fn node(&self) -> NodeStatus {
+        let functions = self.function_list();
+        let figures = self.ledger.figures();
+        let free = Free::at(Path::new(&self.places.state)).unwrap_or_default();
+        let mut by_state = BTreeMap::new();
+        for function in &functions {
+            *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
+        }
+        let state = match (&self.connection, self.supervisor.is_draining()) {
+            (None, _) => "no-spawner",
+            (Some(_), true) => "draining",
+            (Some(_), false) => "running",
+        };
+        let containment = match self.welcome.containment {
+            Containment::Cgroup => "cgroup",
+            Containment::PidNamespace => "pid namespace",
+            Containment::Subreaper => "subreaper (best effort)",
+        };
+        NodeStatus {
+            version: env!("CARGO_PKG_VERSION").into(),
+            spawner_version: self.welcome.version.clone(),
+            state: state.into(),
+            started_at: instant::text(self.started_ms),
+            node: self.settings.host.clone(),
+            cgroups: self.welcome.layout.clone(),
+            containment: containment.into(),
+            not_enforced: self.welcome.missing.iter().cloned().collect(),
+            left_behind: self.left_behind(),
+            memory_bytes: usage::resident(self.spawner_pid),
+            running: count(self.supervisor.running()),
+            queued: count(self.supervisor.queued()),
+            functions_by_state: by_state,
+            problems: self.problems().into_iter().map(|problem| problem.text).collect(),
+            functions,
+            dead_letters: figures.dead_letters.values().sum(),
+            disk: Some(DiskUse {
+                history_bytes: figures.history_bytes,
+                history_keep_bytes: self.settings.settings.history.keep_bytes,
+                logs_bytes: self.log_keeper.bytes(),
+                logs_keep_bytes: self.settings.settings.logs.keep_bytes,
+                free_bytes: free.bytes,
+                free_inodes: free.inodes,
+            }),
+            places: Some(NodePlaces {
+                functions: self.welcome.functions_dirs.clone(),
+                ..self.places.clone()
+            }),
+        }
+    }
+}
+
+/// Returns a count in the API's type; counts are bounded far below its maximum.
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Returns a result for a status file: JSON unchanged, text as a string, nothing for other bytes.
+fn shown(result: &RunResult) -> Option<Box<RawValue>> {
+    let text = str::from_utf8(&result.data).ok()?;
+    if result.json {
+        RawValue::from_string(text.trim().to_owned()).ok()
+    } else {
+        serde_json::value::to_raw_value(text).ok()
+    }
+}

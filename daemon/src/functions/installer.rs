@@ -1,0 +1,141 @@
+//! The queue of functions to install, a bounded number at a time. A scan is settled when all its functions are
+//! installed or refused.
+
+use crate::functions::catalog::Candidate;
+use crate::functions::reinstall::Reinstall;
+use fnd_wire::ids::FunctionName;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+/// Most installations that the spawner is asked for at once: enough to keep it and the judge busy, few enough that a
+/// spawn between them does not wait.
+const WINDOW: usize = 32;
+
+/// Installations.
+#[derive(Debug, Default)]
+pub struct Installer {
+    waiting: VecDeque<Candidate>,
+    /// Those asked for, by request number.
+    asked: HashMap<u32, Candidate>,
+    /// Installations to retry later; no scan waits for them.
+    again: Reinstall,
+    /// The scan that was asked for last, and below it the last one that is over.
+    asked_scan: u64,
+    done_scan: u64,
+}
+
+impl Installer {
+    /// Queues what a scan saw, in place of older entries for the same functions.
+    pub fn want(&mut self, candidates: Vec<Candidate>) {
+        for candidate in &candidates {
+            self.again.forget(&candidate.function);
+        }
+        self.enqueue(candidates);
+    }
+
+    fn enqueue(&mut self, candidates: Vec<Candidate>) {
+        if !self.waiting.is_empty() {
+            let newer: HashSet<_> = candidates.iter().map(|candidate| &candidate.function).collect();
+            self.waiting.retain(|old| !newer.contains(&old.function));
+        }
+        self.waiting.extend(candidates);
+    }
+
+    /// Drops the queued entries and the retries of a function that is gone.
+    pub fn forget(&mut self, function: &FunctionName) {
+        self.waiting.retain(|candidate| candidate.function != *function);
+        self.again.forget(function);
+    }
+
+    /// Ends the retries of a candidate that is installed, or was refused for the content of its files.
+    pub fn is_final(&mut self, function: &FunctionName) {
+        self.again.forget(function);
+    }
+
+    /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
+    /// retry already.
+    pub fn refused(&mut self, candidate: Candidate, mono: Duration) -> bool {
+        let again = self.again.is_under_way(&candidate.function);
+        // A waiting entry is newer.
+        if !self
+            .waiting
+            .iter()
+            .any(|waiting| waiting.function == candidate.function)
+        {
+            self.again.refused(candidate, mono);
+        }
+        again
+    }
+
+    /// Returns when [`Installer::try_again`] has something to do.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        self.again.next()
+    }
+
+    /// Queues the retries that are due.
+    pub fn try_again(&mut self, mono: Duration) {
+        let due = self.again.due(mono);
+        self.enqueue(due);
+    }
+
+    /// Returns the next candidate that is not `held` back, while the window has room. [`Installer::asked`] must follow.
+    pub fn next_request(&mut self, held: impl Fn(&FunctionName) -> bool) -> Option<Candidate> {
+        if self.asked.len() >= WINDOW {
+            return None;
+        }
+        let next = self.waiting.iter().position(|candidate| !held(&candidate.function))?;
+        self.waiting.remove(next)
+    }
+
+    /// Returns whether an installation of a function is under way.
+    #[must_use]
+    pub fn is_asked(&self, function: &FunctionName) -> bool {
+        self.asked.values().any(|candidate| candidate.function == *function)
+    }
+
+    /// Stores which request asked for a candidate.
+    pub fn asked(&mut self, request: u32, candidate: Candidate) {
+        self.asked.insert(request, candidate);
+    }
+
+    /// Returns the candidate a request asks for.
+    #[must_use]
+    pub fn candidate(&self, request: u32) -> Option<&Candidate> {
+        self.asked.get(&request)
+    }
+
+    /// Removes and returns the candidate of a request that is over.
+    pub fn answered(&mut self, request: u32) -> Option<Candidate> {
+        self.asked.remove(&request)
+    }
+
+    /// Returns the number for a new scan. Everything is settled when that scan is over and nothing waits.
+    pub fn new_scan(&mut self) -> u64 {
+        self.asked_scan += 1;
+        self.asked_scan
+    }
+
+    /// Stores that a scan is over.
+    pub fn scanned(&mut self, number: u64) {
+        self.done_scan = self.done_scan.max(number);
+    }
+
+    /// Returns whether the scan of that number is over and everything it saw is installed or refused.
+    #[must_use]
+    pub fn is_settled(&self, scan: u64) -> bool {
+        self.done_scan >= scan && self.is_idle()
+    }
+
+    /// Returns whether nothing is to be installed.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.asked.is_empty()
+    }
+
+    /// Queues again what was asked of a spawner that is gone.
+    pub fn lost(&mut self) {
+        let again: Vec<_> = self.asked.drain().map(|(_, candidate)| candidate).collect();
+        self.enqueue(again);
+    }
+}

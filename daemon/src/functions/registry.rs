@@ -1,0 +1,225 @@
+//! The state of each function apart from its runs: its newest content as judged, and the version that serves.
+
+use crate::functions::catalog::Candidate;
+use fnd_core::diagnostic::{Diagnostic, Severity};
+use fnd_core::judge::Verdict;
+use fnd_core::manifest::Manifest;
+use fnd_wire::frame::{Installed, Problem, Refused};
+use fnd_wire::ids::{FunctionId, FunctionName, Version};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// An installed version.
+#[derive(Debug, Clone)]
+pub struct Serving {
+    /// The spawner's number for it.
+    pub id: FunctionId,
+    /// The version.
+    pub version: Version,
+    /// The key that decides "once per content".
+    pub load_key: Version,
+    /// Its manifest.
+    pub manifest: Rc<Manifest>,
+    /// Why it runs in its mode.
+    pub mode_reason: String,
+    /// The runtime for people: `python 3.11`.
+    pub runtime: String,
+    /// The real path of the interpreter; empty where the entry is executed itself.
+    pub interpreter: String,
+    /// The uid it runs as.
+    pub uid: u32,
+}
+
+/// A function.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Its place in the functions directories.
+    pub candidate: Candidate,
+    /// The newest version that was installed, if any. It serves, unless it is on trial first.
+    pub newest: Option<Serving>,
+    /// The version that served before the newest one; it still serves while the newest one is on trial.
+    pub before: Option<Serving>,
+    /// The interpreters that can run the newest content, in order of choice.
+    pub interpreters: Vec<String>,
+    /// Problems and warnings of the newest content.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why the newest content does not serve, in one line.
+    pub error: Option<String>,
+}
+
+impl Function {
+    /// Returns the version that serves; `version` is the one that the supervisor names.
+    #[must_use]
+    pub fn serving(&self, version: Option<Version>) -> Option<&Serving> {
+        let before = self.before.as_ref();
+        before
+            .filter(|before| Some(before.version) == version)
+            .or(self.newest.as_ref())
+    }
+}
+
+/// Every function by name.
+#[derive(Debug, Default)]
+pub struct Functions {
+    all: BTreeMap<FunctionName, Function>,
+    /// Whether something has changed since [`Functions::take_changed`].
+    changed: bool,
+}
+
+impl Functions {
+    /// Returns a function.
+    #[must_use]
+    pub fn get(&self, name: &FunctionName) -> Option<&Function> {
+        self.all.get(name)
+    }
+
+    /// Returns all functions, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&FunctionName, &Function)> {
+        self.all.iter()
+    }
+
+    /// Returns the interpreters that can run any of the functions.
+    #[must_use]
+    pub fn interpreters(&self) -> BTreeSet<&str> {
+        let all = self.all.values().flat_map(|function| &function.interpreters);
+        all.map(String::as_str).collect()
+    }
+
+    /// Returns whether something has changed since the last call.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Removes a function.
+    pub fn remove(&mut self, name: &FunctionName) {
+        self.changed = true;
+        self.all.remove(name);
+    }
+
+    /// Stores an installed version; `serves` is the version that served until now.
+    pub fn installed(
+        &mut self,
+        candidate: Candidate,
+        installed: Installed,
+        verdict: Verdict,
+        serves: Option<Version>,
+    ) -> Option<&Serving> {
+        let mut diagnostics = verdict.diagnostics;
+        diagnostics.extend(
+            installed
+                .warnings
+                .into_iter()
+                .map(|problem| diagnostic(problem, Severity::Warning)),
+        );
+        let manifest = Rc::new(verdict.manifest?);
+        let version = verdict.runtime_version.or_else(|| version_in(&installed.interpreter));
+        let runtime = match version {
+            Some(version) => format!("{} {version}", manifest.runtime),
+            None => manifest.runtime.clone(),
+        };
+        let serving = Serving {
+            id: installed.id,
+            version: installed.version,
+            load_key: installed.load_key,
+            manifest,
+            mode_reason: verdict.mode_reason,
+            runtime,
+            interpreter: installed.interpreter,
+            uid: installed.uid,
+        };
+        let name = candidate.function.clone();
+        let known = self
+            .all
+            .remove(&name)
+            .map(|function| [function.newest, function.before]);
+        let mut known = known.into_iter().flatten().flatten();
+        let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
+        self.changed = true;
+        self.all.insert(
+            name.clone(),
+            Function {
+                candidate,
+                newest: Some(serving),
+                before,
+                interpreters: verdict.interpreters,
+                diagnostics,
+                error: None,
+            },
+        );
+        self.all.get(&name).and_then(|function| function.newest.as_ref())
+    }
+
+    /// Stores a refusal; the serving version goes on. Returns the error in one line.
+    pub fn refused(&mut self, candidate: Candidate, refused: Refused, verdict: Option<Verdict>) -> String {
+        let (judged, interpreters) = verdict
+            .map(|verdict| (verdict.diagnostics, verdict.interpreters))
+            .unwrap_or_default();
+        let found = refused
+            .problems
+            .into_iter()
+            .map(|problem| diagnostic(problem, Severity::Error));
+        self.unusable(candidate, interpreters, found.chain(judged).collect())
+    }
+
+    /// Stores why a function's newest content cannot serve; the serving version goes on. Returns the error in one line.
+    pub fn unusable(
+        &mut self,
+        candidate: Candidate,
+        interpreters: Vec<String>,
+        diagnostics: Vec<Diagnostic>,
+    ) -> String {
+        let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
+        let error = first.map_or_else(|| "it was refused without a reason".to_owned(), Diagnostic::line);
+        let known = self.all.remove(&candidate.function);
+        let (newest, before) = known.map(|known| (known.newest, known.before)).unwrap_or_default();
+        let name = candidate.function.clone();
+        let error_line = Some(error.clone());
+        self.changed = true;
+        self.all.insert(
+            name,
+            Function {
+                candidate,
+                newest,
+                before,
+                interpreters,
+                diagnostics,
+                error: error_line,
+            },
+        );
+        error
+    }
+}
+
+/// Converts a problem of the spawner to a diagnostic like the judge's.
+pub(crate) fn diagnostic(problem: Problem, severity: Severity) -> Diagnostic {
+    Diagnostic {
+        severity,
+        code: "file".into(),
+        file: Some(problem.file),
+        place: None,
+        message: problem.message,
+        help: Some(problem.help).filter(|help| !help.is_empty()),
+        notes: Vec::new(),
+    }
+}
+
+/// Returns the version in an interpreter's file name: `3.11` of `/usr/bin/python3.11`.
+fn version_in(interpreter: &str) -> Option<String> {
+    let name = interpreter.rsplit('/').next()?;
+    let version = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let is_version = version.contains('.') && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+    is_version.then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_shows_its_version_by_its_name() {
+        assert_eq!(version_in("/usr/bin/python3.11").as_deref(), Some("3.11"));
+        assert_eq!(version_in("/usr/bin/bash"), None);
+        assert_eq!(version_in("/usr/bin/python3"), None);
+        assert_eq!(version_in(""), None);
+    }
+}

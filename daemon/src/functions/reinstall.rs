@@ -1,0 +1,131 @@
+//! Retries of files that were refused for a reason outside of the file: no room on the disk, no descriptors, a
+//! directory above that others may write to. No event tells when such a reason is over, so the pauses grow. This module
+//! reads no clock.
+
+use crate::functions::catalog::Candidate;
+use fnd_wire::ids::FunctionName;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The first pause; each further one is twice as long.
+const FIRST: Duration = Duration::from_secs(2);
+/// The longest pause: as often as directories are scanned without an event.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The functions to retry.
+#[derive(Debug, Default)]
+pub(crate) struct Reinstall {
+    refused: HashMap<FunctionName, Refused>,
+    /// The earliest retry of all, kept because the main loop asks for it in each turn.
+    next: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Refused {
+    candidate: Candidate,
+    pause: Duration,
+    /// When it is retried; nothing while a retry is under way.
+    at: Option<Duration>,
+}
+
+impl Reinstall {
+    /// Schedules a retry of a file that was refused for a reason outside of it.
+    pub(crate) fn refused(&mut self, candidate: Candidate, mono: Duration) {
+        let before = self.refused.get(&candidate.function);
+        let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
+        let at = mono.saturating_add(pause);
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+        let function = candidate.function.clone();
+        let refused = Refused {
+            candidate,
+            pause,
+            at: Some(at),
+        };
+        self.refused.insert(function, refused);
+    }
+
+    /// Returns whether a retry of a function is under way.
+    pub(crate) fn is_under_way(&self, function: &FunctionName) -> bool {
+        self.refused.get(function).is_some_and(|refused| refused.at.is_none())
+    }
+
+    /// Ends the retries of a function that is installed, gone, changed, or refused for the content of its file.
+    pub(crate) fn forget(&mut self, function: &FunctionName) {
+        if self.refused.remove(function).is_some() {
+            self.count();
+        }
+    }
+
+    /// Returns when the next retry is due.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// Returns the retries that are due now.
+    pub(crate) fn due(&mut self, mono: Duration) -> Vec<Candidate> {
+        let mut due = Vec::new();
+        for refused in self.refused.values_mut() {
+            if refused.at.is_some_and(|at| at <= mono) {
+                refused.at = None;
+                due.push(refused.candidate.clone());
+            }
+        }
+        self.count();
+        due
+    }
+
+    fn count(&mut self) {
+        self.next = self.refused.values().filter_map(|refused| refused.at).min();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate {
+            function: FunctionName::new(name).unwrap(),
+            directory: 0,
+            source: format!("{name}.sh"),
+            sidecar: None,
+            directory_form: false,
+        }
+    }
+
+    #[test]
+    fn pauses_grow_until_it_works() {
+        let mut again = Reinstall::default();
+        let name = candidate("a").function;
+        let mut mono = Duration::from_secs(100);
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            again.refused(candidate("a"), mono);
+            assert!(!again.is_under_way(&name));
+            let at = again.next().unwrap();
+            assert_eq!(again.due(at - Duration::from_millis(1)), []);
+            assert_eq!(again.due(at), [candidate("a")]);
+            assert!(again.is_under_way(&name));
+            assert_eq!((again.next(), again.due(at)), (None, vec![]), "once");
+            pauses.push((at - mono).as_secs());
+            mono = at;
+        }
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600]);
+        again.forget(&name);
+        again.refused(candidate("a"), mono);
+        assert_eq!(again.next(), Some(mono + FIRST), "begins anew");
+    }
+
+    #[test]
+    fn the_earliest_is_waited_for() {
+        let mut again = Reinstall::default();
+        let at = Duration::from_secs;
+        again.refused(candidate("b"), at(5));
+        again.refused(candidate("a"), at(1));
+        assert_eq!(again.next(), Some(at(3)));
+        assert_eq!(again.due(at(3)), [candidate("a")]);
+        assert_eq!(again.next(), Some(at(7)));
+        again.forget(&candidate("b").function);
+        assert_eq!(again.next(), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! Computes how much history and output is kept, from the current configuration and manifests.
+
+use crate::driver::State;
+use crate::ledger::{KeepOf, Retention};
+use crate::output::kept;
+use fnd_core::manifest::{History, Logs};
+use fnd_core::settings::Settings;
+use std::collections::HashMap;
+
+/// Returns the retention of the history while no function is known yet: nothing is forgotten that a manifest may keep.
+pub(crate) fn at_first(settings: &Settings) -> Retention {
+    Retention {
+        functions: HashMap::new(),
+        others: KeepOf {
+            keep: u32::MAX,
+            keep_failed: u32::MAX,
+            keep_for: settings.history.keep_for,
+            keep_bytes: u64::MAX,
+        },
+        keep_for: settings.history.keep_for,
+        keep_bytes: settings.history.keep_bytes,
+    }
+}
+
+/// Returns the retention of the output while no function is known yet: nothing is forgotten that a manifest may keep.
+pub(crate) fn logs(settings: &Settings) -> kept::Keep {
+    kept::Keep {
+        functions: HashMap::new(),
+        others: kept::KeepOf {
+            keep_for: settings.logs.keep_for,
+            keep_bytes: u64::MAX,
+        },
+        keep_for: settings.logs.keep_for,
+        keep_bytes: settings.logs.keep_bytes,
+    }
+}
+
+impl State {
+    /// Sends the retention in force to the ledger and the keeper of output.
+    pub(crate) fn retain(&self) {
+        if !self.supervisor.is_scanned() {
+            return;
+        }
+        // A function without a valid manifest, or without a file, does not permit that its history is forgotten: it may
+        // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
+        // it has.
+        let manifests = || {
+            let functions = self.functions.iter();
+            functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
+        };
+        self.log_keeper.keep(kept::Keep {
+            functions: manifests()
+                .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
+                .collect(),
+            ..logs(&self.settings.settings)
+        });
+        self.ledger.retain(Retention {
+            functions: manifests()
+                .map(|(name, manifest)| (name, keep_of(&manifest.history)))
+                .collect(),
+            ..at_first(&self.settings.settings)
+        });
+    }
+}
+
+fn keep_of(history: &History) -> KeepOf {
+    KeepOf {
+        keep: history.keep,
+        keep_failed: history.keep_failed.unwrap_or(0),
+        keep_for: history.keep_for,
+        keep_bytes: history.keep_bytes.unwrap_or(u64::MAX),
+    }
+}
+
+fn keep_of_logs(logs: &Logs) -> kept::KeepOf {
+    kept::KeepOf {
+        keep_for: logs.keep_for,
+        keep_bytes: logs.keep_bytes,
+    }
+}

@@ -1,0 +1,160 @@
+//! `fnd --judge`: manifest bytes in, plan or diagnostics out.
+//!
+//! The judge is a child of the spawner without user, files, network or privileges, behind a `SOCK_SEQPACKET` socket on
+//! descriptor 0. Requests and answers are messages of core's wire form, in [`packets`], answered in order. The judge
+//! lives until the other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into
+//! it.
+
+use fnd_core::judge::Judge;
+use fnd_wire::form::Wire as _;
+use fnd_wire::frame::{PACKET_MAX, Partial, packets};
+use fnd_wire::plan::{ANSWER_MAX, JudgeRequest};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
+
+#[cfg(any(test, fuzzing))]
+pub mod packets;
+
+/// Why the judge stopped before the other side closed.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// It could not give up its privileges.
+    #[error(transparent)]
+    Confine(#[from] crate::modes::confine::ConfineError),
+    /// Descriptor 0 cannot be used.
+    #[error("failed to use descriptor 0 as the judge's socket")]
+    Socket(#[source] io::Error),
+    /// Reading or writing failed.
+    #[error("failed to talk to whoever asks")]
+    Stream(#[source] io::Error),
+    /// An answer is longer than [`ANSWER_MAX`].
+    #[error("an answer of {0} bytes is too large")]
+    TooLarge(usize),
+    /// A message is not valid.
+    #[error("a message is not one of ours")]
+    Message(#[source] fnd_wire::form::WireError),
+}
+
+/// Answers on descriptor 0 until it is closed.
+///
+/// # Errors
+/// Any [`JudgeError`]; the spawner then starts another judge.
+pub fn run() -> Result<(), JudgeError> {
+    crate::modes::confine::confine()?;
+    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
+    let input = File::from(socket);
+    let mut output = input.try_clone().map_err(JudgeError::Socket)?;
+    serve(&mut &input, &mut output)
+}
+
+/// Answers messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
+///
+/// # Errors
+/// Any [`JudgeError`].
+pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), JudgeError> {
+    let mut judge = Judge::new();
+    let mut partial = Partial::default();
+    let mut packet = vec![0; PACKET_MAX];
+    loop {
+        let bytes = match input.read(&mut packet) {
+            // The other side closes the socket to end the judge.
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other.map_err(JudgeError::Stream)?,
+        };
+        let whole = partial.add(packet.get(..bytes).unwrap_or_default());
+        let Some(message) = whole.map_err(JudgeError::Message)? else {
+            continue;
+        };
+        let request = JudgeRequest::from_wire(&message).map_err(JudgeError::Message)?;
+        let answer = judge.answer(&request).to_wire();
+        if answer.len() > ANSWER_MAX {
+            return Err(JudgeError::TooLarge(answer.len()));
+        }
+        for packet in packets(&answer) {
+            output.write_all(&packet).map_err(JudgeError::Stream)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::packets::Packets;
+    use super::*;
+    use fnd_wire::form::Bytes;
+    use fnd_wire::ids::FunctionName;
+    use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeSettings, JudgedFile};
+    use std::collections::VecDeque;
+
+    fn file(path: &str, text: &str) -> JudgedFile {
+        JudgedFile {
+            path: path.into(),
+            bytes: Bytes(text.into()),
+            mode: 0o644,
+            trusted: true,
+        }
+    }
+
+    #[test]
+    fn requests_are_answered_in_order_until_the_end() {
+        let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+        let settings = JudgeSettings {
+            files: vec![],
+            runtimes: vec![file("runtime.toml", runtime)],
+        };
+        let long = "#\n".repeat(PACKET_MAX);
+        let function = JudgeFunction {
+            name: FunctionName::new("x").unwrap(),
+            files: vec![file("/f/x.sh", &long)],
+            manifest: None,
+            directory: false,
+        };
+        let requests = [JudgeRequest::Settings(settings), JudgeRequest::Function(function)];
+        let mut input = Packets(
+            requests
+                .iter()
+                .flat_map(|request| packets(&request.to_wire()))
+                .collect(),
+        );
+        let mut output = Packets::default();
+        serve(&mut input, &mut output).unwrap();
+        let mut partial = Partial::default();
+        let whole = output.0.iter().filter_map(|packet| partial.add(packet).unwrap());
+        let replies: Vec<JudgeReply> = whole.map(|bytes| JudgeReply::from_wire(&bytes).unwrap()).collect();
+        assert!(
+            matches!(replies.as_slice(), [JudgeReply::Settings(settings), JudgeReply::Function(function)]
+            if settings.policy.is_some() && function.plan.as_ref().is_some_and(|plan| plan.runtime == "bash"))
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_ends_it() {
+        let end = |packet: &[u8]| serve(&mut Packets(VecDeque::from([packet.to_vec()])), &mut Packets::default());
+        assert!(end(&[]).is_ok());
+        assert!(matches!(end(&[0, 9]), Err(JudgeError::Message(_))));
+        assert!(matches!(end(&[7, 1]), Err(JudgeError::Message(_))));
+    }
+
+    #[test]
+    fn files_on_disk_are_checked() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().to_str().unwrap();
+        std::fs::write(directory.path().join("a.sh"), "echo\n").unwrap();
+        std::fs::write(directory.path().join("a.toml"), "enabled = 1\n").unwrap();
+        let mut judge = Judge::new();
+        let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+        judge.settings(&JudgeSettings {
+            files: vec![],
+            runtimes: vec![file("runtime.toml", runtime)],
+        });
+        let checked = fnd_core::check::check(&judge, &fnd_files::Disk, root);
+        let lines: Vec<String> = checked.all().map(fnd_core::diagnostic::Diagnostic::line).collect();
+        assert_eq!(
+            lines,
+            [format!(
+                "error: {root}/a.toml:1:11: `enabled`: expected `true` or `false`, found a whole number"
+            )]
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! The part of one attempt's output that is kept. Pure: bytes and times in, lines out.
+
+use super::Meta;
+use crate::output::kept::{Decoder, Line, Lines, Stream, level_word};
+use fnd_core::protocol::Level;
+use fnd_core::record::RunResult;
+
+mod snapshot;
+
+pub(super) use snapshot::Snapshot;
+
+/// Longest line kept; the rest of it is dropped and counted.
+const LINE_MAX: usize = 16 << 10;
+/// Most of the last error line that is kept.
+const ERROR_LINE_MAX: usize = 4 << 10;
+
+/// One attempt's output.
+pub(super) struct Capture {
+    pub(super) meta: Meta,
+    /// When bytes came last, Unix milliseconds.
+    pub(super) last_ms: u64,
+    /// The first lines; those not on disk yet. Their numbers count all lines of the attempt in the order they are kept
+    /// in.
+    pub(super) head: Lines,
+    /// Bytes by which the head may still grow; 0 from the first line that did not fit.
+    head_left: u64,
+    /// The last lines, once the head is full.
+    tail: Lines,
+    tail_max: u64,
+    /// Bytes dropped between head and tail; below it, bytes cut from lines that are too long.
+    gap: u64,
+    cut: u64,
+    gap_ms: u64,
+    stdout: Splitter,
+    stderr: Splitter,
+    /// Standard output may be the result.
+    gives_result: bool,
+    result: Vec<u8>,
+    error_line: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Splitter {
+    bytes: u64,
+    partial: Vec<u8>,
+    /// Bytes of the unfinished line beyond the longest line that is kept.
+    cut: u64,
+}
+
+impl Capture {
+    pub(super) fn new(meta: Meta) -> Self {
+        let head_left = meta.output_max / 2;
+        let tail_max = meta.output_max - head_left;
+        Self {
+            meta,
+            last_ms: 0,
+            head: Lines::default(),
+            head_left,
+            tail: Lines::default(),
+            tail_max,
+            gap: 0,
+            cut: 0,
+            gap_ms: 0,
+            stdout: Splitter::default(),
+            stderr: Splitter::default(),
+            gives_result: true,
+            result: Vec::new(),
+            error_line: Vec::new(),
+        }
+    }
+
+    /// Returns a capture that takes no result from standard output: a worker's results come by its protocol.
+    pub(super) fn of_worker(meta: Meta) -> Self {
+        Self {
+            gives_result: false,
+            ..Self::new(meta)
+        }
+    }
+
+    /// Returns whether the head is full: something was dropped, or only the tail takes more.
+    pub(super) fn is_full(&self) -> bool {
+        self.head_left == 0
+    }
+
+    /// Adds a log record of a worker: each of its lines, with its level in front.
+    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        self.last_ms = time_ms;
+        for line in text.lines() {
+            let line = format!("{} {line}", level_word(level));
+            let text = line.as_bytes();
+            let kept = text.get(..LINE_MAX).unwrap_or(text);
+            self.cut = self.cut.saturating_add((text.len() - kept.len()) as u64);
+            self.line(
+                &Line {
+                    time_ms,
+                    stream: Stream::Log,
+                    newline: true,
+                    text: kept,
+                },
+                seen,
+            );
+        }
+    }
+
+    /// Returns a capture that begins after `first` lines, which are kept already, and says that the output after them
+    /// was lost.
+    pub(super) fn after_loss(meta: Meta, first: u64, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) -> Self {
+        let mut capture = Self::new(meta);
+        capture.head = Lines::decode(first, 0, &[]);
+        let note = Line {
+            time_ms,
+            stream: Stream::Note,
+            newline: true,
+            text: b"output from before the restart of fnd is missing here: it could not be spooled",
+        };
+        capture.place(&note, seen);
+        capture
+    }
+
+    /// Adds bytes. `seen` gets every whole line and note, and whether it is in the head.
+    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        if self.gives_result && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max {
+            // One byte more than a result may have shows that it is no result.
+            let most = self.meta.result_max.saturating_add(1);
+            let room = most.saturating_sub(self.result.len() as u64);
+            let take = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+            self.result.extend_from_slice(&bytes[..take]);
+        }
+        self.last_ms = time_ms;
+        let splitter = self.splitter(stream);
+        // Counts may come from a damaged spool, so they saturate.
+        splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (piece, after) = rest.split_at(end);
+            rest = &after[1..];
+            let splitter = self.splitter(stream);
+            if splitter.partial.is_empty() && splitter.cut == 0 && piece.len() <= LINE_MAX {
+                self.line(
+                    &Line {
+                        time_ms,
+                        stream,
+                        newline: true,
+                        text: piece,
+                    },
+                    seen,
+                );
+            } else {
+                splitter.grow(piece);
+                self.end_line(stream, time_ms, true, seen);
+            }
+        }
+        self.splitter(stream).grow(rest);
+    }
+
+    /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
+    pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.splitter(stream).partial.is_empty() {
+                self.end_line(stream, time_ms, false, seen);
+            }
+        }
+        if self.gap > 0 {
+            let text = format!("{} bytes of output were not kept here (limits.output)", self.gap);
+            let gap = Line {
+                time_ms: self.gap_ms,
+                stream: Stream::Note,
+                newline: true,
+                text: text.as_bytes(),
+            };
+            self.head.push(&gap);
+            seen(&gap, true);
+        }
+        let (base_ms, tail) = self.tail.encoded();
+        self.head.extend(Decoder::new(base_ms, tail));
+        self.tail.clear();
+        if self.gives_result && self.stdout.bytes > self.meta.result_max {
+            let text = format!(
+                "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
+                self.stdout.bytes, self.meta.result_max
+            );
+            let note = Line {
+                time_ms,
+                stream: Stream::Note,
+                newline: true,
+                text: text.as_bytes(),
+            };
+            self.head.push(&note);
+            seen(&note, true);
+        }
+    }
+
+    /// Returns the bytes printed on a stream.
+    pub(super) fn bytes(&self, stream: Stream) -> u64 {
+        if stream == Stream::Stdout {
+            self.stdout.bytes
+        } else {
+            self.stderr.bytes
+        }
+    }
+
+    /// Returns the bytes of both streams that were not kept.
+    pub(super) fn dropped(&self) -> u64 {
+        self.gap.saturating_add(self.cut)
+    }
+
+    /// Returns standard output as the result; absent where it is empty, or larger than a result may be and so only log.
+    pub(super) fn take_result(&mut self) -> Option<RunResult> {
+        let data = std::mem::take(&mut self.result);
+        let fits = self.stdout.bytes <= self.meta.result_max;
+        (fits && !data.is_empty()).then(|| super::result::of(data))
+    }
+
+    /// Returns whether a line has begun and not ended.
+    pub(super) fn is_in_a_line(&self) -> bool {
+        !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
+    }
+
+    /// Returns the last non-empty line of standard error, unprintable bytes replaced.
+    pub(super) fn error_line(&self) -> Option<String> {
+        (!self.error_line.is_empty()).then(|| String::from_utf8_lossy(&self.error_line).into_owned())
+    }
+
+    fn splitter(&mut self, stream: Stream) -> &mut Splitter {
+        if stream == Stream::Stdout {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        }
+    }
+
+    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        let splitter = self.splitter(stream);
+        let mut text = std::mem::take(&mut splitter.partial);
+        let cut = std::mem::take(&mut splitter.cut);
+        self.line(
+            &Line {
+                time_ms,
+                stream,
+                newline,
+                text: &text,
+            },
+            seen,
+        );
+        if cut > 0 {
+            self.cut = self.cut.saturating_add(cut);
+            let note = format!("the line above had {cut} bytes more, which were not kept");
+            let note = Line {
+                time_ms,
+                stream: Stream::Note,
+                newline: false,
+                text: note.as_bytes(),
+            };
+            self.place(&note, seen);
+        }
+        text.clear();
+        self.splitter(stream).partial = text;
+    }
+
+    fn line(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        if line.stream == Stream::Stderr {
+            let text = line.text.trim_ascii();
+            if !text.is_empty() {
+                self.error_line.clear();
+                self.error_line
+                    .extend_from_slice(&text[..text.len().min(ERROR_LINE_MAX)]);
+            }
+        }
+        self.place(line, seen);
+    }
+
+    /// Puts a line into the head or the tail; the tail drops its oldest lines where it is too large.
+    fn place(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+        let size = line.raw();
+        let in_head = self.head_left > 0 && size <= self.head_left;
+        seen(line, in_head);
+        if in_head {
+            self.head_left -= size;
+            self.head.push(line);
+            return;
+        }
+        self.head_left = 0;
+        self.tail.push(line);
+        while self.tail.kept() > self.tail_max {
+            if self.gap == 0 {
+                self.gap_ms = line.time_ms;
+            }
+            self.gap = self.gap.saturating_add(self.tail.pop().unwrap_or(0));
+        }
+    }
+}
+
+impl Splitter {
+    fn grow(&mut self, piece: &[u8]) {
+        let room = LINE_MAX - self.partial.len().min(LINE_MAX);
+        let kept = room.min(piece.len());
+        self.partial.extend_from_slice(&piece[..kept]);
+        self.cut = self.cut.saturating_add((piece.len() - kept) as u64);
+    }
+}

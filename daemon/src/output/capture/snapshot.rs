@@ -1,0 +1,124 @@
+//! A capture as a value, for the spool.
+
+use super::super::Meta;
+use super::{Capture, Splitter};
+use crate::output::kept::Lines;
+use fnd_wire::form::{Bytes, wire_structs};
+
+wire_structs! {
+    /// A whole [`Capture`], except its [`Meta`].
+    pub struct Snapshot {
+        /// See [`Capture`]; the other fields likewise.
+        pub last_ms: u64,
+        /// Lines of the head not on disk yet.
+        pub head: Kept,
+        /// Bytes by which the head may still grow.
+        pub head_left: u64,
+        /// Lines of the tail.
+        pub tail: Kept,
+        /// Bytes dropped between head and tail.
+        pub gap: u64,
+        /// Bytes cut from lines that are too long.
+        pub cut: u64,
+        /// When the first bytes were dropped, Unix milliseconds.
+        pub gap_ms: u64,
+        /// Standard output.
+        pub stdout: Unfinished,
+        /// Standard error.
+        pub stderr: Unfinished,
+        /// The bytes of standard output, while they can be a result.
+        pub result: Bytes,
+        /// Last line of standard error.
+        pub error_line: Bytes,
+    }
+
+    /// Some [`Lines`].
+    pub struct Kept {
+        /// Number of the first.
+        pub first: u64,
+        /// The base of the times, as [`Lines::encoded`] gave it.
+        pub base_ms: u64,
+        /// The lines, as [`Lines::encoded`] gave them.
+        pub lines: Bytes,
+    }
+
+    /// A [`Splitter`].
+    pub struct Unfinished {
+        /// Bytes on the stream.
+        pub bytes: u64,
+        /// The line that has not ended yet.
+        pub partial: Bytes,
+        /// Bytes of that line beyond the longest line that is kept.
+        pub cut: u64,
+    }
+}
+
+impl Capture {
+    /// Returns the whole state.
+    pub(in super::super) fn snapshot(&mut self) -> Snapshot {
+        let is_result = self.stdout.bytes <= self.meta.result_max;
+        Snapshot {
+            last_ms: self.last_ms,
+            head: kept(&mut self.head),
+            head_left: self.head_left,
+            tail: kept(&mut self.tail),
+            gap: self.gap,
+            cut: self.cut,
+            gap_ms: self.gap_ms,
+            stdout: self.stdout.snapshot(),
+            stderr: self.stderr.snapshot(),
+            result: Bytes(if is_result { self.result.clone() } else { Vec::new() }),
+            error_line: Bytes(self.error_line.clone()),
+        }
+    }
+
+    /// Returns the capture that a snapshot was taken of.
+    pub(in super::super) fn restore(meta: Meta, snapshot: Snapshot) -> Self {
+        let lines = |kept: &Kept| Lines::decode(kept.first, kept.base_ms, &kept.lines.0);
+        Self {
+            last_ms: snapshot.last_ms,
+            head: lines(&snapshot.head),
+            head_left: snapshot.head_left,
+            tail: lines(&snapshot.tail),
+            gap: snapshot.gap,
+            cut: snapshot.cut,
+            gap_ms: snapshot.gap_ms,
+            stdout: snapshot.stdout.into(),
+            stderr: snapshot.stderr.into(),
+            result: snapshot.result.0,
+            error_line: snapshot.error_line.0,
+            ..Self::new(meta)
+        }
+    }
+}
+
+fn kept(lines: &mut Lines) -> Kept {
+    let first = lines.first();
+    let (base_ms, encoded) = lines.encoded();
+    Kept {
+        first,
+        // Without lines `base_ms` is left over from earlier lines.
+        base_ms: if encoded.is_empty() { 0 } else { base_ms },
+        lines: Bytes(encoded.to_vec()),
+    }
+}
+
+impl From<Unfinished> for Splitter {
+    fn from(unfinished: Unfinished) -> Self {
+        Self {
+            bytes: unfinished.bytes,
+            partial: unfinished.partial.0,
+            cut: unfinished.cut,
+        }
+    }
+}
+
+impl Splitter {
+    fn snapshot(&self) -> Unfinished {
+        Unfinished {
+            bytes: self.bytes,
+            partial: Bytes(self.partial.clone()),
+            cut: self.cut,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Kept output, then live lines, without a gap: the lines of `logs` and `logs -f`.
+
+use crate::control::backend::{Failure, LogLines, LogQuery, Pending};
+use crate::output::kept;
+use crate::output::{Follow, Followed, Output};
+use fnd_core::api::LogLine;
+use fnd_wire::ids::FunctionName;
+use std::path::PathBuf;
+use tokio::sync::{mpsc, oneshot};
+
+/// The sources of lines.
+pub(crate) struct Source {
+    /// Live lines.
+    pub(crate) output: Output,
+    /// Kept output.
+    pub(crate) root: PathBuf,
+    /// The functions whose kept output to read.
+    pub(crate) functions: Vec<FunctionName>,
+    /// Resolves at the end of the invocation that is followed, if it has not ended.
+    pub(crate) end: Option<Pending<()>>,
+}
+
+/// Returns the lines of a query; `buffer` of them may wait for a slow caller.
+///
+/// # Errors
+/// fnd is stopping.
+pub(crate) async fn lines(source: Source, query: LogQuery, buffer: usize) -> Result<LogLines, Failure> {
+    let Source {
+        output,
+        root,
+        functions,
+        end,
+    } = source;
+    // Live lines first: kept lines are read up to the place where the live ones begin.
+    let live = if query.follow {
+        let follow = Follow {
+            function: query.function.clone(),
+            invocation: query.invocation,
+        };
+        let followed = output
+            .follow(follow)
+            .await
+            .ok_or_else(|| Failure("fnd is stopping".into()))?;
+        Some(followed)
+    } else {
+        output.settle().await;
+        None
+    };
+    let kept = kept::Query {
+        invocation: query.invocation,
+        since_ms: query.since_ms,
+        until_ms: query.until_ms,
+        tail: Some(usize::try_from(query.limit).unwrap_or(usize::MAX)),
+        end: live.as_ref().and_then(|live| live.kept),
+    };
+    let (sender, receiver) = mpsc::channel(buffer);
+    let (rest, continued) = oneshot::channel();
+    let into = sender.clone();
+    // The disk is read on a thread of the blocking pool: both the disk and the caller may be slow.
+    tokio::task::spawn_blocking(move || {
+        let _ = rest.send(read(&root, &functions, &kept, &into)); // an error: the caller has gone
+    });
+    if let Some(live) = live {
+        // The task ends when the caller drops the receiver.
+        drop(tokio::task::spawn_local(go_on(live, continued, sender, end)));
+    }
+    Ok(receiver)
+}
+
+/// Sends kept lines in order of arrival; returns whether the caller is still there.
+fn read(root: &std::path::Path, functions: &[FunctionName], query: &kept::Query, into: &mpsc::Sender<LogLine>) -> bool {
+    let mut all = Vec::new();
+    for function in functions {
+        // A function without output has no directory. If the output of one cannot be read, the others are still shown.
+        if let Ok(lines) = kept::read(root, function, query) {
+            all.extend(lines.map_while(Result::ok));
+        }
+    }
+    if functions.len() > 1 {
+        all.sort_by(|a, b| a.time.cmp(&b.time));
+        let tail = query.tail.unwrap_or(usize::MAX);
+        all.drain(..all.len().saturating_sub(tail));
+    }
+    all.into_iter().all(|line| into.blocking_send(line).is_ok())
+}
+
+async fn go_on(
+    mut live: Followed,
+    kept: oneshot::Receiver<bool>,
+    into: mpsc::Sender<LogLine>,
+    end: Option<Pending<()>>,
+) {
+    if kept.await != Ok(true) {
+        return;
+    }
+    let ended = async {
+        match end {
+            Some(end) => end.await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(ended);
+    loop {
+        let line = tokio::select! {
+            // Cancel-safe: a line is taken or stays (tokio, `Receiver::recv`). Lines before the end come first.
+            biased;
+            line = live.lines.recv() => line,
+            () = into.closed() => return,
+            () = &mut ended => None,
+        };
+        let Some(line) = line else { return };
+        if into.send(line).await.is_err() {
+            return;
+        }
+    }
+}

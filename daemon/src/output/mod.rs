@@ -1,0 +1,303 @@
+//! Reads what running attempts print, on a thread of its own.
+//!
+//! ```text
+//! pipes -> capture (head | tail, counts, result, last error line) -> kept output (every second, and at the end)
+//!                                                                \-> followers, journal (never waited for)
+//! ```
+//! The output thread reads a worker's pipes until the worker is [finished](Output::finish). Its leaf is empty then, so
+//! nothing more comes than what is in the pipes. The thread does not wait for a process elsewhere that still holds a
+//! pipe.
+//!
+//! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). What a worker printed
+//! first and last stays in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes, has
+//! all of its output.
+
+mod call_output;
+mod capture;
+mod first_read_delay;
+pub(crate) mod follow;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+pub mod kept;
+mod poll;
+mod pool;
+mod recover;
+mod result;
+mod spool;
+mod tee;
+
+pub use call_output::{CallOutput, Ended};
+
+use crate::output::kept::{Bell, Line, Position, SEGMENT, Store};
+use fnd_core::api::LogLine;
+use fnd_core::record::RunResult;
+use fnd_wire::form::wire_structs;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
+
+/// Most lines a follower may be behind; more are dropped for it and counted.
+const FOLLOW_MAX: usize = 1024;
+
+wire_structs! {
+    /// The invocation whose output it is, and the bounds of that output.
+    pub struct Meta {
+        /// The function.
+        pub function: FunctionName,
+        /// The invocation.
+        pub invocation: InvocationId,
+        /// The number of the try.
+        pub attempt: Attempt,
+        /// `limits.output`: bytes kept, half from the beginning, half from the end.
+        pub output_max: u64,
+        /// `limits.result`: most bytes of a result.
+        pub result_max: u64,
+    }
+}
+
+impl Meta {
+    pub(crate) fn key(&self) -> (InvocationId, Attempt) {
+        (self.invocation, self.attempt)
+    }
+}
+
+/// The output and the result of an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Bytes on standard output.
+    pub stdout_bytes: u64,
+    /// Bytes on standard error.
+    pub stderr_bytes: u64,
+    /// Bytes of both streams that were not kept.
+    pub dropped_bytes: u64,
+    /// The content of `$FND_RESULT` if it was written, else standard output if that is not larger than a result may be.
+    pub result: Option<RunResult>,
+    /// Size of `$FND_RESULT`, if that exceeds `limits.result`.
+    pub result_too_large: Option<u64>,
+    /// Last non-empty line of standard error, at most 4 KiB.
+    pub last_error_line: Option<String>,
+}
+
+/// The lines that a follower gets; absent means all.
+#[derive(Debug, Clone, Default)]
+pub struct Follow {
+    /// Those of one function.
+    pub function: Option<FunctionName>,
+    /// Those of one invocation.
+    pub invocation: Option<InvocationId>,
+}
+
+/// The lines that a follower gets as they arrive.
+#[derive(Debug)]
+pub struct Followed {
+    /// Every line that arrives from now on; lines of fnd itself (`fnd`) say how many a slow reader missed. Ends when
+    /// fnd stops.
+    pub lines: mpsc::Receiver<LogLine>,
+    /// Where the function's kept output ended before the first of these lines ([`Query::end`](crate::output::kept::Query));
+    /// absent where the lines are not of one function, or nothing was kept of it since start.
+    pub kept: Option<Position>,
+}
+
+/// Gets each kept line as it arrives, on the output thread, so it must not wait. Used for the journal.
+pub type LineSink = Box<dyn Fn(&Meta, &Line<'_>) + Send>;
+
+/// A worker and the reading ends of its pipes, which are made non-blocking.
+#[derive(Debug)]
+pub struct Piped {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its standard output.
+    pub stdout: OwnedFd,
+    /// Its standard error.
+    pub stderr: OwnedFd,
+    /// The invocation whose output it is.
+    pub meta: Meta,
+}
+
+enum Command {
+    Start(Box<Piped>),
+    Adopt(Vec<Piped>),
+    StartPool(Arc<call_output::Ends>, Box<Meta>),
+    CheckMarks(WorkerId),
+    Finish {
+        worker: WorkerId,
+        result: Option<OwnedFd>,
+        done: Box<dyn FnOnce(Captured) + Send>,
+    },
+    Release(WorkerId),
+    Salvage(HashSet<(InvocationId, Attempt)>),
+    Follow {
+        follow: Follow,
+        lines: mpsc::Sender<LogLine>,
+        ready: oneshot::Sender<Option<Position>>,
+    },
+    Settle(oneshot::Sender<()>),
+    Stop,
+}
+
+/// The output thread's handle; clones share it.
+///
+/// Sending a command never waits. There are at most a few for each running worker and open request, which bounds the
+/// queue.
+#[derive(Clone)]
+pub struct Output {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: Mutex<Vec<Command>>,
+    wake: OwnedFd,
+    /// Present until the thread is stopped.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Output {
+    /// Starts the thread. Kept output goes below `logs`; the output of running attempts goes into the directory
+    /// `spool`, which is made. `bell` is rung when there is noticeably more kept output.
+    ///
+    /// # Errors
+    /// The kernel gives no thread, eventfd or epoll.
+    pub fn start(logs: PathBuf, spool: PathBuf, bell: Bell, sink: LineSink) -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared {
+            commands: Mutex::default(),
+            wake,
+            thread: Mutex::default(),
+        });
+        let poll = poll::Thread::new(Arc::clone(&shared), Store::new(logs, SEGMENT, bell), spool, sink)?;
+        let thread = std::thread::Builder::new().name("output".into());
+        let thread = thread.spawn(move || poll.run())?;
+        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(Self { shared })
+    }
+
+    /// Begins to read a worker's pipes.
+    pub fn attach(&self, piped: Piped) {
+        self.shared.send(Command::Start(Box::new(piped)));
+    }
+
+    /// Begins to read the pipes of a warm worker, which serves one call after the other, or several at once where it is
+    /// not `exclusive`. Output outside of calls is kept under no invocation (id and attempt 0), with the bounds of
+    /// `piped.meta`. It is not spooled: a crash of fnd ends the worker's calls. Bytes that are already in the pipes
+    /// belong to the calls `under_way`.
+    #[must_use]
+    pub fn attach_pool(&self, piped: Piped, exclusive: bool, under_way: impl IntoIterator<Item = Meta>) -> CallOutput {
+        let Piped {
+            worker,
+            stdout,
+            stderr,
+            meta,
+        } = piped;
+        let ends = Arc::new(call_output::Ends::new(worker, [stdout, stderr], exclusive, under_way));
+        let nobody = Meta {
+            invocation: InvocationId(0),
+            attempt: Attempt(0),
+            ..meta
+        };
+        self.shared
+            .send(Command::StartPool(Arc::clone(&ends), Box::new(nobody)));
+        CallOutput {
+            shared: Arc::clone(&self.shared),
+            ends,
+        }
+    }
+
+    /// Continues to read workers that an earlier fnd has attached, from what that fnd has spooled. Where a worker has
+    /// printed anything, the bounds are those it was attached with. Followers and the journal get new lines only. A
+    /// worker that has ended meanwhile is adopted likewise, and then finished.
+    pub fn adopt(&self, workers: Vec<Piped>) {
+        self.shared.send(Command::Adopt(workers));
+    }
+
+    /// Keeps the output, tail included, of attempts that an earlier fnd has spooled and that are not adopted, and
+    /// removes their spools. The `known` attempts, which were adopted or will be, are left alone. Called at start.
+    pub fn salvage(&self, known: HashSet<(InvocationId, Attempt)>) {
+        self.shared.send(Command::Salvage(known));
+    }
+
+    /// Reads the rest of the pipes of a worker whose leaf is empty, and `$FND_RESULT` from its descriptor, and gives
+    /// both to `done` on the output thread. For a worker that was never attached both are empty.
+    ///
+    /// For a warm worker, `done` gets the output of the call in flight, if there is exactly one, and no result.
+    ///
+    /// The spool stays until [`Output::release`]. The rest of the pipes stays too while another descriptor of them is
+    /// open. So a worker that is finished, killed, adopted and finished again gives the same output, and it is kept
+    /// once.
+    pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
+        self.shared.send(Command::Finish {
+            worker,
+            result,
+            done: Box::new(done),
+        });
+    }
+
+    /// Removes the spool of a finished worker, which is not adopted any more. Done with the next command of another
+    /// kind.
+    pub fn release(&self, worker: WorkerId) {
+        self.shared.push(Command::Release(worker));
+    }
+
+    /// Returns live lines; absent where fnd is stopping.
+    pub async fn follow(&self, follow: Follow) -> Option<Followed> {
+        let (sender, lines) = mpsc::channel(FOLLOW_MAX);
+        let (ready, begun) = oneshot::channel();
+        self.shared.send(Command::Follow {
+            follow,
+            lines: sender,
+            ready,
+        });
+        let kept = begun.await.ok()?;
+        Some(Followed { lines, kept })
+    }
+
+    /// Waits until [`read`](crate::output::kept::read) sees all output that has arrived, except for the tails of running
+    /// attempts that have printed more than is kept.
+    pub async fn settle(&self) {
+        let (done, settled) = oneshot::channel();
+        self.shared.send(Command::Settle(done));
+        // An error means that the thread has ended, and it wrote everything before.
+        let _ = settled.await;
+    }
+
+    /// Writes the output that is held and ends the thread; later commands do nothing. Running workers may be adopted by
+    /// another fnd. Waits as long as the disk does not answer. Not to be called on the output thread.
+    pub fn stop(&self) {
+        self.shared.send(Command::Stop);
+        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The panic hook has reported a panic of the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn push(&self, command: Command) {
+        self.commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(command);
+    }
+
+    fn send(&self, command: Command) {
+        self.push(command);
+        // The write fails only if the counter is full of wake-ups already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Vec<Command> {
+        let mut count = [0; 8];
+        // Nothing to read: the wake-up was for commands that were taken before.
+        let _ = rustix::io::read(&self.wake, &mut count);
+        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,564 @@
+//! The output thread: one epoll over all pipes, a bounded piece from each in turn.
+
+use super::capture::Capture;
+use super::first_read_delay::Delayed;
+use super::pool::{Done, Pool};
+use super::recover::SpooledAttempts;
+use super::result::{self, Written};
+use super::spool::{Spool, Spools};
+use super::tee::Tee;
+use super::{Captured, Command, Follow, LineSink, Meta, Piped, Shared};
+use crate::clock;
+use crate::output::kept::{Line, Store, Stream, view};
+use fnd_core::api::LogLine;
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+/// Most bytes read from one pipe in one turn, so that a flood does not keep other pipes waiting.
+const TURN: usize = 256 << 10;
+/// Most bytes read at the end. A pipe holds 1 MiB at most; more can only come from a process outside the leaf.
+const LAST: usize = 2 << 20;
+/// How long output of a running attempt may wait before it is written.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// Bytes read at once: the size of a pipe.
+const PIECE: usize = 64 << 10;
+
+/// The wake-up's number among epoll events; workers count from 1 and each has two.
+const WAKE: u64 = u64::MAX;
+
+pub(super) struct Thread {
+    shared: Arc<Shared>,
+    pub(super) io: Io,
+    pub(super) store: Store,
+    running: HashMap<WorkerId, Running>,
+    /// Warm workers.
+    pub(super) pools: HashMap<WorkerId, Pool>,
+    /// Calls that have ended in this turn, and their callbacks.
+    pub(super) concluded: Vec<(Capture, Option<Done>)>,
+    /// Workers with a spool that are finished and not released yet.
+    finished: HashMap<WorkerId, (InvocationId, Attempt)>,
+    delayed: Delayed,
+    /// The spools that an earlier fnd has left.
+    pub(super) spooled: SpooledAttempts,
+    /// When heads are written next, if one has lines.
+    write_at: Option<Instant>,
+    /// The last write to disk failed, so that a failure is reported once.
+    failing: bool,
+}
+
+/// The parts that reading a pipe needs.
+pub(super) struct Io {
+    epoll: OwnedFd,
+    buffer: Vec<u8>,
+    pub(super) sinks: Sinks,
+    pub(super) spools: Spools,
+    tee: Tee,
+}
+
+struct Running {
+    capture: Capture,
+    spool: Spool,
+    /// How many of its lines an earlier fnd has kept.
+    stored: u64,
+    stdout: Option<Pipe>,
+    stderr: Option<Pipe>,
+}
+
+struct Pipe {
+    end: OwnedFd,
+    /// Watched for its first bytes only; they are read with a delay.
+    first: bool,
+}
+
+/// The receivers of lines as they arrive.
+pub(super) struct Sinks {
+    line: LineSink,
+    followers: Vec<Follower>,
+}
+
+struct Follower {
+    follow: Follow,
+    lines: mpsc::Sender<LogLine>,
+    missed: u64,
+}
+
+impl Thread {
+    pub(super) fn new(shared: Arc<Shared>, store: Store, spool: PathBuf, line: LineSink) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &epoll,
+            &shared.wake,
+            epoll::EventData::new_u64(WAKE),
+            epoll::EventFlags::IN,
+        )?;
+        let sinks = Sinks {
+            line,
+            followers: Vec::new(),
+        };
+        let io = Io {
+            epoll,
+            buffer: vec![0; PIECE],
+            sinks,
+            spools: Spools::new(spool),
+            tee: Tee::new()?,
+        };
+        Ok(Self {
+            shared,
+            io,
+            store,
+            running: HashMap::new(),
+            pools: HashMap::new(),
+            concluded: Vec::new(),
+            finished: HashMap::new(),
+            delayed: Delayed::default(),
+            spooled: SpooledAttempts::default(),
+            write_at: None,
+            failing: false,
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        self.spooled = SpooledAttempts::find(&self.io.spools, &self.store);
+        loop {
+            let timeout = self.timeout();
+            let woken = match self.collect(timeout) {
+                Ok(woken) => woken,
+                Err(error) => {
+                    // Only a defect of fnd can make it fail; without it no output is seen.
+                    tracing::error!("failed to wait for output ({error}), functions' output is lost from now on");
+                    return;
+                }
+            };
+            while let Some(mark) = self.delayed.due(clock::monotonic()) {
+                self.let_go(mark);
+            }
+            if self.write_at.is_some_and(|at| clock::monotonic() >= at) {
+                self.write_heads();
+            }
+            // Commands come last: pipes that are ready are read before their worker is finished.
+            if woken {
+                for command in self.shared.take() {
+                    if matches!(command, Command::Stop) {
+                        self.leave_pools();
+                        self.write_heads();
+                        return;
+                    }
+                    self.perform(command);
+                }
+            }
+            self.keep_concluded();
+        }
+    }
+
+    /// Waits until pipes are ready and reads from them. Returns whether there are commands.
+    pub(super) fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
+        let mut events = [const { MaybeUninit::uninit() }; 256];
+        let ready = match epoll::wait(&self.io.epoll, &mut events, timeout.as_ref()) {
+            Ok((ready, _)) => ready,
+            Err(Errno::INTR) => &mut [],
+            Err(error) => return Err(error),
+        };
+        let mut woken = false;
+        for event in ready {
+            match event.data.u64() {
+                WAKE => woken = true,
+                mark => self.ready(mark),
+            }
+        }
+        Ok(woken)
+    }
+
+    fn timeout(&mut self) -> Option<Timespec> {
+        let running = &self.running;
+        let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
+        let next = self.write_at.into_iter().chain(held).min()?;
+        Timespec::try_from(next.saturating_duration_since(clock::monotonic())).ok()
+    }
+
+    fn start(&mut self, piped: Piped, (capture, spool, stored): (Capture, Spool, u64)) {
+        let Piped {
+            worker, stdout, stderr, ..
+        } = piped;
+        let stdout = self.watch(stdout, worker, 0);
+        let stderr = self.watch(stderr, worker, 1);
+        let running = Running {
+            capture,
+            spool,
+            stored,
+            stdout,
+            stderr,
+        };
+        self.running.insert(worker, running);
+    }
+
+    fn perform(&mut self, command: Command) {
+        match command {
+            Command::Start(piped) => {
+                let fresh = (Capture::new(piped.meta.clone()), Spool::None, 0);
+                self.start(*piped, fresh);
+            }
+            Command::Adopt(workers) => {
+                self.spooled.count(workers.iter().map(|piped| &piped.meta), &self.store);
+                for piped in workers {
+                    let recovered = self.recover(piped.meta.clone());
+                    self.start(piped, recovered);
+                }
+            }
+            Command::StartPool(ends, meta) => self.start_pool(ends, *meta),
+            Command::CheckMarks(worker) => self.read_pool(worker),
+            Command::Finish { worker, result, done } => self.finish(worker, result, done),
+            Command::Release(worker) => {
+                if let Some(key) = self.finished.remove(&worker) {
+                    self.io.spools.remove(key);
+                }
+            }
+            Command::Salvage(known) => self.salvage(&known),
+            Command::Follow { follow, lines, ready } => {
+                self.settle();
+                let kept = follow.function.as_ref().and_then(|function| self.store.end(function));
+                if ready.send(kept).is_ok() {
+                    self.io.sinks.followers.push(Follower {
+                        follow,
+                        lines,
+                        missed: 0,
+                    });
+                }
+            }
+            Command::Settle(done) => {
+                self.settle();
+                // An error: the caller has gone away.
+                let _ = done.send(());
+            }
+            Command::Stop => {}
+        }
+    }
+
+    /// Makes a pipe non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
+    fn watch(&self, end: OwnedFd, worker: WorkerId, stream: u64) -> Option<Pipe> {
+        let data = epoll::EventData::new_u64(worker.0 * 2 + stream);
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let watched = rustix::io::ioctl_fionbio(&end, true).and_then(|()| epoll::add(&self.io.epoll, &end, data, once));
+        match watched {
+            Ok(()) => Some(Pipe { end, first: true }),
+            Err(error) => {
+                tracing::error!("failed to watch the output of {worker} ({error}), it is lost");
+                None
+            }
+        }
+    }
+
+    /// Delays a pipe that is ready for the first time, reads from any other.
+    fn ready(&mut self, mark: u64) {
+        match self.pipe(mark) {
+            Some(pipe) if pipe.first => self.delayed.delay(mark, clock::monotonic()),
+            Some(_) => self.turn(mark),
+            // It is a warm worker's pipe, or was closed in this turn.
+            None => self.read_pool(WorkerId(mark / 2)),
+        }
+    }
+
+    fn pipe(&mut self, mark: u64) -> Option<&mut Pipe> {
+        let running = self.running.get_mut(&WorkerId(mark / 2))?;
+        running.pipe(stream(mark)).as_mut()
+    }
+
+    /// Reads from a pipe that was delayed; from now on it is read whenever it is ready.
+    fn let_go(&mut self, mark: u64) {
+        let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
+            return;
+        };
+        let Some(pipe) = running.pipe(stream(mark)) else { return };
+        pipe.first = false;
+        let data = epoll::EventData::new_u64(mark);
+        if let Err(error) = epoll::modify(&self.io.epoll, &pipe.end, data, epoll::EventFlags::IN) {
+            tracing::error!("failed to go on watching a pipe ({error}), it is read at the end");
+        }
+        self.turn(mark);
+    }
+
+    /// Reads a bounded piece from a pipe that is ready.
+    fn turn(&mut self, mark: u64) {
+        let stream = stream(mark);
+        let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
+            return;
+        };
+        running.read(stream, TURN, &mut self.io);
+        if !running.capture.head.is_empty() {
+            self.write_soon();
+        }
+    }
+
+    /// Schedules the next write of heads.
+    pub(super) fn write_soon(&mut self) {
+        self.write_at.get_or_insert_with(|| clock::monotonic() + WRITE_EVERY);
+    }
+
+    fn finish(&mut self, worker: WorkerId, result: Option<OwnedFd>, done: Box<dyn FnOnce(Captured) + Send>) {
+        if let Some(pool) = self.pools.remove(&worker) {
+            return self.finish_pool(pool, done);
+        }
+        let Some(mut running) = self.running.remove(&worker) else {
+            return done(Captured::default());
+        };
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            running.last(stream, &mut self.io);
+            running.close(stream, &self.io.epoll);
+        }
+        let capture = &mut running.capture;
+        let meta = capture.meta.clone();
+        let sinks = &mut self.io.sinks;
+        capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
+        let mut captured = Captured {
+            stdout_bytes: capture.bytes(Stream::Stdout),
+            stderr_bytes: capture.bytes(Stream::Stderr),
+            dropped_bytes: capture.dropped(),
+            result: capture.take_result(),
+            result_too_large: None,
+            last_error_line: capture.error_line(),
+        };
+        match result.map(|file| result::read(file, meta.result_max)) {
+            None | Some(Ok(Written::No)) => {}
+            Some(Ok(Written::Yes(written))) => captured.result = Some(written),
+            Some(Ok(Written::TooLarge(size))) => {
+                captured.result = None;
+                captured.result_too_large = Some(size);
+            }
+            Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
+        }
+        // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.
+        let kept = self.keep(&mut running.capture, running.stored);
+        done(captured);
+        // Without room on the disk the spool stays for the next start.
+        if kept && !matches!(running.spool, Spool::None) {
+            self.finished.insert(worker, meta.key());
+        }
+    }
+
+    /// Writes the lines of an attempt, of which `stored` are on disk already. Returns whether all are on disk now.
+    pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
+        let Meta {
+            function,
+            invocation,
+            attempt,
+            ..
+        } = &capture.meta;
+        capture.head.skip_to(stored);
+        let written = self.store.append(function, *invocation, *attempt, &mut capture.head);
+        capture.head.clear();
+        let kept = written.is_ok();
+        self.note_disk(written);
+        kept
+    }
+
+    /// Reads and writes what running attempts have printed.
+    fn settle(&mut self) {
+        // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
+        // turn.
+        if let Err(error) = self.collect(Some(Timespec::default())) {
+            tracing::error!("failed to look for output ({error})");
+        }
+        for (_, mark) in self.delayed.take() {
+            self.let_go(mark);
+        }
+        self.write_heads();
+    }
+
+    /// Writes what running attempts have printed.
+    fn write_heads(&mut self) {
+        self.write_at = None;
+        let mut running = std::mem::take(&mut self.running);
+        for Running {
+            capture, spool, stored, ..
+        } in running.values_mut()
+        {
+            self.io.spools.heal(spool, capture);
+            if !capture.head.is_empty() {
+                self.keep(capture, *stored);
+            }
+        }
+        self.running = running;
+        self.write_pools();
+    }
+
+    pub(super) fn note_disk(&mut self, written: io::Result<()>) {
+        match written {
+            Err(error) if !self.failing => {
+                self.failing = true;
+                tracing::error!("failed to write output of functions ({error}), it is dropped until that works again");
+            }
+            Ok(()) if self.failing => {
+                self.failing = false;
+                tracing::info!("output of functions is written again");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+impl Io {
+    pub(super) fn epoll(&self) -> &OwnedFd {
+        &self.epoll
+    }
+
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Returns the bytes read into the buffer, and the receivers of their lines.
+    pub(super) fn read_so_far(&mut self, count: usize) -> (&[u8], &mut Sinks) {
+        (self.buffer.get(..count).unwrap_or_default(), &mut self.sinks)
+    }
+}
+
+impl Running {
+    /// Reads until the pipe is empty, `most` bytes were read, or the pipe has ended. A pipe that has ended is closed.
+    fn read(&mut self, stream: Stream, most: usize, io: &mut Io) {
+        let meta = self.capture.meta.clone();
+        let mut read = 0;
+        while read < most {
+            io.spools.begin(&mut self.spool, &meta);
+            let pipe = if stream == Stream::Stdout {
+                &self.stdout
+            } else {
+                &self.stderr
+            };
+            let Some(pipe) = pipe else { return };
+            match io.spools.take(&mut self.spool, stream, &pipe.end, &mut io.buffer) {
+                Ok((0, _)) => self.close(stream, &io.epoll),
+                Ok((count, time_ms)) => {
+                    read += count;
+                    let bytes = &io.buffer[..count];
+                    let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
+                    self.capture.feed(stream, time_ms, bytes, &mut seen);
+                    io.spools.bound(&mut self.spool, &mut self.capture);
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::warn!(
+                        "failed to read output of `{}` ({error}), the rest of it is lost",
+                        meta.function
+                    );
+                    self.close(stream, &io.epoll);
+                }
+            }
+        }
+    }
+
+    /// Reads the rest of a pipe and leaves the bytes in it.
+    fn last(&mut self, stream: Stream, io: &mut Io) {
+        let meta = self.capture.meta.clone();
+        let Some(pipe) = self.pipe(stream) else { return };
+        match io.tee.copy(&pipe.end) {
+            Ok(mut left) => {
+                let time_ms = clock::unix_ms();
+                while left > 0 {
+                    let count = match io.tee.read(&mut io.buffer) {
+                        Ok(count) => count,
+                        Err(error) => {
+                            tracing::error!("failed to read the last output of `{}` ({error})", meta.function);
+                            return;
+                        }
+                    };
+                    left = left.saturating_sub(count);
+                    let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
+                    self.capture.feed(stream, time_ms, &io.buffer[..count], &mut seen);
+                }
+            }
+            // The pipe holds more than can be copied: its bytes are taken out and spooled as before.
+            Err(_) => self.read(stream, LAST, io),
+        }
+    }
+
+    fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
+        if stream == Stream::Stdout {
+            &mut self.stdout
+        } else {
+            &mut self.stderr
+        }
+    }
+
+    /// Closes a pipe. It is removed from epoll explicitly: the spawner holds a duplicate, so closing alone would not
+    /// end the watch.
+    fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
+        if let Some(pipe) = self.pipe(stream).take()
+            && let Err(error) = epoll::delete(epoll, &pipe.end)
+        {
+            tracing::error!("failed to end the watch of a pipe ({error})");
+        }
+    }
+}
+
+fn stream(mark: u64) -> Stream {
+    if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr }
+}
+
+impl Sinks {
+    /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
+    /// of it.
+    pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {
+        if in_head {
+            (self.line)(meta, line);
+        }
+        if !self.followers.is_empty() {
+            self.followers
+                .retain_mut(|follower| !follower.wants(meta) || follower.give(meta, line));
+        }
+    }
+}
+
+impl Follower {
+    fn wants(&self, meta: &Meta) -> bool {
+        self.follow
+            .function
+            .as_ref()
+            .is_none_or(|function| *function == meta.function)
+            && self
+                .follow
+                .invocation
+                .is_none_or(|invocation| invocation == meta.invocation)
+    }
+
+    /// Sends a line, or counts it as missed. Returns whether the follower is still there.
+    fn give(&mut self, meta: &Meta, line: &Line<'_>) -> bool {
+        let show = |line: &Line<'_>| view(&meta.function, meta.invocation, meta.attempt.0, line);
+        if self.missed > 0 {
+            let text = format!(
+                "{} lines are not shown here: they came faster than they were read",
+                self.missed
+            );
+            let note = Line {
+                stream: Stream::Note,
+                text: text.as_bytes(),
+                ..*line
+            };
+            match self.lines.try_send(show(&note)) {
+                Ok(()) => self.missed = 0,
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Closed(_)) => return false,
+            }
+        }
+        // The line is not even built where there is no room: a follower that does not read costs nothing.
+        if self.lines.capacity() == 0 {
+            self.missed += 1;
+            return !self.lines.is_closed();
+        }
+        match self.lines.try_send(show(line)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.missed += 1;
+                true
+            }
+            Err(TrySendError::Closed(_)) => false,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The output thread's side of warm workers: turns bytes and marks into captures of calls.
+
+use super::call_output::{Ends, Next, What};
+use super::capture::Capture;
+use super::poll::{Io, Thread};
+use super::{Captured, Meta};
+use crate::clock;
+use crate::output::kept::{Line, Stream};
+use fnd_wire::ids::WorkerId;
+use rustix::event::{Timespec, epoll};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most bytes read from a worker in one turn, so that a flood does not keep others waiting.
+const TURN: usize = 256 << 10;
+/// Most bytes read at the end: two pipes of 1 MiB. More than that can only come from a process outside the leaf.
+const LAST: usize = 2 << 20;
+/// The output of a worker outside of calls is bounded like one attempt's for this long; then it has as much room again.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// How long a stop waits for the rest of a line that is being printed, possibly in several writes: the next fnd would
+/// take the rest for a line of its own. A line that never ends is a prompt.
+pub(super) const REST_OF_LINE: Duration = Duration::from_millis(100);
+/// Pause between two checks of that.
+const CHECK_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
+
+/// Receives the output of a call, or of a worker.
+pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
+
+/// A warm worker.
+pub(super) struct Pool {
+    ends: Arc<Ends>,
+    open: [bool; 2],
+    /// Which pipe is read first in the next turn.
+    first: usize,
+    /// The output that belongs to no call.
+    own: Capture,
+    own_since: Instant,
+    calls: Vec<Capture>,
+}
+
+impl Thread {
+    pub(super) fn start_pool(&mut self, ends: Arc<Ends>, meta: Meta) {
+        let mut open = [false; 2];
+        for (place, pipe) in ends.pipes.iter().enumerate() {
+            let data = epoll::EventData::new_u64(ends.worker.0 * 2 + place as u64);
+            let watched = rustix::io::ioctl_fionbio(pipe, true)
+                .and_then(|()| epoll::add(self.io.epoll(), pipe, data, epoll::EventFlags::IN));
+            match watched {
+                Ok(()) => open[place] = true,
+                Err(error) => tracing::error!("failed to watch the output of {} ({error}), it is lost", ends.worker),
+            }
+        }
+        let worker = ends.worker;
+        let pool = Pool {
+            ends,
+            open,
+            first: 0,
+            own: Capture::of_worker(meta),
+            own_since: clock::monotonic(),
+            calls: Vec::new(),
+        };
+        self.pools.insert(worker, pool);
+    }
+
+    /// Reads a bounded piece of a warm worker's output, and carries out its marks.
+    pub(super) fn read_pool(&mut self, worker: WorkerId) {
+        if let Some(mut pool) = self.pools.remove(&worker) {
+            self.take_in(&mut pool, TURN);
+            let has_lines = |capture: &Capture| !capture.head.is_empty();
+            if has_lines(&pool.own) || pool.calls.iter().any(has_lines) {
+                self.write_soon();
+            }
+            self.pools.insert(worker, pool);
+        }
+    }
+
+    fn take_in(&mut self, pool: &mut Pool, most: usize) {
+        let mut left = most;
+        loop {
+            // Marks that are reached are always carried out: no later event would wake the thread for them.
+            let open = pool.open.map(|open| open && left > 0);
+            if left == 0 && pool.has_unread() {
+                return;
+            }
+            let ends = Arc::clone(&pool.ends);
+            pool.first = 1 - pool.first;
+            match ends.next(self.io.buffer(), open, pool.first) {
+                Next::Bytes(pipe, count) => {
+                    left = left.saturating_sub(count);
+                    pool.feed(pipe, count, &mut self.io);
+                }
+                Next::Mark(What::Begin(meta)) => pool.calls.push(Capture::of_worker(*meta)),
+                Next::Mark(What::End(key, done)) => {
+                    let place = pool.calls.iter().position(|call| call.meta.key() == key);
+                    if let Some(place) = place {
+                        let call = pool.calls.swap_remove(place);
+                        self.conclude(call, done);
+                    }
+                }
+                Next::Mark(What::Log(key, level, text)) => {
+                    let call = pool.calls.iter_mut().find(|call| Some(call.meta.key()) == key);
+                    let capture = call.unwrap_or(&mut pool.own);
+                    let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
+                    capture.say(clock::unix_ms(), level, &text, &mut |line, in_head| {
+                        sinks.seen(&meta, line, in_head);
+                    });
+                }
+                Next::Over(pipe) => pool.close(pipe, &self.io),
+                Next::Nothing => return,
+            }
+        }
+    }
+
+    /// Ends a capture; it is kept and reported at the end of this turn.
+    fn conclude(&mut self, mut capture: Capture, done: Option<Done>) {
+        let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
+        capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
+        self.concluded.push((capture, done));
+    }
+
+    /// Keeps the captures that have ended in this turn, with one write for each function, and then reports them. So no
+    /// call is recorded whose output a crash could still lose.
+    pub(super) fn keep_concluded(&mut self) {
+        while let Some((first, _)) = self.concluded.first() {
+            let function = first.meta.function.clone();
+            let same = |(capture, _): &mut (Capture, Option<Done>)| capture.meta.function == function;
+            let mut ended: Vec<_> = self.concluded.extract_if(.., same).collect();
+            let lines = ended.iter_mut().map(|(capture, _)| {
+                let (invocation, attempt) = capture.meta.key();
+                (invocation, attempt, &mut capture.head)
+            });
+            let written = self.store.append_all(&function, lines);
+            self.note_disk(written);
+            for (capture, done) in ended {
+                if let Some(done) = done {
+                    done(Captured {
+                        stdout_bytes: capture.bytes(Stream::Stdout),
+                        stderr_bytes: capture.bytes(Stream::Stderr),
+                        dropped_bytes: capture.dropped(),
+                        result: None,
+                        result_too_large: None,
+                        last_error_line: capture.error_line(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Reads the rest of a warm worker that has ended. It belongs to the call in flight if there is one, else to no
+    /// call.
+    pub(super) fn finish_pool(&mut self, mut pool: Pool, done: Done) {
+        self.take_in(&mut pool, LAST);
+        for pipe in [0, 1] {
+            pool.close(pipe, &self.io);
+        }
+        let mut done = Some(done);
+        let single = pool.calls.len() == 1;
+        for call in std::mem::take(&mut pool.calls) {
+            let done = if single { done.take() } else { None };
+            self.conclude(call, done);
+        }
+        if let Some(done) = done {
+            // With several calls the worker's last error line belongs to each of them: it was printed before the worker
+            // ended.
+            done(Captured {
+                last_error_line: pool.own.error_line(),
+                ..Captured::default()
+            });
+        }
+        self.conclude(pool.own, None);
+    }
+
+    /// Ends the captures of warm workers' calls, including unfinished lines and bytes beyond the bounds: this output is
+    /// not spooled, and another fnd reads on behind it.
+    pub(super) fn leave_pools(&mut self) {
+        let begun = clock::monotonic();
+        loop {
+            let in_a_line = |(worker, pool): (&WorkerId, &Pool)| pool.is_in_a_line().then_some(*worker);
+            let printing: Vec<_> = self.pools.iter().filter_map(in_a_line).collect();
+            // Output that is ready meanwhile is not lost. Commands queued after `Stop` are dropped: no caller waits for
+            // them.
+            if printing.is_empty() || begun.elapsed() > REST_OF_LINE || self.collect(Some(CHECK_PAUSE)).is_err() {
+                break;
+            }
+            printing.into_iter().for_each(|worker| self.read_pool(worker));
+        }
+        for pool in std::mem::take(&mut self.pools).into_values() {
+            for capture in pool.calls.into_iter().chain([pool.own]) {
+                self.conclude(capture, None);
+            }
+        }
+    }
+
+    /// Writes what warm workers have printed.
+    pub(super) fn write_pools(&mut self) {
+        let mut pools = std::mem::take(&mut self.pools);
+        let now = clock::monotonic();
+        for pool in pools.values_mut() {
+            for capture in pool.calls.iter_mut().chain([&mut pool.own]) {
+                if !capture.head.is_empty() {
+                    self.keep(capture, 0);
+                }
+            }
+            if now.saturating_duration_since(pool.own_since) >= RENEW && pool.own.is_full() {
+                let fresh = Capture::of_worker(pool.own.meta.clone());
+                self.conclude(std::mem::replace(&mut pool.own, fresh), None);
+                pool.own_since = now;
+            }
+        }
+        self.pools = pools;
+        self.keep_concluded();
+    }
+}
+
+impl Pool {
+    fn is_in_a_line(&self) -> bool {
+        self.calls.iter().chain([&self.own]).any(Capture::is_in_a_line)
+    }
+
+    fn feed(&mut self, pipe: usize, count: usize, io: &mut Io) {
+        let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
+        let capture = call.unwrap_or(&mut self.own);
+        let stream = if pipe == 0 { Stream::Stdout } else { Stream::Stderr };
+        let meta = capture.meta.clone();
+        let (bytes, sinks) = io.read_so_far(count);
+        let mut seen = |line: &Line<'_>, in_head| sinks.seen(&meta, line, in_head);
+        capture.feed(stream, clock::unix_ms(), bytes, &mut seen);
+    }
+
+    /// Returns whether a pipe has unread bytes, so that there will be another turn.
+    fn has_unread(&self) -> bool {
+        let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0) > 0;
+        self.ends
+            .pipes
+            .iter()
+            .zip(self.open)
+            .any(|(pipe, open)| open && unread(pipe))
+    }
+
+    fn close(&mut self, pipe: usize, io: &Io) {
+        // The pipe is removed from epoll explicitly: the other thread and the spawner hold it too.
+        if std::mem::replace(&mut self.open[pipe], false)
+            && let Err(error) = epoll::delete(io.epoll(), &self.ends.pipes[pipe])
+        {
+            tracing::error!("failed to end the watch of a pipe ({error})");
+        }
+    }
+}

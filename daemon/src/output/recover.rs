@@ -1,0 +1,98 @@
+//! The spools that an earlier fnd has left: adopted where the worker still exists, kept where it does not.
+
+use super::Meta;
+use super::capture::Capture;
+use super::poll::Thread;
+use super::spool::{Replayed, Spool, Spools};
+use crate::clock;
+use crate::output::kept::Store;
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::{HashMap, HashSet};
+
+/// Attempts with spools, and how many of their lines are in the kept output. Only the kept output can tell that number.
+/// It is absent until they are counted: a spool that was only made, or is lost, does not name the function.
+#[derive(Default)]
+pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
+
+impl SpooledAttempts {
+    /// Finds the spools.
+    pub(super) fn find(spools: &Spools, store: &Store) -> Self {
+        let keys = spools.list().unwrap_or_else(|error| {
+            tracing::error!("failed to look for spooled output ({error}), what functions printed before is missing");
+            Vec::new()
+        });
+        let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();
+        let mut spooled = Self(keys.into_iter().map(|key| (key, None)).collect());
+        spooled.count(metas.iter(), store);
+        spooled
+    }
+
+    /// Counts the kept lines of attempts that were not counted yet. An attempt without a spool may have some, too: it
+    /// has ended, and its output was still in its pipes.
+    pub(super) fn count<'a>(&mut self, metas: impl Iterator<Item = &'a Meta>, store: &Store) {
+        let mut functions: HashMap<&FunctionName, HashMap<_, u64>> = HashMap::new();
+        for meta in metas.filter(|meta| !matches!(self.0.get(&meta.key()), Some(Some(_)))) {
+            functions.entry(&meta.function).or_default().insert(meta.key(), 0);
+        }
+        for (function, mut attempts) in functions {
+            if let Err(error) = store.count(function, &mut attempts) {
+                tracing::warn!("failed to read the kept output of `{function}` ({error}), lines may be in it twice");
+            }
+            self.0
+                .extend(attempts.into_iter().map(|(key, count)| (key, Some(count))));
+        }
+    }
+}
+
+impl Thread {
+    /// Restores the state that an earlier fnd had of an attempt. Returns its capture, its spool, and how many lines are
+    /// kept already.
+    pub(super) fn recover(&mut self, meta: Meta) -> (Capture, Spool, u64) {
+        let key = meta.key();
+        let stored = self.spooled.0.remove(&key).flatten().unwrap_or(0);
+        let replayed = self.io.spools.replay(key).unwrap_or_else(|error| {
+            tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
+            Replayed::Lost
+        });
+        match replayed {
+            Replayed::Nothing => {
+                // The spool was made and not written to.
+                self.io.spools.remove(key);
+                (Capture::new(meta), Spool::None, stored)
+            }
+            Replayed::Whole { capture, spool } => (*capture, spool, stored),
+            Replayed::Lost => {
+                let sinks = &mut self.io.sinks;
+                let whose = meta.clone();
+                let mut capture = Capture::after_loss(meta, stored, clock::unix_ms(), &mut |line, in_head| {
+                    sinks.seen(&whose, line, in_head);
+                });
+                let mut spool = Spool::Failed;
+                self.io.spools.rewrite(&mut spool, &mut capture);
+                (capture, spool, stored)
+            }
+        }
+    }
+
+    /// Keeps the output of the attempts that are left and not known, and removes their spools.
+    pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
+        let lost: Vec<_> = self.spooled.0.extract_if(|key, _| !known.contains(key)).collect();
+        for (key, stored) in lost {
+            let kept = match self.io.spools.replay(key) {
+                Ok(Replayed::Whole { mut capture, .. }) => {
+                    capture.end(capture.last_ms, &mut |_, _| {});
+                    self.keep(&mut capture, stored.unwrap_or(0))
+                }
+                Ok(Replayed::Nothing | Replayed::Lost) => true,
+                Err(error) => {
+                    tracing::warn!("failed to read the output spooled for {} ({error})", key.0);
+                    true
+                }
+            };
+            // Without room on the disk the spool stays for the next start.
+            if kept {
+                self.io.spools.remove(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The handshake with fnd-spawner: agrees on the protocol, and gets the spawner's abilities and the configuration it
+//! read.
+
+use crate::settings::Current;
+use crate::workers::link::{Connection, ConnectionError, Incoming};
+use fnd_core::diagnostic::{Colour, Severity};
+use fnd_wire::frame::{
+    Exited, Held, Hello, PROTOCOL_HANDLERS, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead, Welcome,
+};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// Why fnd and the spawner cannot work together.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The connection broke.
+    #[error("failed to greet fnd-spawner")]
+    Connection(#[from] ConnectionError),
+    /// The spawner refused.
+    #[error("fnd-spawner refused to work with this fnd: {0}")]
+    Refused(String),
+    /// The configuration is wrong (exit code 78). Contains the rendered diagnostics.
+    #[error("the configuration is not valid\n{0}")]
+    Configuration(String),
+}
+
+/// The result of the handshake.
+pub struct Handshake {
+    /// The spawner's description of itself.
+    pub welcome: Welcome,
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
+    /// spawner is older than that.
+    pub sockets: Option<PathBuf>,
+    /// The configuration in force.
+    pub current: Current,
+    /// Workers of an earlier fnd, with their descriptors.
+    pub held: Vec<(Held, Vec<OwnedFd>)>,
+    /// The ends of some of them.
+    pub exits: Vec<Exited>,
+}
+
+/// Performs the handshake.
+///
+/// # Errors
+/// [`HandshakeError`].
+pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handshake, HandshakeError> {
+    connection.send(
+        &Request::Hello(Hello {
+            min: PROTOCOL_MIN,
+            max: PROTOCOL_MAX,
+        }),
+        Vec::new(),
+    )?;
+    let (mut welcome, mut sockets) = (None, None);
+    let (mut held, mut exits) = (Vec::new(), Vec::new());
+    loop {
+        let Incoming {
+            request,
+            reply,
+            descriptors,
+        } = connection.next().await?;
+        match reply {
+            Reply::Welcome(welcomed) => {
+                if welcomed.protocol < PROTOCOL_HANDLERS {
+                    let version = &welcomed.version;
+                    tracing::warn!(
+                        "the running fnd-spawner ({version}) is older than handlers: functions of mode `handler` are refused \
+                         until it is started again (`systemctl stop fnd && systemctl start fnd`)"
+                    );
+                }
+                welcome = Some(welcomed);
+            }
+            Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
+            Reply::Settings(read) => {
+                let current = settings(read, connection.peer_uid(), colour)?;
+                let welcome = welcome.ok_or_else(|| HandshakeError::Refused("it sent no welcome".into()))?;
+                return Ok(Handshake {
+                    welcome,
+                    sockets,
+                    current,
+                    held,
+                    exits,
+                });
+            }
+            Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
+            Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
+            Reply::Exited(exited) => exits.push(exited),
+            // Answers to requests of the fnd before this one.
+            Reply::Done | Reply::Swept(_) => {}
+            Reply::Installed(_) | Reply::Refused(_) if request == 0 => {}
+            Reply::Installed(_)
+            | Reply::Refused(_)
+            | Reply::Spawned(_)
+            | Reply::SpawnedWithChannel(_)
+            | Reply::SpawnFailed(_)
+            | Reply::NodeCannotStart(_) => {
+                return Err(HandshakeError::Refused("it answered what was not asked".into()));
+            }
+        }
+    }
+}
+
+fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Result<Current, HandshakeError> {
+    // The spawner may have refused a configuration in which the judge saw no error.
+    let applied = read.applied;
+    let document = crate::functions::install::settings_document(read)
+        .map_err(|error| HandshakeError::Refused(format!("its configuration cannot be read: {error}")))?;
+    let errors = document
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error);
+    let errors: Vec<String> = errors.map(|diagnostic| diagnostic.render(colour)).collect();
+    let current = Current::new(document, spawner_uid).filter(|_| applied);
+    current.ok_or(HandshakeError::Configuration(errors.join("\n")))
+}

@@ -1,0 +1,95 @@
+//! Signals, the watchdog, and the stop of fnd.
+
+use crate::control::Stop;
+use crate::driver::Daemon;
+use crate::start::systemd;
+use fnd_core::supervisor::Event;
+use futures_util::StreamExt as _;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Interval of the watchdog messages where none are wanted: longer than fnd ever runs.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// How long a hand-over waits until the ledger has stored accepted work; fnd must be gone within 2 s.
+const HAND_OVER_MAX: Duration = Duration::from_secs(1);
+
+/// The part of that time in which requests to programs that serve HTTP may end: their connections end with fnd. In the
+/// rest fnd answers the others, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
+const FINISH_MAX: Duration = Duration::from_millis(700);
+
+/// Resolves when fnd may end.
+type Ending = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Watches for signals until fnd may end.
+///
+/// Where the spawner is a service of its own, SIGTERM hands over to the next fnd, and functions go on with the spawner.
+/// Where it is fnd's child, SIGTERM and SIGINT drain, and a second signal kills (contract, section 7).
+pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: bool) {
+    let mut signals = match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!("failed to watch for signals: {error}");
+            return std::future::pending().await;
+        }
+    };
+    let beat = systemd::watchdog();
+    let mut pulse = tokio::time::interval(beat.unwrap_or(NEVER));
+    let mut draining: Option<Ending> = None;
+    loop {
+        let signal = tokio::select! {
+            // Cancel-safe: a signal is taken or stays pending in the stream's pipe.
+            signal = signals.next() => signal,
+            // Cancel-safe: a tick that was missed comes at once.
+            wanted = pulse.tick(), if beat.is_some() => {
+                systemd::alive();
+                let mut state = daemon.state.borrow_mut();
+                state.late(Some(wanted.into_std()));
+                state.ping_spawner();
+                continue;
+            }
+            // Cancel-safe: polled in place.
+            () = drained(&mut draining) => return,
+        };
+        match signal {
+            Some(SIGHUP) => {
+                // Like `fndctl reload`, but no caller gets the report: problems go to the journal.
+                drop(daemon.reload(false));
+            }
+            Some(_) if spawner_stays && draining.is_none() => {
+                tracing::info!("stopping: what runs goes on with fnd-spawner");
+                // New connections wait in the socket for the next fnd.
+                server.now();
+                draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
+            }
+            Some(_) if spawner_stays => return,
+            Some(_) if draining.is_none() => {
+                tracing::info!("stopping when what runs has ended; a second signal kills it");
+                let drained = daemon.drain();
+                // An error means that the drain is over already.
+                draining = Some(Box::pin(async { drop(drained.await) }));
+            }
+            Some(_) => daemon.step(Event::StopNow),
+            None => return,
+        }
+    }
+}
+
+/// Waits until every caller was answered, and until work that ends with fnd has ended or its time is over.
+async fn handed_over(daemon: Rc<Daemon>) {
+    let mut answered = daemon.hand_over();
+    if tokio::time::timeout(FINISH_MAX, &mut answered).await.is_err() {
+        daemon.step(Event::HandOver);
+        drop(tokio::time::timeout(HAND_OVER_MAX.saturating_sub(FINISH_MAX), answered).await);
+    }
+}
+
+async fn drained(draining: &mut Option<Ending>) {
+    match draining {
+        Some(over) => over.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,334 @@
+//! Workers of an earlier fnd: the adoption record that the spawner keeps about each, and their adoption at start.
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
+
+use crate::driver::{Attached, State};
+use crate::output::{Meta, Piped};
+use crate::workers::http::Server;
+use crate::workers::http::endpoint::Endpoint;
+use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{self, Held, Request, Spawned, adoption_record_max};
+use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The adoption record, which the spawner keeps as JSON: an older or newer fnd reads the fields that it knows.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum AdoptionRecord<'a> {
+    /// About an attempt.
+    Attempt {
+        note: Box<ScriptRecord<'a>>,
+        /// `limits.output`.
+        output_max: u64,
+    },
+    /// About a handler's worker: its function and the name of its temporary files; after a hand-over also its calls in
+    /// flight. Without these the state of its connection is unknown, and it is killed.
+    Member {
+        function: u32,
+        #[serde(with = "fnd_core::text::id")]
+        tmp: InvocationId,
+        #[serde(default)]
+        handed_over: Option<Box<MemberRecord<'a>>>,
+        /// Its address and key, where it serves HTTP.
+        #[serde(flatten)]
+        endpoint: Endpoint,
+    },
+}
+
+/// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
+/// be killed.
+pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
+    let record = match tmp {
+        Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
+            function,
+            tmp,
+            handed_over: None,
+            endpoint: Endpoint::default(),
+        }),
+        None => state.supervisor.script_record(worker).map(|script| {
+            let output_max = script.rules.output_max;
+            AdoptionRecord::Attempt {
+                note: Box::new(script),
+                output_max,
+            }
+        }),
+    };
+    record
+        .and_then(|record| bytes(&record, state.welcome.protocol))
+        .unwrap_or_default()
+}
+
+fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
+    let bytes = serde_json::to_vec(record).ok()?;
+    if bytes.len() > adoption_record_max(protocol) {
+        // Only an fnd-spawner of an earlier version has so low a limit.
+        let (length, most) = (bytes.len(), adoption_record_max(protocol));
+        tracing::error!(
+            "what the next fnd has to know of a worker is {length} bytes, more than fnd-spawner takes ({most}): its work is interrupted at a restart"
+        );
+        return None;
+    }
+    Some(bytes)
+}
+
+/// A worker's descriptors.
+pub(crate) struct Ends {
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) result: Option<OwnedFd>,
+    pub(crate) kill: Option<OwnedFd>,
+}
+
+impl Ends {
+    /// Takes the descriptors that came with a frame, in the order it states.
+    pub(crate) fn take(spawned: &Spawned, descriptors: &mut impl Iterator<Item = OwnedFd>) -> Self {
+        let mut take = |present: bool| if present { descriptors.next() } else { None };
+        Self {
+            stdout: take(spawned.stdout),
+            stderr: take(spawned.stderr),
+            result: take(spawned.result),
+            kill: take(spawned.kill),
+        }
+    }
+}
+
+/// A worker that the spawner holds, and its adoption record if that can be read.
+pub(crate) struct Worker {
+    held: Held,
+    ends: Ends,
+    /// The socket of a handler's worker.
+    channel: Option<OwnedFd>,
+    record: Option<AdoptionRecord<'static>>,
+}
+
+impl Worker {
+    /// Returns the attempts that run in it.
+    pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
+        match &self.record {
+            Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
+            Some(AdoptionRecord::Member { handed_over, .. }) => {
+                let calls = handed_over.iter().flat_map(|member| &member.calls);
+                calls.map(|call| (call.invocation, call.attempt)).collect()
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Reads the adoption records of workers.
+pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
+    let read = |(held, descriptors): (Held, Vec<OwnedFd>)| {
+        let mut descriptors = descriptors.into_iter();
+        let ends = Ends::take(&held.spawned, &mut descriptors);
+        let channel = descriptors.next();
+        let record = serde_json::from_slice(&held.record.0)
+            .inspect_err(|error| {
+                let worker = held.spawned.worker;
+                tracing::warn!("what an earlier fnd left about {worker} cannot be read ({error}), it is killed");
+            })
+            .ok();
+        Worker {
+            held,
+            ends,
+            channel,
+            record,
+        }
+    };
+    held.into_iter().map(read).collect()
+}
+
+impl State {
+    /// Continues to read the output of workers, and returns them for the supervisor. A worker that cannot be adopted is
+    /// killed.
+    pub(crate) fn attach_held(&mut self, held: Vec<Worker>) -> (Vec<Adopted>, Vec<AdoptedMember>) {
+        if !held.is_empty() {
+            tracing::info!("{} workers of the fnd before this one go on", held.len());
+        }
+        let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        for worker in held {
+            if matches!(worker.record, Some(AdoptionRecord::Member { .. })) {
+                members.extend(self.attach_member(worker));
+            } else {
+                adopted.extend(self.attach_one(worker, &mut piped));
+            }
+        }
+        self.output.adopt(piped);
+        let known = adopted
+            .iter()
+            .map(|adopted| (adopted.record.invocation, Attempt(adopted.record.attempt)));
+        self.output.salvage(known.collect());
+        (adopted, members)
+    }
+
+    fn attach_member(&mut self, worker: Worker) -> Option<AdoptedMember> {
+        let Worker {
+            held,
+            ends,
+            channel,
+            record,
+        } = worker;
+        let Some(AdoptionRecord::Member {
+            function,
+            tmp,
+            handed_over,
+            endpoint,
+        }) = record
+        else {
+            return None;
+        };
+        let worker = held.spawned.worker;
+        if handed_over.is_some() {
+            // The calls in the record are right only until the first message between fnd and the worker. If this fnd
+            // crashes, the next one must not rely on them.
+            let record = AdoptionRecord::Member {
+                function,
+                tmp,
+                handed_over: None,
+                endpoint: endpoint.clone(),
+            };
+            self.leave(worker, bytes(&record, self.welcome.protocol));
+        }
+        let mut attached = Attached {
+            kill: ends.kill,
+            result: None,
+            member: None,
+            readiness_probe: None,
+            tmp: Some((FunctionId(function), tmp)),
+        };
+        if let (Some(member_record), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
+            let meta = |invocation, attempt| Meta {
+                function: member_record.function.clone().into_owned(),
+                invocation,
+                attempt: Attempt(attempt),
+                output_max: member_record.rules.output_max,
+                result_max: member_record.rules.result_max,
+            };
+            let piped = Piped {
+                worker,
+                stdout,
+                stderr,
+                meta: meta(tmp, 0),
+            };
+            if member_record.concurrency.is_none() {
+                // The functions are not scanned yet, so the worker's user is not known.
+                attached.readiness_probe = self.probe_readiness(worker, (None, &member_record.rules), endpoint.clone());
+            }
+            let server = member_record.rules.kind.http().map(|_| Server::new(None, endpoint));
+            let under_way = member_record.calls.iter();
+            let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
+            attached.member = self.take_on(
+                worker,
+                (channel, server),
+                &member_record.rules,
+                (piped, under_way.collect()),
+            );
+            if let Some(member) = &attached.member {
+                let lost = member_record.calls.iter().filter(|_| member.server.is_some());
+                self.lost.extend(lost.map(|call| (worker, call.call)));
+            }
+        }
+        let goes_on = attached.member.is_some();
+        self.attached.insert(worker, attached);
+        if !goes_on {
+            self.request(&Request::Kill(worker), Vec::new());
+        }
+        Some(AdoptedMember {
+            worker,
+            record: *handed_over.filter(|_| goes_on)?,
+            age: Duration::from_millis(held.age_ms),
+            ended: held.spawned.pid == 0,
+        })
+    }
+
+    /// Stores with the spawner the record by which the next fnd can adopt a handler's worker. Its conversation is
+    /// between two messages.
+    pub(crate) fn leave_member(&mut self, worker: WorkerId) {
+        let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
+        let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker))
+        else {
+            return;
+        };
+        let attached = self.attached.get(&worker);
+        let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
+        let record = AdoptionRecord::Member {
+            function,
+            tmp,
+            handed_over: Some(Box::new(member_record)),
+            endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
+        };
+        let record = bytes(&record, self.welcome.protocol);
+        self.leave(worker, record);
+    }
+
+    /// Has the spawner keep this record about a worker, in place of the one before.
+    fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>) {
+        if let Some(record) = record {
+            let record = Bytes(record);
+            self.request(
+                &Request::AdoptionRecord(frame::AdoptionRecord { worker, record }),
+                Vec::new(),
+            );
+        }
+    }
+
+    fn attach_one(&mut self, worker: Worker, piped: &mut Vec<Piped>) -> Option<Adopted> {
+        let Worker { held, ends, record, .. } = worker;
+        let worker = held.spawned.worker;
+        let Ends {
+            stdout,
+            stderr,
+            result,
+            kill,
+        } = ends;
+        let Some(AdoptionRecord::Attempt { note, output_max }) = record else {
+            self.request(&Request::Kill(worker), Vec::new());
+            return None;
+        };
+        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+            let meta = Meta {
+                function: note.function.clone().into_owned(),
+                invocation: note.invocation,
+                attempt: Attempt(note.attempt),
+                output_max,
+                result_max: note.rules.result_max,
+            };
+            piped.push(Piped {
+                worker,
+                stdout,
+                stderr,
+                meta,
+            });
+        }
+        let attached = Attached {
+            kill,
+            result,
+            member: None,
+            readiness_probe: None,
+            tmp: None,
+        };
+        self.attached.insert(worker, attached);
+        Some(Adopted {
+            worker,
+            record: *note,
+            age: Duration::from_millis(held.age_ms),
+            termed: held.termed.map(|(ago, cause)| (Duration::from_millis(ago), cause)),
+            ended: held.spawned.pid == 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_nothing() {
+        for bytes in [&b""[..], b"{", b"{\"note\":{}}"] {
+            assert!(serde_json::from_slice::<AdoptionRecord<'static>>(bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The socket between fnd and one worker (`runtimes/PROTOCOL.md`): sends and receives messages, and never waits for the
+//! worker.
+//!
+//! [`Conversation::send`] writes at once. [`Conversation::run`] sends what the socket did not take, reads, and hands
+//! each message to a closure. It knows nothing of calls: the closure decides what a message means.
+//!
+//! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
+//! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
+//! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
+//! turn in between.
+
+use fnd_core::protocol::{Decoder, ProtocolError, WorkerMessage};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+use tokio::sync::Notify;
+
+/// Bytes read at once, and in one turn: a piece full of small messages takes about a millisecond to handle.
+const PIECE: usize = 64 << 10;
+
+/// Most bytes read of a worker that has ended.
+const LEFT_MAX: usize = 16 << 20;
+
+thread_local! {
+    /// The buffer for reads. One serves all conversations: it is empty between two reads, and with a thousand idle
+    /// workers it is a thousand times smaller.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; PIECE]);
+}
+
+/// A conversation with one worker, for one thread.
+pub struct Conversation {
+    /// Watched for bytes only: if it were watched for room too, each message that a worker takes would wake fnd.
+    socket: AsyncFd<OwnedFd>,
+    decoder: RefCell<Decoder>,
+    unsent: RefCell<VecDeque<Unsent>>,
+    course: Cell<Course>,
+    /// The course changed, or something is unsent.
+    changed: Notify,
+}
+
+/// A message, and how much of it the socket has taken.
+struct Unsent {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Going,
+    /// Goes on until no message is half read or half sent.
+    Stopping,
+    HungUp,
+}
+
+/// Why a conversation ended.
+#[derive(Debug)]
+pub enum End {
+    /// The worker closed the socket or is gone.
+    Closed,
+    /// The worker sent bytes that are no message; the messages before them were handed on.
+    Protocol(ProtocolError),
+    /// The system does not read from the socket any more.
+    Failed(io::Error),
+    /// [`Conversation::stop`] was called: everything read was handed on as whole messages, and the socket took
+    /// everything sent.
+    Stopped,
+    /// [`Conversation::hang_up`] was called.
+    HungUp,
+}
+
+impl Conversation {
+    /// Returns the conversation on a connected socket, which is made non-blocking, with a worker that has at most `calls_max`
+    /// calls in flight and whose results have at most `result_max` bytes. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be watched.
+    pub fn new(socket: OwnedFd, result_max: u64, calls_max: usize) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Self {
+            socket: crate::workers::watch(socket, Interest::READABLE)?,
+            decoder: RefCell::new(Decoder::new(result_max, calls_max)),
+            unsent: RefCell::default(),
+            course: Cell::new(Course::Going),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
+    /// is dropped; [`run`](Self::run) reports that the worker is gone.
+    pub fn send(&self, bytes: Vec<u8>) {
+        if self.course.get() == Course::HungUp {
+            return;
+        }
+        let mut unsent = self.unsent.borrow_mut();
+        unsent.push_back(Unsent { bytes, sent: 0 });
+        // After other messages it waits for the room that they wait for.
+        if unsent.len() > 1 || !self.write(&mut unsent) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns whether the socket has taken everything.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.unsent.borrow().is_empty()
+    }
+
+    /// Returns whether no message is half read or half sent, so that another fnd can continue with the socket.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.is_flushed() && self.decoder.borrow().is_between()
+    }
+
+    /// Lets [`run`](Self::run) end between two messages; only the rest of a message that has begun is still read. With
+    /// a worker that does not read or does not finish its message this may never happen, so the caller sets a limit.
+    pub fn stop(&self) {
+        self.turn_to(Course::Stopping);
+    }
+
+    /// Ends the conversation at once: nothing more is sent or handed on, not even messages that were read already.
+    pub fn hang_up(&self) {
+        self.turn_to(Course::HungUp);
+        self.unsent.borrow_mut().clear();
+    }
+
+    /// Reads the bytes that a worker that has ended left in the socket, and hands each whole message to `on`. Where
+    /// [`run`](Self::run) has ended there are no more.
+    pub fn drain_messages(&self, mut on: impl FnMut(WorkerMessage)) {
+        // No more than a socket holds: another process may have its other end, and go on sending.
+        for _ in 0..LEFT_MAX / PIECE {
+            if !matches!(self.read(&mut on), Ok(Read::Some)) {
+                break;
+            }
+        }
+    }
+
+    fn turn_to(&self, course: Course) {
+        if self.course.get() != Course::HungUp {
+            self.course.set(course);
+        }
+        self.changed.notify_one();
+    }
+
+    /// Reads, hands each message to `on`, and sends what could not be sent at once, until the conversation ends. `on`
+    /// may send, stop and hang up.
+    ///
+    /// May be dropped at any time and called again: nothing is lost by that. Two calls must not run at once.
+    pub async fn run(&self, mut on: impl FnMut(WorkerMessage)) -> End {
+        let mut room = None;
+        loop {
+            match self.course.get() {
+                Course::HungUp => return End::HungUp,
+                Course::Stopping if self.is_between() => return End::Stopped,
+                Course::Going | Course::Stopping => {}
+            }
+            room = match (self.is_flushed(), room) {
+                (true, _) => None,
+                (false, Some(room)) => Some(room),
+                (false, None) => match self.watch_room() {
+                    Ok(room) => Some(room),
+                    Err(error) => return End::Failed(error),
+                },
+            };
+            let reads = self.course.get() == Course::Going || !self.decoder.borrow().is_between();
+            // Cancel-safe: each arm waits for readiness only, and what follows does not wait.
+            let waited = tokio::select! {
+                biased;
+                () = self.changed.notified() => Ok(()),
+                guard = writable(room.as_ref()) => guard.map(|mut guard| {
+                    if !self.write(&mut self.unsent.borrow_mut()) {
+                        guard.clear_ready();
+                    }
+                }),
+                guard = self.socket.readable(), if reads => match guard {
+                    Ok(mut guard) => match self.read(&mut on) {
+                        Ok(Read::All) => {
+                            guard.clear_ready();
+                            Ok(())
+                        }
+                        Ok(Read::Some) => {
+                            drop(guard);
+                            tokio::task::yield_now().await;
+                            Ok(())
+                        }
+                        Err(end) => return end,
+                    },
+                    Err(error) => Err(error),
+                },
+            };
+            if let Err(error) = waited {
+                return End::Failed(error);
+            }
+        }
+    }
+
+    /// Watches a duplicate of the socket for room.
+    fn watch_room(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        crate::workers::watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)
+    }
+
+    /// Writes as much as the socket takes. Returns whether that is everything.
+    fn write(&self, unsent: &mut VecDeque<Unsent>) -> bool {
+        while let Some(next) = unsent.front_mut() {
+            let rest = next.bytes.get(next.sent..).unwrap_or_default();
+            if rest.is_empty() {
+                unsent.pop_front();
+                continue;
+            }
+            match send(self.socket.get_ref(), rest, SendFlags::NOSIGNAL) {
+                Ok(count) => next.sent += count,
+                Err(Errno::AGAIN) => return false,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    unsent.clear();
+                    if !matches!(error, Errno::PIPE | Errno::CONNRESET) {
+                        tracing::warn!("failed to send to a worker ({error}), the conversation with it ends");
+                    }
+                    // Messages that came before are still read, and then the end. If the shutdown fails, the worker is
+                    // gone already.
+                    let _ = shutdown(self.socket.get_ref(), Shutdown::Both);
+                }
+            }
+        }
+        true
+    }
+
+    /// Reads a piece and hands the messages in it on.
+    fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, End> {
+        let most = match self.course.get() {
+            Course::Going => PIECE,
+            Course::Stopping | Course::HungUp => self.decoder.borrow().missing().min(PIECE),
+        };
+        let read = BUFFER.with_borrow_mut(|buffer| {
+            let piece = buffer.get_mut(..most).unwrap_or_default();
+            let (count, _) = recv(self.socket.get_ref(), &mut *piece, RecvFlags::empty())?;
+            self.decoder.borrow_mut().push(piece.get(..count).unwrap_or_default());
+            Ok(count)
+        });
+        let read = match read {
+            Ok(0) | Err(Errno::CONNRESET) => return Err(End::Closed),
+            Ok(count) if count < most => Read::All,
+            Ok(_) | Err(Errno::INTR) => Read::Some,
+            Err(Errno::AGAIN) => return Ok(Read::All),
+            Err(error) => return Err(End::Failed(error.into())),
+        };
+        while self.course.get() != Course::HungUp {
+            // The decoder is not borrowed while `on` runs, because `on` may ask for its state.
+            let next = self.decoder.borrow_mut().next();
+            match next {
+                Ok(Some(message)) => on(message),
+                Ok(None) => break,
+                Err(error) => {
+                    // Nothing after the error can be trusted.
+                    self.course.set(Course::HungUp);
+                    return Err(End::Protocol(error));
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Whether a read has emptied the socket.
+enum Read {
+    All,
+    Some,
+}
+
+/// Waits for room, where `room` is there; for ever otherwise.
+async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
+    match room {
+        Some(room) => room.writable().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

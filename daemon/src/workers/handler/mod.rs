@@ -1,0 +1,417 @@
+//! Workers that stay: what is attached to each, and the messages in both directions. Workers that serve HTTP get their
+//! calls as requests (`requests`), and report at most their address.
+//!
+//! A call that has printed something is recorded when the output thread has counted its output. Later records of the
+//! invocation wait for that; the caller does not.
+
+pub mod conversation;
+
+use crate::driver::{Daemon, Message, State};
+use crate::output::{CallOutput, Captured, Ended, Meta};
+use crate::workers::environment;
+use crate::workers::handler::conversation::{Conversation, End};
+use crate::workers::http::Server;
+use fnd_core::data::Data;
+use fnd_core::outcome::Reason;
+use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
+use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
+use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
+use fnd_wire::frame::{Release, Request};
+use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+
+type Key = (InvocationId, Attempt);
+
+/// How long a worker may take, when fnd leaves, to finish the message it is sending or to take the one it is sent.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+/// Pause between two checks of that.
+const LEAVE_AGAIN: Duration = Duration::from_millis(5);
+
+/// The connections and calls of a worker that stays.
+pub(crate) struct Member {
+    /// Present where the worker speaks the protocol on descriptor 3.
+    talk: Option<Talk>,
+    /// Present where it serves HTTP.
+    pub(crate) server: Option<Rc<Server>>,
+    call_output: CallOutput,
+    /// Calls in flight.
+    calls: HashMap<u64, Key>,
+}
+
+/// A conversation that is going on, and its task.
+struct Talk {
+    conversation: Rc<Conversation>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.conversation.hang_up();
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member")
+            .field("calls", &self.calls)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Records of calls whose output is not counted yet.
+pub(crate) type AwaitedOutput = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
+
+impl State {
+    /// Attaches a worker that was started: its conversation, where it has one, and its output. `under_way` are the
+    /// calls that an earlier fnd handed over with it. Returns nothing where fnd has no way to reach the worker.
+    pub(crate) fn take_on(
+        &mut self,
+        worker: WorkerId,
+        (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
+        rules: &Rules,
+        (piped, under_way): (crate::output::Piped, Vec<(u64, Meta)>),
+    ) -> Option<Member> {
+        let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
+        let talk = match channel {
+            Some(channel) => Some(self.converse(worker, channel, (rules, calls))?),
+            None => None,
+        };
+        let reachable = talk.is_some() || server.is_some();
+        reachable.then(|| Member {
+            talk,
+            server,
+            calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
+            call_output: self
+                .output
+                .attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
+        })
+    }
+
+    fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<Talk> {
+        let most = usize::try_from(calls).unwrap_or(usize::MAX);
+        let conversation = match Conversation::new(channel, rules.result_max, most) {
+            Ok(conversation) => Rc::new(conversation),
+            Err(error) => {
+                tracing::error!("failed to watch the socket of {worker}: {error}");
+                return None;
+            }
+        };
+        let task = tokio::task::spawn_local(talk(Weak::clone(&self.daemon), worker, Rc::clone(&conversation)));
+        Some(Talk { conversation, task })
+    }
+
+    /// Hands a call to a worker. If the worker is gone, its end is or will be reported.
+    pub(crate) fn call(&mut self, order: &CallOrder) {
+        let attempt = &order.attempt;
+        self.begins(&order.function, attempt);
+        let attached = self.attached.get_mut(&order.worker);
+        let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
+            return;
+        };
+        let key = (attempt.invocation, attempt.attempt);
+        member.calls.insert(order.call, key);
+        member.call_output.begin(Meta {
+            function: order.function.clone(),
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            output_max: order.rules.output_max,
+            result_max: order.rules.result_max,
+        });
+        if let Some(server) = &member.server {
+            let server = Rc::clone(server);
+            return self.ask_server(order, server);
+        }
+        let Some(talk) = &member.talk else { return };
+        let payload = &attempt.payload;
+        let head = InvokeHead {
+            invocation: attempt.invocation.to_string().into(),
+            attempt: attempt.attempt.0,
+            poll: attempt.poll,
+            trigger: attempt.trigger.as_str().into(),
+            deadline_ms: attempt.deadline_ms,
+            traceparent: environment::span(attempt).traceparent().into(),
+            content_type: payload.content_type.as_deref().map(Into::into),
+            data: None,
+            previous: None,
+            context: payload
+                .context
+                .as_deref()
+                .and_then(|context| serde_json::from_str(context).ok()),
+            request: environment::request(attempt),
+        };
+        let previous = attempt.previous.as_ref().map(|previous| &*previous.data);
+        match payload.data.as_ref().map(Data::bytes).transpose() {
+            Ok(data) => {
+                let message = protocol::invoke(order.call, head, data.as_deref(), previous);
+                talk.conversation.send(message);
+            }
+            Err(error) => {
+                let answered = Answered {
+                    worker: order.worker,
+                    call: order.call,
+                    reason: Reason::Interrupted,
+                    message: format!("its body, which waited on the disk, cannot be read: {error}"),
+                    result: None,
+                };
+                self.follow_up.push_back(Event::Answered(Box::new(answered)));
+            }
+        }
+    }
+
+    /// Asks a worker to finish and exit.
+    pub(crate) fn stop_member(&mut self, worker: WorkerId) {
+        let attached = self.attached.get(&worker);
+        if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
+            talk.conversation.send(protocol::stop());
+        }
+    }
+
+    /// Handles a message of a worker.
+    fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
+        match message {
+            WorkerMessage::Ready(ready) => {
+                let concurrency = ready.concurrency;
+                self.step(match self.serves_at(worker, ready.port) {
+                    Ok(()) => Event::WorkerReady { worker, concurrency },
+                    Err(message) => Event::Broken { worker, message },
+                });
+            }
+            WorkerMessage::Result { call, head, data } => {
+                let result = RunResult::of(head, data);
+                self.answered(worker, call, (Reason::Ok, String::new()), result);
+            }
+            WorkerMessage::Error { call: 0, failure } => {
+                self.keep_stack(worker, 0, &failure);
+                let message = failure.message;
+                self.step(Event::LoadFailed { worker, message });
+            }
+            WorkerMessage::Error { call, failure } => {
+                self.keep_stack(worker, call, &failure);
+                let data = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
+                let result = data.map(|data| RunResult {
+                    json: true,
+                    data: data.to_string().into_bytes().into(),
+                    response: None,
+                });
+                self.answered(worker, call, (failure.kind.reason(), failure.message), result);
+            }
+            WorkerMessage::Log { call, record } => self.log(worker, call, &record),
+        }
+    }
+
+    /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
+    /// no more calls.
+    pub(crate) fn drain_messages(&mut self, worker: WorkerId) {
+        let attached = self.attached.get(&worker);
+        let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
+            return;
+        };
+        let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
+        self.step(Event::Closed(worker));
+        let Some(conversation) = conversation else { return };
+        let mut last = Vec::new();
+        conversation.drain_messages(|message| last.push(message));
+        for message in last {
+            self.handle_message(worker, message);
+        }
+        self.catch_up();
+    }
+
+    fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
+        let attached = self.attached.get(&worker);
+        if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
+            member.call_output.log(member.calls.get(&call).copied(), record);
+        }
+    }
+
+    /// Adds the stack of an error to the output of its call.
+    fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
+        let Some(stack) = &failure.stack else { return };
+        let record = LogRecord {
+            time_ms: self.clock.now().unix_ms,
+            level: Level::Error,
+            message: stack.trim_end().to_owned(),
+            fields: serde_json::Map::new(),
+        };
+        self.log(worker, call, &record);
+    }
+
+    pub(crate) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
+        let (reason, message) = how;
+        let attached = self.attached.get_mut(&worker);
+        if let Some(member) = attached.and_then(|attached| attached.member.as_mut())
+            && let Some(key) = member.calls.remove(&call)
+            && end_output(&self.messages, member, key)
+        {
+            self.awaited_output.insert(key, None);
+        }
+        self.answer_first(Event::Answered(Box::new(Answered {
+            worker,
+            call,
+            reason,
+            message: crate::telemetry::escape(&message).into_owned(),
+            result,
+        })));
+    }
+
+    /// Ends the output of the calls of a worker that is gone, if there are several; the output of a single call ends
+    /// with the worker's.
+    pub(crate) fn cut_off(&mut self, member: &Member) {
+        if member.calls.len() < 2 {
+            return;
+        }
+        for key in member.calls.values().copied() {
+            if end_output(&self.messages, member, key) {
+                self.awaited_output.insert(key, None);
+            }
+        }
+    }
+
+    /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
+    pub(crate) fn keep_record(
+        &mut self,
+        attempt: Box<AttemptRecord>,
+        record: Box<InvocationRecord>,
+    ) -> Option<(Box<AttemptRecord>, Box<InvocationRecord>)> {
+        let key = (attempt.invocation, attempt.attempt);
+        if let Some(kept) = self.awaited_output.get_mut(&key)
+            && kept.is_none()
+        {
+            *kept = Some(Box::new((*attempt, *record)));
+            return None;
+        }
+        Some((attempt, record))
+    }
+
+    /// A call's output is counted.
+    pub(crate) fn output_counted(&mut self, key: Key, captured: &Captured) {
+        if let Some(Some(kept)) = self.awaited_output.remove(&key) {
+            let (mut attempt, record) = *kept;
+            let usage = &mut attempt.usage;
+            usage.stdout_bytes = captured.stdout_bytes;
+            usage.stderr_bytes = captured.stderr_bytes;
+            usage.dropped_bytes = captured.dropped_bytes;
+            self.ledger.ends(&attempt, &record, false);
+            self.record(Box::new(attempt), Box::new(record));
+        }
+    }
+
+    /// Stores records that wait for their output, because a newer record of the invocation follows, or (without an
+    /// invocation) because fnd ends.
+    pub(crate) fn store_awaiting_output(&mut self, invocation: Option<InvocationId>) {
+        if self.awaited_output.is_empty() {
+            return;
+        }
+        let due = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
+        let keys: Vec<Key> = self.awaited_output.keys().copied().filter(due).collect();
+        for key in keys {
+            if let Some(Some(kept)) = self.awaited_output.remove(&key) {
+                let (attempt, record) = *kept;
+                self.record(Box::new(attempt), Box::new(record));
+            }
+        }
+    }
+
+    /// Removes the temporary files of a handler's worker that has ended.
+    pub(crate) fn release_tmp(&mut self, tmp: Option<(FunctionId, InvocationId)>) {
+        if let Some((function, invocation)) = tmp {
+            self.request(&Request::Release(Release { function, invocation }), Vec::new());
+        }
+    }
+}
+
+impl Daemon {
+    /// Hands the workers of handlers over to the next fnd: each conversation ends between two messages. A worker whose
+    /// conversation does not end in time is not handed over, and the next fnd kills it.
+    ///
+    /// Requests to workers that serve HTTP have the same time to end; the others are reported to the next fnd as lost.
+    pub(crate) async fn leave_members(&self) {
+        type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
+        let members: Vec<Leaving> = {
+            let state = self.state.borrow();
+            let members = state
+                .attached
+                .iter()
+                .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));
+            members
+                .map(|(id, member)| {
+                    let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
+                    (id, conversation, member.server.clone())
+                })
+                .collect()
+        };
+        if members.is_empty() {
+            return;
+        }
+        let conversations = || members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
+        conversations().for_each(|conversation| conversation.stop());
+        let between = async {
+            let is_quiet = |server: &Rc<Server>| server.is_quiet();
+            while !conversations().all(|conversation| conversation.is_between())
+                || !members
+                    .iter()
+                    .filter_map(|(_, _, server)| server.as_ref())
+                    .all(is_quiet)
+            {
+                tokio::time::sleep(LEAVE_AGAIN).await; // polled: an event would need each conversation; this is rare
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_MAX, between).await;
+        for (worker, conversation, _) in members {
+            if conversation
+                .as_ref()
+                .is_none_or(|conversation| conversation.is_between())
+            {
+                self.state.borrow_mut().leave_member(worker);
+            }
+            if let Some(conversation) = conversation {
+                conversation.hang_up();
+            }
+        }
+        // The next fnd gets only what the spawner has read by then.
+        let _ = tokio::time::timeout(LEAVE_MAX, self.last_answers()).await;
+    }
+}
+
+/// Ends the output of a call; returns whether its output will be reported later.
+fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) -> bool {
+    let messages = messages.clone();
+    let done = move |captured| {
+        let _ = messages.send(Message::OutputRead(key, Box::new(captured))); // fnd is stopping
+    };
+    member.call_output.end(key, done) == Ended::Printed
+}
+
+/// Runs the conversation with one worker until it is over.
+async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversation>) {
+    let end = conversation
+        .run(|message| {
+            if let Some(daemon) = daemon.upgrade() {
+                daemon.state.borrow_mut().handle_message(worker, message);
+                daemon.put_off.notify_one();
+            }
+        })
+        .await;
+    let Some(daemon) = daemon.upgrade() else { return };
+    let broken = |message| Event::Broken { worker, message };
+    let event = match end {
+        End::Closed => Event::Closed(worker),
+        End::Failed(error) => broken(format!("its socket cannot be read: {error}")),
+        End::Protocol(error) => {
+            let message = error.to_string();
+            if let ProtocolError::TooLarge { call, .. } = error {
+                let mut state = daemon.state.borrow_mut();
+                state.answered(worker, call, (Reason::ResultTooLarge, message.clone()), None);
+            }
+            broken(message)
+        }
+        End::Stopped | End::HungUp => return,
+    };
+    daemon.step(event);
+}

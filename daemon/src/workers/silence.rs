@@ -1,0 +1,215 @@
+//! Detects whether fnd-spawner answers. No requests are made for this, except a ping: one when an answer is late, and
+//! one with each message to the service manager's watchdog. While nothing is asked, nothing wakes fnd.
+
+use crate::driver::{Daemon, State};
+use crate::report::problems::Problem;
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// After this time a ping is sent: a late answer may only belong to a slow request, but a ping is answered at once.
+const PING_AFTER: Duration = Duration::from_secs(1);
+/// A spawner that has sent nothing for this long after a request counts as silent.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// The state of the spawner's answers.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    /// Since when a request is open and nothing was received.
+    since: Option<Duration>,
+    /// When the next check is due; absent: none is planned.
+    wakes_at: Option<Duration>,
+    pinged: bool,
+    silent: bool,
+}
+
+/// The result of a check.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// No request is open.
+    Nothing,
+    /// The next check is due then.
+    Again(Duration),
+    /// A ping is due now, and the next check then.
+    Ping(Duration),
+    /// The spawner does not answer.
+    Silent,
+}
+
+impl Silence {
+    /// Handles a request that was sent. Returns whether checks must begin now.
+    fn asked(&mut self, now: Duration) -> bool {
+        self.since.get_or_insert(now);
+        if self.wakes_at.is_some() || self.silent {
+            return false;
+        }
+        self.wakes_at = Some(now + PING_AFTER);
+        true
+    }
+
+    /// Handles a frame that was received; `waits`: there are more to come. Returns whether the spawner had been silent.
+    fn heard(&mut self, now: Duration, waits: bool) -> bool {
+        self.since = waits.then_some(now);
+        self.pinged = false;
+        std::mem::take(&mut self.silent)
+    }
+
+    fn check(&mut self, now: Duration) -> Step {
+        let due = self.wakes_at.take().unwrap_or(now);
+        let Some(since) = self.since else { return Step::Nothing };
+        // fnd itself did not run for a while: frames that came meanwhile are not read yet.
+        let since = if now > due + PING_AFTER { now } else { since };
+        self.since = Some(since);
+        if self.pinged && now >= since + SILENT_AFTER {
+            self.silent = true;
+            return Step::Silent;
+        }
+        let ping = !self.pinged && now >= since + PING_AFTER;
+        self.pinged |= ping;
+        let next = since + if self.pinged { SILENT_AFTER } else { PING_AFTER };
+        self.wakes_at = Some(next);
+        if ping { Step::Ping(next) } else { Step::Again(next) }
+    }
+}
+
+impl State {
+    /// Handles a request to the spawner that has an answer.
+    pub(crate) fn asked_spawner(&mut self) {
+        let now = self.clock.now().mono;
+        if self.silence.asked(now)
+            && let Some(daemon) = self.daemon.upgrade()
+        {
+            daemon.asked.notify_one();
+        }
+    }
+
+    /// Handles a frame of the spawner.
+    pub(crate) fn heard_spawner(&mut self) {
+        let waits = self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| !connection.is_answered());
+        if self.silence.heard(self.clock.now().mono, waits) {
+            self.step(Event::SpawnerAnswers(true));
+            if waits {
+                self.asked_spawner();
+            }
+        }
+    }
+
+    /// Sends the spawner a ping. A spawner of an earlier version does not know it.
+    pub(crate) fn ping_spawner(&mut self) {
+        if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
+            self.request(&Request::Ping, Vec::new());
+        }
+    }
+
+    /// Returns the problems that keep new processes from being started.
+    pub(crate) fn start_problems(&self) -> impl Iterator<Item = Problem> + use<> {
+        let silent = self.supervisor.is_spawner_silent().then(|| {
+            let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
+                `systemctl status fnd-spawner` (a restart of it ends every function that runs)";
+            Problem::new("spawner-silent", text)
+        });
+        let shortage = self.supervisor.cannot_start().map(|why| {
+            let text = format!(
+                "node cannot start: {why}; what waits is tried again with growing pauses of up to 30 s and begins when the machine \
+                has room again (descriptors, processes, memory, disk)"
+            );
+            Problem::new("node-cannot-start", text)
+        });
+        silent.into_iter().chain(shortage)
+    }
+
+    /// Checks whether the spawner answers; returns when to check again.
+    fn check_silence(&mut self) -> Option<Duration> {
+        match self.silence.check(self.clock.now().mono) {
+            Step::Nothing => None,
+            Step::Again(at) => Some(at),
+            Step::Ping(at) => {
+                self.ping_spawner();
+                Some(at)
+            }
+            // An older spawner knows no ping: it may only be busy.
+            Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
+                self.silence = Silence::default();
+                None
+            }
+            Step::Silent => {
+                self.step(Event::SpawnerAnswers(false));
+                None
+            }
+        }
+    }
+}
+
+impl Daemon {
+    /// Checks whether the spawner answers, from each request to its answer.
+    pub(crate) async fn watch_spawner(self: Rc<Self>) {
+        loop {
+            self.asked.notified().await;
+            let mut next = self.state.borrow().silence.wakes_at;
+            while let Some(at) = next {
+                let at = self.state.borrow().clock.instant(at);
+                tokio::time::sleep_until(at.into()).await;
+                next = self.state.borrow_mut().check_silence();
+                self.wake_if_due();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(100_000 + ms)
+    }
+
+    #[test]
+    fn nothing_is_checked_while_nothing_is_asked() {
+        let mut silence = Silence::default();
+        assert!(silence.asked(at(0)));
+        assert!(!silence.asked(at(10)), "somebody looks already");
+        silence.heard(at(20), false);
+        assert_eq!(silence.check(at(1000)), Step::Nothing);
+        assert!(silence.asked(at(2000)));
+    }
+
+    #[test]
+    fn one_that_answers_something_is_not_silent() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        for n in 1..20 {
+            // A slow request is not answered, the ping is.
+            assert!(
+                matches!(silence.check(at(n * 1000)), Step::Ping(_) | Step::Again(_)),
+                "{n}"
+            );
+            silence.heard(at(n * 1000 + 1), true);
+        }
+    }
+
+    #[test]
+    fn one_that_answers_nothing_is_pinged_and_silent_after_five_seconds() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
+        assert!(!silence.asked(at(1500)));
+        assert_eq!(silence.check(at(5000)), Step::Silent);
+        assert!(!silence.asked(at(6000)), "that is known");
+        assert!(silence.heard(at(9000), false));
+        assert!(silence.asked(at(9100)));
+    }
+
+    #[test]
+    fn a_pause_of_fnd_itself_is_no_silence() {
+        let mut silence = Silence::default();
+        silence.asked(at(0));
+        assert_eq!(silence.check(at(1000)), Step::Ping(at(5000)));
+        assert_eq!(silence.check(at(60_000)), Step::Again(at(65_000)));
+        assert_eq!(silence.check(at(65_000)), Step::Silent);
+    }
+}
