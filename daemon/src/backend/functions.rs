@@ -41,7 +41,7 @@ impl FunctionBackend for Control {
     }
 
     fn status_written(&self, name: &FunctionName) -> Pending<()> {
-        let written = self.settled().status.written(name);
+        let written = self.settled().reporter.status_files.written(name);
         Box::pin(async move {
             if let Some(written) = written {
                 let _ = written.await; // an error: the function is gone, or fnd ends

@@ -96,7 +96,7 @@ impl Control {
             match self.answer_of(&named, submit.wait).await {
                 Ok(Some(answer)) => Lookup::Answer(Box::new(answer)),
                 // Records of runs that ended since may be in memory only.
-                Ok(None) if self.settled().ledger.health().failing.is_some() => {
+                Ok(None) if self.settled().records.ledger.health().failing.is_some() => {
                     let reason = "the disk takes no records, so it is not known whether this key ran before".to_owned();
                     Lookup::Answer(Box::new(Answer::Rejected(Rejection::Unavailable { reason })))
                 }
@@ -149,7 +149,7 @@ impl Control {
         let Some(mut payload) = payload else {
             return Ok(Repeated::NotKept(record.function));
         };
-        let buffers = Arc::clone(&self.daemon.state.borrow().buffers);
+        let buffers = Arc::clone(&self.daemon.state.borrow().callers.buffers);
         payload.data = payload.data.map(|data| buffers.hold(&data));
         let function = record.function.clone();
         let answering = self.once(Submit {
@@ -167,7 +167,7 @@ impl Control {
         if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Ok(false);
         }
-        self.daemon.state.borrow().store(Command::DiscardDeadLetter(id));
+        self.daemon.state.borrow().records.store(Command::DiscardDeadLetter(id));
         // The read waits for the command before it.
         if is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
             return Err(Failure("it could not be written; `fndctl status` says why".into()));

@@ -25,8 +25,8 @@ impl Drop for Caller {
         let mut state = self.0.state.borrow_mut();
         if state.supervisor.invocation(self.1).is_none() {
             // The invocation was refused, or is over.
-            state.uploads.remove(&self.1);
-        } else if let Some(upload) = state.uploads.get_mut(&self.1) {
+            state.workers.uploads.remove(&self.1);
+        } else if let Some(upload) = state.workers.uploads.get_mut(&self.1) {
             *upload = None;
         }
     }
@@ -66,7 +66,7 @@ impl InvocationBackend for Control {
             limit,
             answer: sender,
         };
-        self.daemon.state.borrow_mut().uploads.insert(id, Some(upload));
+        self.daemon.state.borrow_mut().workers.uploads.insert(id, Some(upload));
         let caller = Box::new(Caller(Rc::clone(&self.daemon), id));
         let answer = self.submit_as(id, request);
         PassedOn { head, answer, caller }
@@ -98,7 +98,7 @@ impl InvocationBackend for Control {
     fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
         let state = self.settled();
         state.supervisor.invocation(id)?;
-        Some(Box::pin(state.ends.wait(id)))
+        Some(Box::pin(state.callers.wait_for_end(id)))
     }
 
     fn invocations(&self, filter: InvocationFilter) -> Pending<Result<InvocationList, Failure>> {

@@ -50,14 +50,7 @@ impl Control {
 
     /// Like [`Self::ask`]; also returns the number of the answer.
     pub(crate) fn ask_as(&self, event: impl FnOnce(ReplyTo) -> Event) -> (oneshot::Receiver<Answer>, ReplyTo) {
-        let (sender, receiver) = oneshot::channel();
-        let reply = {
-            let mut state = self.daemon.state.borrow_mut();
-            state.last_reply += 1;
-            let reply = ReplyTo(state.last_reply);
-            state.replies.insert(reply, sender);
-            reply
-        };
+        let (receiver, reply) = self.daemon.state.borrow_mut().callers.expect_answer();
         self.daemon.answer_first(event(reply));
         (receiver, reply)
     }
@@ -71,9 +64,9 @@ impl Leaving for Daemon {
     fn left(&self, id: InvocationId, reply: ReplyTo) {
         {
             let mut state = self.state.borrow_mut();
-            state.replies.remove(&reply);
+            state.callers.left(reply);
             // fnd is at its end, or another caller waits for the invocation's end.
-            if state.connection.is_none() || state.ends.has(id) {
+            if state.workers.connection.is_none() || state.callers.wait_for(id) {
                 return;
             }
         }

@@ -18,16 +18,16 @@ use tokio::sync::oneshot;
 
 impl NodeBackend for Control {
     fn buffers(&self) -> Arc<Buffers> {
-        Arc::clone(&self.daemon.state.borrow().buffers)
+        Arc::clone(&self.daemon.state.borrow().callers.buffers)
     }
 
     fn connections(&self) -> Rc<Connections> {
-        Rc::clone(&self.daemon.state.borrow().connections)
+        Rc::clone(&self.daemon.state.borrow().callers.connections)
     }
 
     fn health(&self) -> Result<(), String> {
         let state = self.daemon.state.borrow();
-        match &state.connection {
+        match &state.workers.connection {
             Some(_) => state
                 .start_problems()
                 .next()
@@ -51,18 +51,19 @@ impl NodeBackend for Control {
     }
 
     fn reload(&self, accept_empty: bool) -> Pending<Result<ReloadReport, Failure>> {
-        let before = versions(&self.daemon.state.borrow().functions);
+        let before = versions(&self.daemon.state.borrow().functions.registry);
         let settled = self.daemon.reload(accept_empty);
         let daemon = Rc::clone(&self.daemon);
         Box::pin(async move {
             settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
             let state = daemon.state.borrow();
-            let after = versions(&state.functions);
-            let mut diagnostics = state.settings.diagnostics.clone();
-            diagnostics.extend_from_slice(state.unread.diagnostics());
+            let after = versions(&state.functions.registry);
+            let mut diagnostics = state.node.settings.diagnostics.clone();
+            diagnostics.extend_from_slice(state.functions.unread.diagnostics());
             diagnostics.extend(
                 state
                     .functions
+                    .registry
                     .iter()
                     .flat_map(|(_, function)| function.diagnostics.clone()),
             );
@@ -74,7 +75,7 @@ impl NodeBackend for Control {
                     .collect(),
                 removed: before
                     .iter()
-                    .filter(|(name, _)| state.functions.get(name).is_none())
+                    .filter(|(name, _)| state.functions.registry.get(name).is_none())
                     .map(|(name, _)| name.clone())
                     .collect(),
                 diagnostics,
@@ -106,12 +107,12 @@ impl NodeBackend for Control {
     }
 
     fn runtimes(&self) -> Vec<RuntimeSummary> {
-        self.daemon.state.borrow().settings.runtimes.clone()
+        self.daemon.state.borrow().node.settings.runtimes.clone()
     }
 
     fn sizes(&self) -> Vec<SizeView> {
         let state = self.daemon.state.borrow();
-        let sizes = state.settings.settings.sizes.iter();
+        let sizes = state.node.settings.settings.sizes.iter();
         let mut views: Vec<SizeView> = sizes
             .map(|(name, limits)| SizeView {
                 name: name.clone(),
@@ -128,13 +129,13 @@ impl NodeBackend for Control {
     }
 
     fn config(&self) -> serde_json::Value {
-        serde_json::to_value(&self.daemon.state.borrow().settings.settings).unwrap_or_default()
+        serde_json::to_value(&self.daemon.state.borrow().node.settings.settings).unwrap_or_default()
     }
 }
 
 type Versions = Vec<(FunctionName, Option<fnd_wire::ids::Version>)>;
 
-fn versions(functions: &crate::functions::registry::Functions) -> Versions {
+fn versions(functions: &crate::functions::registry::Registry) -> Versions {
     let version =
         |function: &crate::functions::registry::Function| function.newest.as_ref().map(|newest| newest.version);
     functions

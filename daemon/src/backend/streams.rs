@@ -19,6 +19,7 @@ impl StreamBackend for Control {
                 .state
                 .borrow()
                 .functions
+                .registry
                 .iter()
                 .map(|(name, _)| name.clone())
                 .collect(),

@@ -4,45 +4,37 @@
 //! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
 //! worker.
 
+pub(crate) mod callers;
 pub(crate) mod ends;
 mod perform;
+pub(crate) mod records;
 mod requests;
 mod view;
 
-use crate::buffers::Buffers;
 use crate::clock::{Clock, Ids};
-use crate::driver::ends::Ends;
-use crate::functions::catalog::{Catalog, CatalogEvent, Versions};
-use crate::functions::installer::Installer;
-use crate::functions::interpreters::Interpreters;
-use crate::functions::registry::Functions;
-use crate::http::connections::Connections;
+use crate::functions::Functions;
+use crate::functions::catalog::CatalogEvent;
 use crate::ledger::{self, Acknowledged};
-use crate::metrics::Exposed;
-use crate::output::{Captured, Meta, Output};
-use crate::report::{Reporter, StatusFiles};
+use crate::output::{Captured, Output};
+use crate::report::Reporter;
 use crate::settings::Current;
 use crate::telemetry;
-use crate::workers::handler::{AwaitedOutput, Member};
-use crate::workers::http::endpoint::Endpoint;
-use crate::workers::http::{ReadinessProbe, Upload};
-use crate::workers::link::{Connection, ConnectionError, has_room};
-use crate::workers::silence::Silence;
+use crate::workers::Workers;
+use crate::workers::link::{ConnectionError, has_room};
+use callers::Callers;
 use fnd_core::api::NodePlaces;
-use fnd_core::diagnostic::Diagnostic;
-use fnd_core::supervisor::{Action, Answer, Event, Exited, ReplyTo, Rules, Supervisor};
-use fnd_wire::frame::{Exited as ExitFrame, Welcome};
-use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
+use fnd_wire::frame::Exited as ExitFrame;
+use fnd_wire::ids::{Attempt, InvocationId};
+use records::Records;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 /// Frames taken from the spawner before other sources get a turn.
 const FRAMES_PER_TURN: u32 = 256;
@@ -67,102 +59,28 @@ pub enum Message {
     OutputRead((InvocationId, Attempt), Box<Captured>),
 }
 
-/// The descriptors and other parts that are attached to a running worker.
-#[derive(Debug)]
-pub(crate) struct Attached {
-    pub(crate) kill: Option<OwnedFd>,
-    pub(crate) result: Option<OwnedFd>,
-    /// Present where the worker serves a handler.
-    pub(crate) member: Option<Member>,
-    /// Checks whether the worker is ready.
-    pub(crate) readiness_probe: Option<ReadinessProbe>,
-    /// The temporary files to remove when a handler's worker has ended.
-    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-}
-
-/// The purpose of an outstanding request to the spawner.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    Reload,
-    Spawn(Box<Starting>),
-    /// The function, and the versions to keep.
-    Prune(Box<(FunctionName, Vec<Version>)>),
-}
-
-/// A worker that is being started.
-#[derive(Debug)]
-pub(crate) struct Starting {
-    pub(crate) worker: WorkerId,
-    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
-    pub(crate) meta: Meta,
-    pub(crate) rules: Arc<Rules>,
-    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-    /// The address and key of a worker that serves HTTP.
-    pub(crate) endpoint: Endpoint,
-}
-
-/// Everything the driver owns.
+/// Everything the driver owns: the supervisor, which decides, and the parts, which do. No part sees another.
 pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     pub(crate) supervisor: Supervisor,
+    pub(crate) turn: Turn,
     pub(crate) functions: Functions,
-    pub(crate) interpreters: Interpreters,
-    pub(crate) installer: Installer,
-    pub(crate) versions: Versions,
-    /// Functions whose scripts may run because their file is there, once the directories are quiet.
-    pub(crate) loading: HashSet<FunctionName>,
-    /// Whether the directories have been quiet since the last change in them.
-    pub(crate) quiet: bool,
-    pub(crate) catalog: Catalog,
-    /// Problems that the catalog saw in names and places.
-    pub(crate) name_problems: Vec<Diagnostic>,
-    /// Directories and files that the catalog could not read.
-    pub(crate) unread: crate::functions::directories::Unread,
-    /// Answers of the spawner about files that may have changed since it read them, by request.
-    pub(crate) judged: HashMap<u32, crate::functions::confirming::Judged>,
-    pub(crate) settings: Current,
-    pub(crate) connection: Option<Connection>,
-    pub(crate) welcome: Welcome,
-    /// Functions that no longer existed when the spawner checked, and left files; in file form.
-    pub(crate) left_behind: Vec<String>,
-    pub(crate) asked: HashMap<u32, Asked>,
-    pub(crate) attached: HashMap<WorkerId, Attached>,
-    pub(crate) ledger: ledger::Writer,
+    pub(crate) workers: Workers,
+    pub(crate) records: Records,
     pub(crate) output: Output,
     pub(crate) log_keeper: crate::output::kept::Keeper,
-    pub(crate) status: StatusFiles,
-    pub(crate) messages: mpsc::UnboundedSender<Message>,
-    pub(crate) replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
-    pub(crate) last_reply: u64,
-    /// Bodies and answers that are held for callers.
-    pub(crate) buffers: Arc<Buffers>,
-    /// The connections of the control socket.
-    pub(crate) connections: Rc<Connections>,
-    /// The callers that wait for the end of an invocation.
-    pub(crate) ends: Ends,
-    /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
-    /// gone.
-    pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
-    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
-    /// spawner is older than that.
-    pub(crate) sockets: Option<PathBuf>,
-    /// Calls of an earlier fnd whose connections ended with it.
-    pub(crate) lost: Vec<(WorkerId, u64)>,
-    /// The callers that wait until a scan is over and everything it saw is installed or refused.
-    pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     pub(crate) reporter: Reporter,
-    pub(crate) exposed: Exposed,
-    pub(crate) reported_problems: crate::report::problems::Reported,
-    /// Whether the service manager waits for the end of a reload.
-    pub(crate) reloading: bool,
-    /// The callers that wait for the end of a drain; `None` once the drain is over.
-    pub(crate) drained: Option<Vec<oneshot::Sender<()>>>,
-    pub(crate) started_ms: u64,
-    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
-    pub(crate) places: NodePlaces,
-    /// The process id of the spawner, where it is fnd's child.
-    pub(crate) spawner_pid: Option<i32>,
+    pub(crate) callers: Callers,
+    pub(crate) node: Node,
+    pub(crate) messages: mpsc::UnboundedSender<Message>,
+    /// For the tasks of the conversations, which call the daemon.
+    pub(crate) daemon: Weak<Daemon>,
+}
+
+/// What is to be done yet of the events that were handled.
+#[derive(Default)]
+pub(crate) struct Turn {
     /// Events that follow at once from performing an action; handled before anything else.
     pub(crate) follow_up: VecDeque<Event>,
     /// The actions of the last event that are not performed yet: no caller waits for them.
@@ -171,12 +89,14 @@ pub(crate) struct State {
     pub(crate) actions: Vec<Action>,
     /// When the main loop wakes by itself.
     pub(crate) wakes_at: Option<Duration>,
-    /// Calls that have ended and whose output is not counted yet.
-    pub(crate) awaited_output: AwaitedOutput,
-    /// Whether the spawner answers.
-    pub(crate) silence: Silence,
-    /// For the tasks of the conversations, which call the daemon.
-    pub(crate) daemon: Weak<Daemon>,
+}
+
+/// What is known of this node.
+pub(crate) struct Node {
+    pub(crate) settings: Current,
+    /// Configuration, runtimes and state as fnd was started with; the spawner names the functions directories.
+    pub(crate) places: NodePlaces,
+    pub(crate) started_ms: u64,
 }
 
 /// The daemon: shared by the main loop and the control server, both on one thread.
@@ -184,7 +104,7 @@ pub struct Daemon {
     pub(crate) state: RefCell<State>,
     /// Something is due sooner, or frames wait for the socket: the main loop takes another turn.
     pub(crate) changed: Notify,
-    /// [`State::rest`] has something.
+    /// [`Turn::rest`] has something.
     pub(crate) put_off: Notify,
     /// The spawner was asked something, and no task checks yet whether it answers.
     pub(crate) asked: Notify,
@@ -202,8 +122,8 @@ impl State {
     fn next_deadline(&self) -> Option<Duration> {
         let due = [
             self.supervisor.next_deadline(),
-            self.status.next_due(),
-            self.installer.next_due(),
+            self.reporter.status_files.next_due(),
+            self.functions.installer.next_due(),
         ];
         due.into_iter().flatten().min()
     }
@@ -213,12 +133,12 @@ impl State {
     /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     pub(crate) fn close(&mut self) {
         self.catch_up();
-        self.store_awaiting_output(None);
-        for function in self.status.all_due() {
+        self.record_due(None);
+        for function in self.reporter.status_files.all_due() {
             self.write_status(&function);
         }
         self.output.stop();
-        self.connection = None;
+        self.workers.connection = None;
     }
 }
 
@@ -248,8 +168,9 @@ impl Daemon {
     pub(crate) fn wake_if_due(&self) {
         let state = self.state.borrow();
         let next = state.next_deadline();
-        let sooner = next.is_some_and(|next| state.wakes_at.is_none_or(|at| next < at));
+        let sooner = next.is_some_and(|next| state.turn.wakes_at.is_none_or(|at| next < at));
         let waiting = state
+            .workers
             .connection
             .as_ref()
             .is_some_and(|connection| connection.room().is_some());
@@ -278,9 +199,9 @@ impl Daemon {
             let (deadline, socket, room) = {
                 let mut state = self.state.borrow_mut();
                 state.report_problems();
-                state.wakes_at = state.next_deadline();
-                let deadline = state.wakes_at.map(|mono| state.clock.instant(mono));
-                let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
+                state.turn.wakes_at = state.next_deadline();
+                let deadline = state.turn.wakes_at.map(|mono| state.clock.instant(mono));
+                let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 (deadline, connection.socket(), connection.room())
             };
             let timer = async {
@@ -320,7 +241,7 @@ impl Daemon {
         loop {
             let (socket, room) = {
                 let state = self.state.borrow();
-                let connection = state.connection.as_ref().ok_or(ConnectionError::Closed)?;
+                let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 if connection.is_answered() {
                     return Ok(());
                 }
@@ -348,7 +269,7 @@ impl Daemon {
             ready = has_room(room) => {
                 ready?;
                 let mut state = self.state.borrow_mut();
-                state.connection.as_mut().ok_or(ConnectionError::Closed)?.flush()?;
+                state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?.flush()?;
             }
         }
         Ok(())
@@ -358,7 +279,7 @@ impl Daemon {
     fn frames(&self) -> Result<bool, ConnectionError> {
         for _ in 0..FRAMES_PER_TURN {
             let mut state = self.state.borrow_mut();
-            let connection = state.connection.as_mut().ok_or(ConnectionError::Closed)?;
+            let connection = state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?;
             let Some(incoming) = connection.receive()? else {
                 return Ok(true);
             };
@@ -405,7 +326,11 @@ impl Daemon {
                 }
             }
             Message::ProblemsChanged => state.problems_changed(),
-            Message::OutputRead(key, captured) => state.output_counted(key, &captured),
+            Message::OutputRead(key, captured) => {
+                if let Some(ended) = state.records.output_counted(key, &captured) {
+                    state.record(ended);
+                }
+            }
             Message::Captured(both) => {
                 let (frame, captured) = *both;
                 // A caller that started a script reads its status file next, so the file is written before the answer.

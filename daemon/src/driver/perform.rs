@@ -1,18 +1,20 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
-use crate::driver::{Asked, Starting, State};
-use crate::ledger::{Begun, Command};
+use super::records::Ended;
+use crate::driver::State;
+use crate::ledger::Command;
 use crate::output::Meta;
 use crate::workers::adoption;
 use crate::workers::environment;
 use crate::workers::http;
+use crate::workers::{Asked, Starting};
 use fnd_core::outcome::Trigger;
-use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::record::InvocationRecord;
 use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{Action, AttemptOrder, Event, Notice, SpawnOrder, Submit};
+use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
-use fnd_wire::ids::{Attempt, FunctionName, WorkerId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -27,42 +29,33 @@ impl State {
     /// [`Self::catch_up`], so that a worker and a caller need not wait for their own records.
     pub(crate) fn answer_first(&mut self, event: Event) {
         self.catch_up();
-        let mut actions = std::mem::take(&mut self.actions);
+        let mut actions = std::mem::take(&mut self.turn.actions);
         self.observe_event(&event);
         self.supervisor.handle(self.clock.now(), event, &mut actions);
         for action in actions.drain(..) {
-            self.keep_end(&action);
+            self.records.keep_end(&action);
             match action {
                 Action::Call(_) | Action::Reply(..) => self.perform(action),
-                other => self.rest.push_back(other),
+                other => self.turn.rest.push_back(other),
             }
         }
-        self.actions = actions;
+        self.turn.actions = actions;
     }
 
     /// Performs the actions that were kept, in their order, and everything that follows from them.
     pub(crate) fn catch_up(&mut self) {
         loop {
-            while let Some(action) = self.rest.pop_front() {
+            while let Some(action) = self.turn.rest.pop_front() {
                 self.perform(action);
             }
-            let Some(event) = self.follow_up.pop_front() else {
+            let Some(event) = self.turn.follow_up.pop_front() else {
                 return;
             };
             let mut actions = Vec::new();
             self.observe_event(&event);
             self.supervisor.handle(self.clock.now(), event, &mut actions);
-            actions.iter().for_each(|action| self.keep_end(action));
-            self.rest.extend(actions);
-        }
-    }
-
-    /// Keeps the end of an attempt where a kill of fnd does not lose it, before anyone is told of it. The spawner also
-    /// keeps a script's end, but can die together with fnd.
-    fn keep_end(&self, action: &Action) {
-        if let Action::Record(attempt, record) = action {
-            let printed = self.awaited_output.contains_key(&(attempt.invocation, attempt.attempt));
-            self.ledger.ends(attempt, record, printed);
+            actions.iter().for_each(|action| self.records.keep_end(action));
+            self.turn.rest.extend(actions);
         }
     }
 
@@ -71,9 +64,9 @@ impl State {
             Action::Claim(record) => {
                 let id = record.id;
                 // The record of its last attempt comes first.
-                self.store_awaiting_output(Some(id));
-                if self.ledger.submit(Command::Claim(record)).is_err() {
-                    self.follow_up.push_back(Event::ClaimFailed(vec![id]));
+                self.record_due(Some(id));
+                if self.records.ledger.submit(Command::Claim(record)).is_err() {
+                    self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
                 }
             }
             Action::Spawn(order) => {
@@ -94,76 +87,73 @@ impl State {
                 let (id, durable) = (accepted.id, accepted.durable);
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
-                if self.ledger.submit(Command::Store(accepted)).is_err() && durable {
-                    self.follow_up.push_back(Event::StoreFailed(id));
+                if self.records.ledger.submit(Command::Store(accepted)).is_err() && durable {
+                    self.turn.follow_up.push_back(Event::StoreFailed(id));
                 }
             }
             Action::Record(attempt, record) => {
-                if let Some((attempt, record)) = self.keep_record(attempt, record) {
-                    self.store_awaiting_output(Some(record.id));
-                    self.record(attempt, record);
+                if let Some((attempt, record)) = self.records.keep((attempt, record)) {
+                    self.record_due(Some(record.id));
+                    self.record((attempt, record));
                 }
             }
             Action::PutBack(attempt, record) => {
                 self.report_put_back(record.id, attempt);
-                self.ledger.has_not_begun(record.id, attempt);
-                self.store(Command::Update(record));
+                self.records.ledger.has_not_begun(record.id, attempt);
+                self.records.store(Command::Update(record));
             }
             Action::Update(record) => {
-                self.store_awaiting_output(Some(record.id));
+                self.record_due(Some(record.id));
                 if record.state.is_final() {
                     self.report(ReportEvent::EndedWaiting(&record));
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
                 self.ended(&record);
-                self.store(Command::Update(record));
+                self.records.store(Command::Update(record));
             }
-            Action::StoreEnabled { function, enabled } => self.store(Command::StoreEnabled { function, enabled }),
+            Action::StoreEnabled { function, enabled } => {
+                self.records.store(Command::StoreEnabled { function, enabled })
+            }
             Action::Release { function, invocation } => {
                 self.request(&Request::Release(Release { function, invocation }), Vec::new());
             }
-            Action::Reply(to, answer) => {
-                if let Some(reply) = self.replies.remove(&to) {
-                    let _ = reply.send(*answer); // an error: the caller has gone; the invocation goes on
-                }
-            }
+            Action::Reply(to, answer) => self.callers.answer(to, *answer),
             Action::Status(function) => self.report_function(&function),
             Action::Notice(Notice::StartsChanged) => self.problems_changed(),
             Action::Notice(notice) => self.report(ReportEvent::Notice(&notice)),
-            Action::Drained => {
-                for waiting in self.drained.take().into_iter().flatten() {
-                    let _ = waiting.send(()); // an error: the caller has gone
-                }
-            }
+            Action::Drained => self.callers.drained(),
         }
     }
 
     /// Submits a run of a service.
     fn run_service(&mut self, function: FunctionName) {
         let submit = Submit::new(self.ids.next(self.clock.now().unix_ms), function, Trigger::Load);
-        self.follow_up.push_back(Event::Submit(Box::new(submit)));
-    }
-
-    pub(crate) fn store(&self, command: Command) {
-        // The ledger counts a command without room and reports it in `status`.
-        let _ = self.ledger.submit(command);
+        self.turn.follow_up.push_back(Event::Submit(Box::new(submit)));
     }
 
     /// Wakes the callers that wait for an invocation's end. The ledger's reader sees what was handed to its writer.
     fn ended(&mut self, record: &InvocationRecord) {
         if record.state.is_final() {
-            self.uploads.remove(&record.id);
-            self.ends.wake(record.id);
+            self.workers.uploads.remove(&record.id);
+            self.callers.ended(record.id);
         }
     }
 
     /// Stores an ended attempt and what follows from it.
-    pub(crate) fn record(&mut self, attempt: Box<AttemptRecord>, record: Box<InvocationRecord>) {
+    pub(crate) fn record(&mut self, (attempt, record): Ended) {
         self.report_attempt_end(&attempt, &record);
         self.ended(&record);
         // The attempt may have been the last one on an old version.
         self.prune(&record.function);
-        self.store(Command::Record(attempt, record));
+        self.records.store(Command::Record(attempt, record));
+    }
+
+    /// Stores the records that wait for their output, because a newer record of the invocation follows, or (without an
+    /// invocation) because fnd ends.
+    pub(crate) fn record_due(&mut self, invocation: Option<InvocationId>) {
+        for ended in self.records.due(invocation) {
+            self.record(ended);
+        }
     }
 
     fn spawn(&mut self, order: &SpawnOrder) {
@@ -171,7 +161,7 @@ impl State {
         let user = self.serving(&order.function).map(|serving| serving.uid);
         let mut failed = |what: &str, error: std::io::Error| {
             let message = format!("failed to {what}: {error}");
-            self.follow_up.push_back(if is_shortage(&error) {
+            self.turn.follow_up.push_back(if is_shortage(&error) {
                 Event::NodeCannotStart { worker, message }
             } else {
                 Event::SpawnFailed { worker, message }
@@ -181,7 +171,7 @@ impl State {
             Ok(passed) => passed,
             Err(error) => return failed("prepare its input", error),
         };
-        let endpoint = match http::endpoint(&order.rules, self.sockets.as_deref(), (worker, user)) {
+        let endpoint = match http::endpoint(&order.rules, self.workers.sockets.as_deref(), (worker, user)) {
             Ok(endpoint) => endpoint,
             Err(error) => return failed("find a place for it to listen", error),
         };
@@ -192,7 +182,7 @@ impl State {
             None => (self.ids.next(self.clock.now().unix_ms), Attempt(0)),
         };
         if let Some(run) = &order.attempt {
-            self.begins(&order.function, run);
+            self.records.begins(&order.function, run, self.clock.now().unix_ms);
         }
         let tmp = order.attempt.is_none().then_some((order.id, invocation));
         let meta = Meta {
@@ -223,19 +213,8 @@ impl State {
                 tmp,
                 endpoint,
             };
-            self.asked.insert(number, Asked::Spawn(Box::new(starting)));
+            self.workers.asked.insert(number, Asked::Spawn(Box::new(starting)));
         }
-    }
-
-    /// Records that an attempt begins, before the function sees it.
-    pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder) {
-        self.ledger.begins(&Begun {
-            invocation: attempt.invocation,
-            attempt: attempt.attempt,
-            function: function.clone(),
-            trigger: attempt.trigger.as_str().to_owned(),
-            started_ms: self.clock.now().unix_ms,
-        });
     }
 
     /// Releases what is kept for the next fnd about a worker that has ended.
@@ -246,7 +225,11 @@ impl State {
 
     /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
     pub(crate) fn kill(&mut self, worker: WorkerId) {
-        let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        let kill = self
+            .workers
+            .attached
+            .get(&worker)
+            .and_then(|attached| attached.kill.as_ref());
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
             self.request(&Request::Kill(worker), Vec::new());
         }
@@ -259,7 +242,7 @@ impl State {
 
     /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
     pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
-        match self.connection.as_mut()?.send(request, descriptors) {
+        match self.workers.connection.as_mut()?.send(request, descriptors) {
             Ok(number) => {
                 if !matches!(request, Request::Acknowledge(_)) {
                     self.asked_spawner();

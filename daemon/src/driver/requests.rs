@@ -1,8 +1,9 @@
 //! What people and signals ask of the whole node: read everything again, end.
 
-use super::{Asked, Daemon};
+use super::Daemon;
 use crate::functions::catalog::Rescan;
 use crate::start::systemd;
+use crate::workers::Asked;
 use fnd_core::supervisor::Event;
 use fnd_wire::frame::Request;
 use tokio::sync::oneshot;
@@ -12,9 +13,9 @@ impl Daemon {
     pub(crate) fn scan(&self) -> oneshot::Receiver<()> {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
-        let number = state.installer.new_scan();
-        state.catalog.rescan(number, Rescan::default());
-        state.settling.push((number, sender));
+        let number = state.functions.installer.new_scan();
+        state.functions.catalog.rescan(number, Rescan::default());
+        state.functions.settling.push((number, sender));
         settled
     }
 
@@ -24,19 +25,19 @@ impl Daemon {
         systemd::reloading();
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
-        state.reloading = true;
+        state.functions.reloading = true;
         if let Some(number) = state.send(&Request::Reload, Vec::new()) {
-            state.asked.insert(number, Asked::Reload);
+            state.workers.asked.insert(number, Asked::Reload);
         }
-        let scan = state.installer.new_scan();
+        let scan = state.functions.installer.new_scan();
         // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
         // because the spawner answers in order.
         let how = Rescan {
             forget: true,
             accept_empty,
         };
-        state.catalog.rescan(scan, how);
-        state.settling.push((scan, sender));
+        state.functions.catalog.rescan(scan, how);
+        state.functions.settling.push((scan, sender));
         drop(state);
         self.changed.notify_one();
         settled
@@ -54,15 +55,7 @@ impl Daemon {
     }
 
     fn wind_down(&self, event: Event) -> oneshot::Receiver<()> {
-        let (sender, drained) = oneshot::channel();
-        {
-            let mut state = self.state.borrow_mut();
-            match &mut state.drained {
-                Some(waiting) => waiting.push(sender),
-                // The drain is over already: the receiver sees that the sender is gone.
-                None => drop(sender),
-            }
-        }
+        let drained = self.state.borrow_mut().callers.wait_for_drain();
         self.step(event);
         drained
     }

@@ -19,7 +19,7 @@ use std::path::Path;
 impl State {
     /// Returns the version of a function that serves.
     pub(crate) fn serving(&self, name: &FunctionName) -> Option<&Serving> {
-        let function = self.functions.get(name)?;
+        let function = self.functions.registry.get(name)?;
         // Only while a newer version is on trial can another one serve.
         let before = function
             .before
@@ -31,7 +31,7 @@ impl State {
     /// Returns a function's status; nothing where there is no function of that name.
     pub(crate) fn function_status(&self, name: &FunctionName) -> Option<FunctionStatus> {
         let view = self.supervisor.function(name)?;
-        let known = self.functions.get(name);
+        let known = self.functions.registry.get(name);
         let serving = known.and_then(|function| function.serving(view.version));
         let last = view.last.map(|last| &last.attempt);
         let result = view.last.and_then(|last| last.result.as_ref());
@@ -76,7 +76,7 @@ impl State {
             p99_ms: view.duration_us(0.99).map(milliseconds),
             running: count(view.running),
             queued: count(view.queued),
-            dead_letters: self.ledger.dead_letters_of(name),
+            dead_letters: self.records.ledger.dead_letters_of(name),
         })
     }
 
@@ -84,7 +84,7 @@ impl State {
     pub(crate) fn function_now(&self, name: &FunctionName) -> Option<FunctionStatus> {
         let mut status = self.function_status(name)?;
         if status.running > 0 {
-            status.memory_bytes = usage::memory_now(&self.welcome.memory, &name.file_form());
+            status.memory_bytes = usage::memory_now(&self.workers.welcome.memory, &name.file_form());
         }
         Some(status)
     }
@@ -92,11 +92,15 @@ impl State {
     /// Returns all details of a function.
     pub(crate) fn function_detail(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let status = self.function_now(name)?;
-        let function = self.functions.get(name)?;
+        let function = self.functions.registry.get(name)?;
         let serving = function.serving(status.version);
         let json = |value| serde_json::to_value(value).unwrap_or_default();
         let candidate = &function.candidate;
-        let root = self.welcome.functions_dirs.get(usize::from(candidate.directory));
+        let root = self
+            .workers
+            .welcome
+            .functions_dirs
+            .get(usize::from(candidate.directory));
         let more = FunctionMore {
             mode: serving
                 .map(|serving| serving.manifest.mode.as_str().to_owned())
@@ -120,7 +124,7 @@ impl State {
     fn newer(&self, name: &FunctionName) -> Option<NewerVersion> {
         let view = self.supervisor.function(name)?;
         view.version?;
-        let refused = self.functions.get(name)?.error.clone();
+        let refused = self.functions.registry.get(name)?.error.clone();
         if refused.is_none() && view.trial.is_none() {
             return None;
         }
@@ -145,33 +149,33 @@ impl State {
     /// Returns the status of the node.
     pub(crate) fn node(&self) -> NodeStatus {
         let functions = self.function_list();
-        let figures = self.ledger.figures();
-        let free = Free::at(Path::new(&self.places.state)).unwrap_or_default();
+        let figures = self.records.ledger.figures();
+        let free = Free::at(Path::new(&self.node.places.state)).unwrap_or_default();
         let mut by_state = BTreeMap::new();
         for function in &functions {
             *by_state.entry(function.state.as_str().to_owned()).or_insert(0) += 1;
         }
-        let state = match (&self.connection, self.supervisor.is_draining()) {
+        let state = match (&self.workers.connection, self.supervisor.is_draining()) {
             (None, _) => "no-spawner",
             (Some(_), true) => "draining",
             (Some(_), false) => "running",
         };
-        let containment = match self.welcome.containment {
+        let containment = match self.workers.welcome.containment {
             Containment::Cgroup => "cgroup",
             Containment::PidNamespace => "pid namespace",
             Containment::Subreaper => "subreaper (best effort)",
         };
         NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),
-            spawner_version: self.welcome.version.clone(),
+            spawner_version: self.workers.welcome.version.clone(),
             state: state.into(),
-            started_at: instant::text(self.started_ms),
-            node: self.settings.host.clone(),
-            cgroups: self.welcome.layout.clone(),
+            started_at: instant::text(self.node.started_ms),
+            node: self.node.settings.host.clone(),
+            cgroups: self.workers.welcome.layout.clone(),
             containment: containment.into(),
-            not_enforced: self.welcome.missing.iter().cloned().collect(),
+            not_enforced: self.workers.welcome.missing.iter().cloned().collect(),
             left_behind: self.left_behind(),
-            memory_bytes: usage::resident(self.spawner_pid),
+            memory_bytes: usage::resident(self.workers.spawner_pid),
             running: count(self.supervisor.running()),
             queued: count(self.supervisor.queued()),
             functions_by_state: by_state,
@@ -180,15 +184,15 @@ impl State {
             dead_letters: figures.dead_letters.values().sum(),
             disk: Some(DiskUse {
                 history_bytes: figures.history_bytes,
-                history_keep_bytes: self.settings.settings.history.keep_bytes,
+                history_keep_bytes: self.node.settings.settings.history.keep_bytes,
                 logs_bytes: self.log_keeper.bytes(),
-                logs_keep_bytes: self.settings.settings.logs.keep_bytes,
+                logs_keep_bytes: self.node.settings.settings.logs.keep_bytes,
                 free_bytes: free.bytes,
                 free_inodes: free.inodes,
             }),
             places: Some(NodePlaces {
-                functions: self.welcome.functions_dirs.clone(),
-                ..self.places.clone()
+                functions: self.workers.welcome.functions_dirs.clone(),
+                ..self.node.places.clone()
             }),
         }
     }

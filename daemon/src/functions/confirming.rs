@@ -17,21 +17,21 @@ pub(crate) enum Judged {
 impl State {
     /// Keeps the spawner's answer until the files were checked again.
     pub(crate) fn judged(&mut self, request: u32, judged: Judged) {
-        if let Some(candidate) = self.installer.candidate(request) {
-            self.catalog.confirm(request, candidate.clone());
-            self.judged.insert(request, judged);
+        if let Some(candidate) = self.functions.installer.candidate(request) {
+            self.functions.catalog.confirm(request, candidate.clone());
+            self.functions.judged.insert(request, judged);
         }
     }
 
     /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files
     /// on again when they are complete.
     pub(crate) fn confirmed(&mut self, request: u32, same: bool) {
-        match self.judged.remove(&request) {
+        match self.functions.judged.remove(&request) {
             Some(Judged::Installed(installed)) if same => self.installed(request, *installed),
             Some(Judged::Refused(refused)) if same => self.refused(request, *refused),
             Some(_) => {
-                if let Some(candidate) = self.installer.answered(request) {
-                    self.installer.is_final(&candidate.function);
+                if let Some(candidate) = self.functions.installer.answered(request) {
+                    self.functions.installer.is_final(&candidate.function);
                 }
             }
             None => {} // checked twice: cannot happen, and does no harm

@@ -46,23 +46,23 @@ impl Unread {
 impl State {
     /// Stores what the last scan could not read.
     pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>) {
-        let readable = unread.is_empty() && !self.unread.now.is_empty();
-        self.unread.now = unread;
+        let readable = unread.is_empty() && !self.functions.unread.now.is_empty();
+        self.functions.unread.now = unread;
         if readable && !self.supervisor.is_scanned() {
             // Everything can be read for the first time. The functions seen now must be installed before others count
             // as deleted.
-            let number = self.installer.new_scan();
-            self.catalog.rescan(number, Rescan::default());
-            self.unread.deciding = Some(number);
+            let number = self.functions.installer.new_scan();
+            self.functions.catalog.rescan(number, Rescan::default());
+            self.functions.unread.deciding = Some(number);
         }
     }
 
     /// Decides what was deleted before the start, once the deciding scan is over.
     pub(crate) fn decide(&mut self) {
-        let over = |number: u64| self.installer.is_settled(number);
-        if self.unread.deciding.is_some_and(over) {
-            self.unread.deciding = None;
-            if self.unread.now.is_empty() {
+        let over = |number: u64| self.functions.installer.is_settled(number);
+        if self.functions.unread.deciding.is_some_and(over) {
+            self.functions.unread.deciding = None;
+            if self.functions.unread.now.is_empty() {
                 self.step(Event::Scanned { whole: true });
                 self.all_known();
             }

@@ -1,6 +1,6 @@
 //! Turns frames of the spawner and events of the catalog into events of the supervisor and requests to install.
 
-use crate::driver::{Asked, Attached, Message, Starting, State};
+use crate::driver::{Message, State};
 use crate::functions::catalog::CatalogEvent;
 use crate::functions::confirming::Judged;
 use crate::functions::registry::{Serving, diagnostic};
@@ -10,6 +10,7 @@ use crate::start::systemd;
 use crate::workers::adoption::Ends;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
+use crate::workers::{Asked, Attached, Starting};
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_core::report::ReportEvent;
@@ -35,14 +36,14 @@ impl State {
                 self.spawned(request, &spawned, descriptors.into_iter());
             }
             Reply::SpawnFailed(failed) => {
-                self.asked.remove(&request);
+                self.workers.asked.remove(&request);
                 self.step(Event::SpawnFailed {
                     worker: failed.worker,
                     message: failed.message,
                 });
             }
             Reply::NodeCannotStart(failed) => {
-                self.asked.remove(&request);
+                self.workers.asked.remove(&request);
                 self.step(Event::NodeCannotStart {
                     worker: failed.worker,
                     message: failed.message,
@@ -50,17 +51,17 @@ impl State {
             }
             Reply::Exited(exited) => self.exited(exited),
             Reply::Settings(read) => {
-                self.asked.remove(&request);
+                self.workers.asked.remove(&request);
                 self.settings_read(read);
             }
             Reply::Failed(message) => self.failed(request, &message),
             Reply::Done => {
                 // For other requests `Done` has no further meaning.
-                if let Some(Asked::Prune(asked)) = self.asked.remove(&request) {
+                if let Some(Asked::Prune(asked)) = self.workers.asked.remove(&request) {
                     self.pruned(*asked, true);
                 }
             }
-            Reply::Swept(swept) => self.left_behind = swept.names,
+            Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
                 tracing::error!("fnd-spawner greeted twice");
@@ -70,11 +71,11 @@ impl State {
 
     pub(crate) fn installed(&mut self, request: u32, mut installed: Installed) {
         let document = std::mem::take(&mut installed.document);
-        let Some(candidate) = self.installer.answered(request) else {
+        let Some(candidate) = self.functions.installer.answered(request) else {
             return;
         };
         let name = candidate.function.clone();
-        self.installer.is_final(&name);
+        self.functions.installer.is_final(&name);
         let verdict = match read_document::<Verdict>(&document) {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -89,14 +90,14 @@ impl State {
             .supervisor
             .version_and_error(&name)
             .and_then(|(version, _)| version);
-        let Some(serving) = self.functions.installed(candidate, installed, verdict, serves) else {
+        let Some(serving) = self.functions.registry.installed(candidate, installed, verdict, serves) else {
             return;
         };
-        let mut event = installed_event(&name, serving, &self.settings.host);
+        let mut event = installed_event(&name, serving, &self.node.settings.host);
         // A function that runs because its file is there waits until the directories are quiet. The supervisor gets
         // everything else at once.
         if event.rules.run_on_load {
-            self.loading.insert(name.clone());
+            self.functions.loading.insert(name.clone());
             event.rules.run_on_load = false;
         }
         let version = event.version;
@@ -111,7 +112,7 @@ impl State {
     }
 
     pub(crate) fn refused(&mut self, request: u32, mut refused: Refused) {
-        let Some(candidate) = self.installer.answered(request) else {
+        let Some(candidate) = self.functions.installer.answered(request) else {
             return;
         };
         let name = candidate.function.clone();
@@ -120,14 +121,17 @@ impl State {
         // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
         // files.
         let known = if refused.problems.is_empty() {
-            self.installer.is_final(&name);
+            self.functions.installer.is_final(&name);
             false
         } else {
-            self.installer.refused(candidate.clone(), self.clock.now().mono)
+            self.functions
+                .installer
+                .refused(candidate.clone(), self.clock.now().mono)
         };
-        let error = self.functions.refused(candidate, refused, verdict);
+        let error = self.functions.registry.refused(candidate, refused, verdict);
         let serving = self
             .functions
+            .registry
             .get(&name)
             .is_some_and(|function| function.newest.is_some());
         if !known {
@@ -143,18 +147,23 @@ impl State {
 
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
-        if let Some(candidate) = self.installer.answered(request) {
+        if let Some(candidate) = self.functions.installer.answered(request) {
             let function = candidate.function.clone();
-            self.installer.refused(candidate.clone(), self.clock.now().mono);
+            self.functions
+                .installer
+                .refused(candidate.clone(), self.clock.now().mono);
             let refused = Refused {
                 function: function.clone(),
                 problems: Vec::new(),
                 document: None,
             };
-            let error = format!("{}: {message}", self.functions.refused(candidate, refused, None));
+            let error = format!(
+                "{}: {message}",
+                self.functions.registry.refused(candidate, refused, None)
+            );
             self.step(Event::Refused { function, error });
         }
-        match self.asked.remove(&request) {
+        match self.workers.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => {
                 self.step(Event::SpawnFailed {
                     worker: asked.worker,
@@ -175,7 +184,7 @@ impl State {
         } = Ends::take(spawned, &mut descriptors);
         // It follows the others, where the worker speaks the worker protocol.
         let channel = descriptors.next();
-        let Some(Asked::Spawn(starting)) = self.asked.remove(&request) else {
+        let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) else {
             return;
         };
         let Starting {
@@ -210,7 +219,7 @@ impl State {
             readiness_probe,
             tmp,
         };
-        self.attached.insert(worker, attached);
+        self.workers.attached.insert(worker, attached);
         if deaf {
             // The kernel drops descriptors for which there is no room. The worker has no work yet, and its function is
             // not to blame.
@@ -231,7 +240,7 @@ impl State {
 
     /// Ends a worker whose last messages and answers were read.
     pub(crate) fn ended_with_all(&mut self, frame: Exited) {
-        let attached = self.attached.remove(&frame.worker);
+        let attached = self.workers.attached.remove(&frame.worker);
         self.release_tmp(attached.as_ref().and_then(|attached| attached.tmp));
         if let Some(member) = attached.as_ref().and_then(|attached| attached.member.as_ref()) {
             self.cut_off(member);
@@ -247,7 +256,7 @@ impl State {
         let applied = read.applied;
         match settings_document(read) {
             Ok(document) => {
-                if self.settings.apply(document, applied) {
+                if self.node.settings.apply(document, applied) {
                     self.settings_changed();
                 }
                 self.problems_changed();
@@ -259,17 +268,19 @@ impl State {
 
     /// Passes the configuration on to every part that depends on it.
     pub(crate) fn settings_changed(&mut self) {
-        self.supervisor.set_budget(self.settings.budget());
-        self.buffers.resize(self.settings.settings.node.buffers);
-        self.catalog.set_rules(self.settings.catalog_rules());
-        self.status.set_mode(self.settings.settings.status.mode);
+        self.supervisor.set_budget(self.node.settings.budget());
+        self.callers.buffers.resize(self.node.settings.settings.node.buffers);
+        self.functions.catalog.set_rules(self.node.settings.catalog_rules());
+        self.reporter
+            .status_files
+            .set_mode(self.node.settings.settings.status.mode);
         self.retain();
         self.prune_all();
         self.expose_metrics();
-        let problems = self.settings.resolve_access();
+        let problems = self.node.settings.resolve_access();
         // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
         // socket.
-        if self.spawner_pid.is_none() {
+        if self.workers.spawner_pid.is_none() {
             problems.iter().for_each(|problem| tracing::warn!("{problem}"));
         }
     }
@@ -278,8 +289,8 @@ impl State {
     pub(crate) fn catalog_event(&mut self, event: CatalogEvent) {
         match event {
             CatalogEvent::Changed(candidates) => {
-                self.quiet = false;
-                self.installer.want(candidates);
+                self.functions.quiet = false;
+                self.functions.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
                 for name in names {
@@ -295,27 +306,27 @@ impl State {
                     let name = candidate.function.clone();
                     let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
                         .with_help("remove or rename one of them; until then the version that served goes on");
-                    let error = self.functions.unusable(candidate, Vec::new(), vec![problem]);
+                    let error = self.functions.registry.unusable(candidate, Vec::new(), vec![problem]);
                     self.step(Event::Refused { function: name, error });
                 }
-                self.name_problems = problems;
+                self.functions.name_problems = problems;
                 self.set_unread(unread);
                 self.problems_changed();
             }
             CatalogEvent::Scanned(number) => {
                 self.report(ReportEvent::Rescanned);
-                self.installer.scanned(number);
+                self.functions.installer.scanned(number);
             }
             CatalogEvent::Confirmed(request, same) => self.confirmed(request, same),
-            CatalogEvent::Quiet => self.quiet = true,
+            CatalogEvent::Quiet => self.functions.quiet = true,
             CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
         }
     }
 
     fn remove(&mut self, name: &FunctionName) {
-        self.installer.forget(name);
-        self.loading.remove(name);
-        self.functions.remove(name);
+        self.functions.installer.forget(name);
+        self.functions.loading.remove(name);
+        self.functions.registry.remove(name);
         self.step(Event::Removed(name.clone()));
         self.request(&Request::Remove(name.clone()), Vec::new());
         self.prune(name);
@@ -325,10 +336,14 @@ impl State {
     /// Starts the functions that run because their file is there: the directories are quiet and everything is
     /// installed.
     fn load(&mut self) {
-        for name in std::mem::take(&mut self.loading) {
-            let newest = self.functions.get(&name).and_then(|function| function.newest.as_ref());
+        for name in std::mem::take(&mut self.functions.loading) {
+            let newest = self
+                .functions
+                .registry
+                .get(&name)
+                .and_then(|function| function.newest.as_ref());
             if let Some(serving) = newest {
-                let event = installed_event(&name, serving, &self.settings.host);
+                let event = installed_event(&name, serving, &self.node.settings.host);
                 self.deliver(event);
             }
         }
@@ -337,8 +352,8 @@ impl State {
     /// Retries refused installations whose reason may be over.
     pub(crate) fn install_due(&mut self) {
         let mono = self.clock.now().mono;
-        if self.installer.next_due().is_some_and(|due| due <= mono) {
-            self.installer.try_again(mono);
+        if self.functions.installer.next_due().is_some_and(|due| due <= mono) {
+            self.functions.installer.try_again(mono);
             self.settle();
         }
     }
@@ -346,8 +361,9 @@ impl State {
     /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
     pub(crate) fn settle(&mut self) {
         while let Some(candidate) = self
+            .functions
             .installer
-            .next_request(|function| self.versions.is_pruning(function))
+            .next_request(|function| self.functions.versions.is_pruning(function))
         {
             let request = Request::Install(Install {
                 directory: candidate.directory,
@@ -357,39 +373,42 @@ impl State {
                 directory_form: candidate.directory_form,
             });
             match self.send(&request, Vec::new()) {
-                Some(number) => self.installer.asked(number, candidate),
+                Some(number) => self.functions.installer.asked(number, candidate),
                 None => break,
             }
         }
-        if self.quiet && self.installer.is_idle() && !self.loading.is_empty() {
+        if self.functions.quiet && self.functions.installer.is_idle() && !self.functions.loading.is_empty() {
             self.load();
         }
-        if self.installer.is_idle() && self.functions.take_changed() {
+        if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
             self.announce();
             self.retain();
-            self.interpreters.follow(&self.functions.interpreters());
+            self.functions
+                .interpreters
+                .follow(&self.functions.registry.interpreters());
         }
         self.decide();
-        if self.settling.is_empty() {
+        if self.functions.settling.is_empty() {
             return;
         }
         // Without a function to install, a scan may be over before the configuration is read.
-        let reading = self.asked.values().any(|asked| matches!(asked, Asked::Reload));
-        let installer = &self.installer;
+        let reading = self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
+        let installer = &self.functions.installer;
         let settled = |scan: u64| !reading && installer.is_settled(scan);
-        for (_, waiting) in self.settling.extract_if(.., |(scan, _)| settled(*scan)) {
+        for (_, waiting) in self.functions.settling.extract_if(.., |(scan, _)| settled(*scan)) {
             let _ = waiting.send(()); // an error: the caller has gone
         }
-        if self.settling.is_empty() && std::mem::take(&mut self.reloading) {
+        if self.functions.settling.is_empty() && std::mem::take(&mut self.functions.reloading) {
             systemd::ready();
         }
     }
 
     /// Reports the functions to the service manager, but not the runs: those change with every invocation.
     fn announce(&mut self) {
-        let functions = self.functions.iter().count();
+        let functions = self.functions.registry.iter().count();
         let refused = self
             .functions
+            .registry
             .iter()
             .filter(|(_, function)| function.error.is_some())
             .count();
@@ -397,7 +416,7 @@ impl State {
         if refused > 0 {
             line += &format!(", with errors: {refused} (`fndctl status` shows them)");
         }
-        if self.settings.refused {
+        if self.node.settings.refused {
             line += "; the configuration is refused and the last good one in force (`fndctl status` says why)";
         }
         systemd::status(&line);

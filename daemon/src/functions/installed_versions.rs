@@ -1,28 +1,33 @@
 //! Keeps at most `keep_versions` installed versions of each function, and none of a deleted one. fnd decides which
 //! versions stay, the spawner deletes the others.
 
-use crate::driver::{Asked, State};
+use crate::driver::State;
 use crate::ledger::Command;
+use crate::workers::Asked;
 use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl State {
     /// Stores that a version serves from now on.
     pub(crate) fn switched(&mut self, function: &FunctionName, version: Version) {
-        if let Some(installed) = self.versions.served(function, version) {
+        if let Some(installed) = self.functions.versions.served(function, version) {
             let (function, installed) = (function.clone(), installed.to_vec());
-            self.store(Command::StoreVersions { function, installed });
+            self.records.store(Command::StoreVersions { function, installed });
         }
         self.prune(function);
     }
 
     /// Lets the spawner delete the surplus versions of a function.
     pub(crate) fn prune(&mut self, function: &FunctionName) {
-        if self.installer.is_asked(function) || self.versions.is_pruning(function) {
+        if self.functions.installer.is_asked(function) || self.functions.versions.is_pruning(function) {
             return; // its end prunes again
         }
         let in_use = self.supervisor.versions_in_use(function);
-        let Some(stay) = self.versions.to_keep(function, self.keep_versions(function), &in_use) else {
+        let Some(stay) = self
+            .functions
+            .versions
+            .to_keep(function, self.keep_versions(function), &in_use)
+        else {
             return;
         };
         let request = Request::Prune(Prune {
@@ -30,15 +35,16 @@ impl State {
             keep: stay.clone(),
         });
         if let Some(number) = self.send(&request, Vec::new()) {
-            self.versions.asked(function);
-            self.asked
+            self.functions.versions.asked(function);
+            self.workers
+                .asked
                 .insert(number, Asked::Prune(Box::new((function.clone(), stay))));
         }
     }
 
     /// Prunes every function: at start, and when fewer versions are to be kept.
     pub(crate) fn prune_all(&mut self) {
-        let functions: Vec<_> = self.versions.functions().cloned().collect();
+        let functions: Vec<_> = self.functions.versions.functions().cloned().collect();
         for function in functions {
             self.prune(&function);
         }
@@ -46,9 +52,9 @@ impl State {
 
     /// Handles the spawner's answer.
     pub(crate) fn pruned(&mut self, (function, stay): (FunctionName, Vec<Version>), worked: bool) {
-        if let Some(installed) = self.versions.answered(&function, worked.then_some(&stay)) {
+        if let Some(installed) = self.functions.versions.answered(&function, worked.then_some(&stay)) {
             let installed = installed.to_vec();
-            self.store(Command::StoreVersions { function, installed });
+            self.records.store(Command::StoreVersions { function, installed });
         }
     }
 
@@ -56,10 +62,10 @@ impl State {
     /// files.
     pub(crate) fn sweep(&mut self) {
         // Before the first scan is over, fnd does not know all functions.
-        if self.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
+        if self.workers.welcome.protocol < PROTOCOL_SWEEP || !self.supervisor.is_scanned() {
             return;
         }
-        let functions = self.functions.iter().map(|(name, _)| name.clone()).collect();
+        let functions = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
         let invocations = self.supervisor.live_invocations().collect();
         self.request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
     }
@@ -67,16 +73,17 @@ impl State {
     /// Returns the deleted functions that left files and have not come back since, with their names as people write
     /// them.
     pub(crate) fn left_behind(&self) -> Vec<String> {
-        let written = self.left_behind.iter().map(|name| name.replacen('.', "/", 1));
-        let is_there = |name: &String| FunctionName::new(name).is_ok_and(|name| self.functions.get(&name).is_some());
+        let written = self.workers.left_behind.iter().map(|name| name.replacen('.', "/", 1));
+        let is_there =
+            |name: &String| FunctionName::new(name).is_ok_and(|name| self.functions.registry.get(&name).is_some());
         written.filter(|name| !is_there(name)).collect()
     }
 
     fn keep_versions(&self, function: &FunctionName) -> usize {
         // Its file is gone, so no version is needed again.
-        if self.supervisor.is_scanned() && self.functions.get(function).is_none() {
+        if self.supervisor.is_scanned() && self.functions.registry.get(function).is_none() {
             return 0;
         }
-        usize::try_from(self.settings.settings.keep_versions).unwrap_or(usize::MAX)
+        usize::try_from(self.node.settings.settings.keep_versions).unwrap_or(usize::MAX)
     }
 }

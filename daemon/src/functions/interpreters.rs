@@ -203,7 +203,7 @@ fn parts(path: &Path) -> Vec<OsString> {
 impl Daemon {
     /// Prepares functions again whose interpreter has changed, for as long as fnd runs.
     pub(crate) async fn follow_interpreters(self: Rc<Self>) {
-        let watch = self.state.borrow().interpreters.watch.clone();
+        let watch = self.state.borrow().functions.interpreters.watch.clone();
         loop {
             let changed = async {
                 match &watch {
@@ -224,7 +224,12 @@ impl Daemon {
         loop {
             let concerned = match watch.readable().await {
                 Ok(mut ready) => {
-                    let concerned = self.state.borrow().interpreters.concerns_an_interpreter(watch);
+                    let concerned = self
+                        .state
+                        .borrow()
+                        .functions
+                        .interpreters
+                        .concerns_an_interpreter(watch);
                     ready.clear_ready();
                     concerned
                 }
@@ -245,7 +250,7 @@ impl Daemon {
 impl State {
     /// Asks for a new preparation of every function whose interpreter has changed.
     fn check_interpreters(&mut self) {
-        let changed = self.interpreters.check();
+        let changed = self.functions.interpreters.check();
         if changed.is_empty() {
             return;
         }
@@ -253,6 +258,7 @@ impl State {
         for Changed { path, real } in &changed {
             let users = self
                 .functions
+                .registry
                 .iter()
                 .filter(|(_, function)| function.interpreters.contains(path));
             let users: Vec<_> = users
@@ -265,7 +271,7 @@ impl State {
             });
             again.extend(users);
         }
-        self.installer.want(again.into_values().collect());
+        self.functions.installer.want(again.into_values().collect());
         self.settle();
     }
 }

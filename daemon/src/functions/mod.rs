@@ -21,3 +21,57 @@ pub mod registry;
 mod reinstall;
 pub(crate) mod retention_policy;
 pub mod rules;
+
+use crate::functions::catalog::{Catalog, Versions};
+use crate::functions::confirming::Judged;
+use crate::functions::directories::Unread;
+use crate::functions::installer::Installer;
+use crate::functions::interpreters::Interpreters;
+use crate::functions::registry::Registry;
+use fnd_core::diagnostic::Diagnostic;
+use fnd_wire::ids::FunctionName;
+use std::collections::{HashMap, HashSet};
+use tokio::sync::oneshot;
+
+/// The functions: their files, installations and versions.
+pub(crate) struct Functions {
+    pub(crate) registry: Registry,
+    pub(crate) interpreters: Interpreters,
+    pub(crate) installer: Installer,
+    pub(crate) versions: Versions,
+    /// Functions whose scripts may run because their file is there, once the directories are quiet.
+    pub(crate) loading: HashSet<FunctionName>,
+    /// Whether the directories have been quiet since the last change in them.
+    pub(crate) quiet: bool,
+    pub(crate) catalog: Catalog,
+    /// Problems that the catalog saw in names and places.
+    pub(crate) name_problems: Vec<Diagnostic>,
+    /// Directories and files that the catalog could not read.
+    pub(crate) unread: Unread,
+    /// Answers of the spawner about files that may have changed since it read them, by request.
+    pub(crate) judged: HashMap<u32, Judged>,
+    /// The callers that wait until a scan is over and everything it saw is installed or refused.
+    pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    /// Whether the service manager waits for the end of a reload.
+    pub(crate) reloading: bool,
+}
+
+impl Functions {
+    /// Returns the part before its first scan. `versions` are the installed versions that the history knows.
+    pub(crate) fn new(catalog: Catalog, versions: Versions) -> Self {
+        Self {
+            registry: Registry::default(),
+            interpreters: Interpreters::new(),
+            installer: Installer::default(),
+            versions,
+            loading: HashSet::new(),
+            quiet: false,
+            catalog,
+            name_problems: Vec::new(),
+            unread: Unread::default(),
+            judged: HashMap::new(),
+            settling: Vec::new(),
+            reloading: false,
+        }
+    }
+}

@@ -60,13 +60,13 @@ impl Function {
 
 /// Every function by name.
 #[derive(Debug, Default)]
-pub struct Functions {
+pub struct Registry {
     all: BTreeMap<FunctionName, Function>,
-    /// Whether something has changed since [`Functions::take_changed`].
+    /// Whether something has changed since [`Registry::take_changed`].
     changed: bool,
 }
 
-impl Functions {
+impl Registry {
     /// Returns a function.
     #[must_use]
     pub fn get(&self, name: &FunctionName) -> Option<&Function> {

@@ -45,20 +45,20 @@ impl State {
         // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
         // it has.
         let manifests = || {
-            let functions = self.functions.iter();
+            let functions = self.functions.registry.iter();
             functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
         };
         self.log_keeper.keep(kept::Keep {
             functions: manifests()
                 .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
                 .collect(),
-            ..logs(&self.settings.settings)
+            ..logs(&self.node.settings.settings)
         });
-        self.ledger.retain(Retention {
+        self.records.ledger.retain(Retention {
             functions: manifests()
                 .map(|(name, manifest)| (name, keep_of(&manifest.history)))
                 .collect(),
-            ..at_first(&self.settings.settings)
+            ..at_first(&self.node.settings.settings)
         });
     }
 }

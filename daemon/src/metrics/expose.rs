@@ -37,25 +37,29 @@ impl Drop for Exposed {
 impl State {
     /// Stores the problem of a place, or that it has none. A failing place is retried all the time.
     pub(super) fn report_exposed(&mut self, place: &'static str, problem: Option<String>) {
-        if self.exposed.problems.get(place) == problem.as_ref() {
+        if self.reporter.exposed.problems.get(place) == problem.as_ref() {
             return;
         }
         match problem {
-            Some(problem) => self.exposed.problems.insert(place, problem),
-            None => self.exposed.problems.remove(place),
+            Some(problem) => self.reporter.exposed.problems.insert(place, problem),
+            None => self.reporter.exposed.problems.remove(place),
         };
         self.problems_changed();
     }
 
     /// Serves metrics in the places that the configuration names.
     pub(crate) fn expose_metrics(&mut self) {
-        let wanted = &self.settings.settings.metrics;
-        let Some(daemon) = self.daemon.upgrade().filter(|_| self.exposed.wanted != *wanted) else {
+        let wanted = &self.node.settings.settings.metrics;
+        let Some(daemon) = self
+            .daemon
+            .upgrade()
+            .filter(|_| self.reporter.exposed.wanted != *wanted)
+        else {
             return;
         };
-        self.exposed.stop();
-        self.exposed.wanted = wanted.clone();
-        let tasks = &mut self.exposed.tasks;
+        self.reporter.exposed.stop();
+        self.reporter.exposed.wanted = wanted.clone();
+        let tasks = &mut self.reporter.exposed.tasks;
         tasks.extend(wanted.listen.map(|address| {
             let daemon = std::rc::Rc::clone(&daemon);
             tokio::task::spawn_local(listen::serve(daemon, address))

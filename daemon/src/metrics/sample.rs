@@ -185,8 +185,8 @@ impl Metrics {
     pub(super) fn sample(&mut self, state: &State) {
         self.of_functions(state);
         let sampled = &self.sampled;
-        let health = state.ledger.health();
-        let up = state.connection.is_some() && !state.supervisor.is_spawner_silent();
+        let health = state.records.ledger.health();
+        let up = state.workers.connection.is_some() && !state.supervisor.is_spawner_silent();
         sampled.spawner_up.set(f64::from(u8::from(up)));
         sampled
             .history_failing
@@ -199,9 +199,11 @@ impl Metrics {
             .history_failed
             .inner()
             .store(health.failed, std::sync::atomic::Ordering::Relaxed);
-        sampled.history_queue_age.set(state.ledger.queue_age().as_secs_f64());
+        sampled
+            .history_queue_age
+            .set(state.records.ledger.queue_age().as_secs_f64());
         let forgotten = [
-            ("kept", state.ledger.figures().forgotten),
+            ("kept", state.records.ledger.figures().forgotten),
             ("room", health.forgetting.for_room),
         ];
         for (reason, count) in forgotten {
@@ -219,19 +221,19 @@ impl Metrics {
         }
         let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
         sampled.connections.clear();
-        for (uid, open) in state.connections.by_user() {
+        for (uid, open) in state.callers.connections.by_user() {
             let user = [("uid", uid.to_string())];
             sampled.connections.get_or_create(&user).set(count(open));
         }
-        store(&sampled.refused, state.connections.refused());
-        store(&sampled.silent, state.connections.silent());
-        let (memory, disk) = state.buffers.held();
+        store(&sampled.refused, state.callers.connections.refused());
+        store(&sampled.silent, state.callers.connections.silent());
+        let (memory, disk) = state.callers.buffers.held();
         for (place, bytes) in [("memory", memory), ("disk", disk)] {
             let labels = Labels(None, Some(("place", place)));
             sampled.buffers.get_or_create(&labels).set(number(bytes));
         }
-        store(&sampled.buffers_refused, state.buffers.refused());
-        sampled.process_started.set(millis(state.started_ms));
+        store(&sampled.buffers_refused, state.callers.buffers.refused());
+        sampled.process_started.set(millis(state.node.started_ms));
         // Values that cannot be read stay as they were.
         let Ok(process) = Process::myself() else { return };
         if let Ok(stat) = process.stat() {
@@ -274,6 +276,7 @@ impl Metrics {
             *by_state.entry(view.state.as_str()).or_default() += 1;
             let refused = state
                 .functions
+                .registry
                 .get(view.name)
                 .is_some_and(|function| function.error.is_some());
             errors += usize::from(refused || view.error.is_some());
@@ -283,7 +286,7 @@ impl Metrics {
             sampled.queue_depth.get_or_create(&own).inc_by(count(view.queued));
             sampled.running.get_or_create(&own).inc_by(count(view.running));
             if view.workers > 0
-                && let Some(bytes) = usage::memory_now(&state.welcome.memory, &view.name.file_form())
+                && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())
             {
                 sampled.memory.get_or_create(&own).inc_by(number(bytes));
             }

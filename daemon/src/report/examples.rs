@@ -27,7 +27,7 @@ pub(super) fn failed() -> (AttemptRecord, InvocationRecord) {
 }
 
 /// Returns an invocation that ended for a reason.
-pub(super) fn ended(reason: Reason) -> InvocationRecord {
+pub(crate) fn ended(reason: Reason) -> InvocationRecord {
     InvocationRecord {
         id: InvocationId(1),
         function: name(),

@@ -19,7 +19,7 @@
 
 mod books;
 #[cfg(test)]
-mod examples;
+pub(crate) mod examples;
 mod journal;
 mod metrics;
 mod observe;
@@ -29,7 +29,7 @@ mod status_files;
 mod stream;
 
 use crate::driver::State;
-use crate::metrics::Metrics;
+use crate::metrics::{Exposed, Metrics};
 use crate::stream::{Happening, Ring};
 use books::Books;
 use fnd_core::report::ReportEvent;
@@ -43,15 +43,23 @@ pub(crate) struct Reporter {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
     books: Books,
+    pub(crate) status_files: StatusFiles,
+    /// The places of the metrics beside the control socket.
+    pub(crate) exposed: Exposed,
+    /// The problems as reported last.
+    pub(crate) problems: problems::Reported,
 }
 
 impl Reporter {
     /// Returns a reporter without any event; `epoch` is when this fnd was started.
-    pub(crate) fn new(epoch: u64) -> Self {
+    pub(crate) fn new(epoch: u64, status_files: StatusFiles) -> Self {
         Self {
             ring: Rc::new(Ring::new(epoch)),
             metrics: Rc::new(RefCell::new(Metrics::new())),
             books: Books::default(),
+            status_files,
+            exposed: Exposed::default(),
+            problems: problems::Reported::default(),
         }
     }
 

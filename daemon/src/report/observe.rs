@@ -123,7 +123,7 @@ impl State {
             self.reporter.report(ReportEvent::VersionLoaded(function, version));
         }
         if let Some((_, Some(message))) = now.filter(|_| changes.refused) {
-            let known = self.functions.get(function);
+            let known = self.functions.registry.get(function);
             self.reporter.report(ReportEvent::VersionRefused {
                 function,
                 message,

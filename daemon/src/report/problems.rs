@@ -93,7 +93,7 @@ impl Reported {
 impl State {
     /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
-        self.reported_problems.due = true;
+        self.reporter.problems.due = true;
         if let Some(daemon) = self.daemon.upgrade() {
             daemon.changed.notify_one();
         }
@@ -101,27 +101,43 @@ impl State {
 
     /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        let health = self.ledger.health();
+        let health = self.records.ledger.health();
         let refused = |code: &'static str| {
             move |diagnostic: &fnd_core::diagnostic::Diagnostic| {
                 Problem::about(code, diagnostic.line(), diagnostic.line())
             }
         };
-        let mut problems: Vec<_> = self.settings.diagnostics.iter().map(refused("configuration")).collect();
-        if self.settings.refused {
+        let mut problems: Vec<_> = self
+            .node
+            .settings
+            .diagnostics
+            .iter()
+            .map(refused("configuration"))
+            .collect();
+        if self.node.settings.refused {
             let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
             problems.push(Problem::new("configuration-refused", text));
         }
-        problems.extend(self.name_problems.iter().map(refused("functions-directory")));
-        problems.extend(self.unread.problems());
+        problems.extend(self.functions.name_problems.iter().map(refused("functions-directory")));
+        problems.extend(self.functions.unread.problems());
         problems.extend(health.failing.map(|error| {
             let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";
             let text = format!("the history cannot be written: {error}; {follows}");
             Problem::new("history-failing", text)
         }));
-        problems.extend(self.exposed.problems());
-        problems.extend(self.buffers.problem().map(|text| Problem::new("buffers-full", text)));
-        problems.extend(self.connections.problem().map(|text| Problem::new("connections", text)));
+        problems.extend(self.reporter.exposed.problems());
+        problems.extend(
+            self.callers
+                .buffers
+                .problem()
+                .map(|text| Problem::new("buffers-full", text)),
+        );
+        problems.extend(
+            self.callers
+                .connections
+                .problem()
+                .map(|text| Problem::new("connections", text)),
+        );
         problems.extend(self.start_problems());
         if health.lost > 0 {
             let text = format!(
@@ -141,11 +157,11 @@ impl State {
 
     /// Reports which problems began and which are over, if they may have changed.
     pub(crate) fn report_problems(&mut self) {
-        if !std::mem::take(&mut self.reported_problems.due) {
+        if !std::mem::take(&mut self.reporter.problems.due) {
             return;
         }
         let now = self.problems();
-        let (began, over) = self.reported_problems.update(now);
+        let (began, over) = self.reporter.problems.update(now);
         for Problem { code, text, .. } in &over {
             self.report(ReportEvent::Problem {
                 code,

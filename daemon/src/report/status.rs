@@ -34,14 +34,14 @@ impl State {
     /// Removes the status files of functions that went away while fnd was not running.
     pub(crate) fn forget_statuses(&mut self) {
         let known = self.supervisor.functions().map(|view| view.name.clone()).collect();
-        if let Err(error) = self.status.keep_only(&known) {
+        if let Err(error) = self.reporter.status_files.keep_only(&known) {
             tracing::warn!("{}", chain(&error));
         }
     }
 
     /// Writes a function's status file now, or with its next changes if it was just written.
     pub(super) fn status_changed(&mut self, function: &FunctionName) {
-        if self.status.changed(function, self.clock.now().mono) {
+        if self.reporter.status_files.changed(function, self.clock.now().mono) {
             self.write_status(function);
         }
     }
@@ -49,14 +49,14 @@ impl State {
     /// Replaces a function's status file, or removes it where the function is gone.
     pub(crate) fn write_status(&mut self, function: &FunctionName) {
         let written = match self.function_status(function) {
-            Some(status) => self.status.write(&status),
+            Some(status) => self.reporter.status_files.write(&status),
             // The function may only not be installed yet. The end of the first scan removes the files of functions that
             // are gone.
             None if !self.supervisor.is_scanned() => return,
-            None => self.status.remove(function),
+            None => self.reporter.status_files.remove(function),
         };
         let mono = self.clock.now().mono;
-        if self.status.tried(function, mono, written.is_ok())
+        if self.reporter.status_files.tried(function, mono, written.is_ok())
             && let Err(error) = written
         {
             tracing::warn!("{}, it is tried again every second", chain(&error));
@@ -65,7 +65,7 @@ impl State {
 
     /// Writes the status files whose changes waited for their next write.
     pub(crate) fn write_due(&mut self) {
-        for function in self.status.due(self.clock.now().mono) {
+        for function in self.reporter.status_files.due(self.clock.now().mono) {
             self.write_status(&function);
         }
     }

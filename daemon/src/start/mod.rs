@@ -15,22 +15,22 @@ use crate::buffers;
 use crate::cli::{Cli, Places};
 use crate::clock;
 use crate::control;
-use crate::driver::{self, Daemon, Message, State};
+use crate::driver::callers::Callers;
+use crate::driver::records::Records;
+use crate::driver::{self, Daemon, Message, Node, State};
 use crate::functions::catalog;
-use crate::functions::{installer, interpreters, registry, retention_policy};
+use crate::functions::{Functions, retention_policy};
 use crate::http::connections::Connections;
 use crate::ledger;
-use crate::metrics;
 use crate::modes::check;
 use crate::output::{self, kept};
 use crate::report;
 use crate::telemetry;
-use crate::workers::{self, adoption};
+use crate::workers::{self, Workers, adoption};
 use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Colour;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
@@ -111,53 +111,25 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
 
     let now = clock.now();
     let mode = current.settings.status.mode;
+    let status_files = report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?;
+    let connections = Rc::new(Connections::new(control::limits::PLACES));
     let state = State {
         supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
         ids: clock::Ids::after(opened.last_id),
-        functions: registry::Functions::default(),
-        interpreters: interpreters::Interpreters::new(),
-        installer: installer::Installer::default(),
-        versions: catalog::Versions::new(opened.versions),
-        loading: HashSet::new(),
-        quiet: false,
-        catalog,
-        name_problems: Vec::new(),
-        unread: crate::functions::directories::Unread::default(),
-        judged: HashMap::new(),
-        settings: current,
-        connection: Some(connection),
-        welcome,
-        left_behind: Vec::new(),
-        asked: HashMap::new(),
-        attached: HashMap::new(),
-        ledger: opened.writer.clone(),
+        turn: driver::Turn::default(),
+        functions: Functions::new(catalog, catalog::Versions::new(opened.versions)),
+        workers: Workers::new(connection, welcome, sockets, child.as_ref()),
+        records: Records::new(opened.writer.clone()),
         output,
         log_keeper,
-        status: report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?,
+        reporter: report::Reporter::new(now.unix_ms, status_files),
+        callers: Callers::new(Arc::clone(&buffers), connections),
+        node: Node {
+            settings: current,
+            places: named(&places),
+            started_ms: now.unix_ms,
+        },
         messages: sender,
-        replies: HashMap::new(),
-        connections: Rc::new(Connections::new(control::limits::PLACES)),
-        buffers: Arc::clone(&buffers),
-        last_reply: 0,
-        ends: driver::ends::Ends::default(),
-        uploads: HashMap::new(),
-        sockets,
-        lost: Vec::new(),
-        settling: Vec::new(),
-        reloading: false,
-        reporter: report::Reporter::new(now.unix_ms),
-        exposed: metrics::Exposed::default(),
-        reported_problems: report::problems::Reported::default(),
-        drained: Some(Vec::new()),
-        started_ms: now.unix_ms,
-        places: named(&places),
-        spawner_pid: child.as_ref().and_then(|child| i32::try_from(child.id()).ok()),
-        follow_up: VecDeque::new(),
-        rest: VecDeque::new(),
-        actions: Vec::new(),
-        wakes_at: None,
-        awaited_output: workers::handler::AwaitedOutput::new(),
-        silence: workers::silence::Silence::default(),
         daemon: Weak::new(),
         clock,
     };
@@ -176,7 +148,7 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let problems_sender = daemon.state.borrow().messages.clone();
     let buffers_sender = problems_sender.clone();
     buffers.on_change(move || drop(buffers_sender.send(Message::ProblemsChanged)));
-    let connections = Rc::clone(&daemon.state.borrow().connections);
+    let connections = Rc::clone(&daemon.state.borrow().callers.connections);
     connections.on_change(move || drop(problems_sender.send(Message::ProblemsChanged)));
     let mut restored = opened.restored;
     for unfinished in &mut restored.unfinished {
@@ -225,7 +197,7 @@ async fn supervise(
     mut messages: mpsc::UnboundedReceiver<Message>,
     control: backend::Control,
 ) -> anyhow::Result<()> {
-    let access = Rc::clone(&daemon.state.borrow().settings.access);
+    let access = Rc::clone(&daemon.state.borrow().node.settings.access);
     let listener = match systemd::listener()? {
         Some(listener) => listener,
         None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
@@ -236,11 +208,11 @@ async fn supervise(
     let serving = async {
         // Calls that come meanwhile wait in the socket: every function is known before the first call is answered.
         let _ = scanned.await;
-        let whole = daemon.state.borrow().unread.is_nothing();
+        let whole = daemon.state.borrow().functions.unread.is_nothing();
         daemon.step(Event::Scanned { whole });
         daemon.state.borrow_mut().all_known();
         systemd::ready();
-        let functions = daemon.state.borrow().functions.iter().count();
+        let functions = daemon.state.borrow().functions.registry.iter().count();
         let socket = places.run_dir.join("control.sock");
         tracing::info!("ready: {functions} functions, control socket {}", socket.display());
         begun.set(true);

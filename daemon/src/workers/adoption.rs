@@ -3,8 +3,9 @@
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 
-use crate::driver::{Attached, State};
+use crate::driver::State;
 use crate::output::{Meta, Piped};
+use crate::workers::Attached;
 use crate::workers::http::Server;
 use crate::workers::http::endpoint::Endpoint;
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
@@ -58,7 +59,7 @@ pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(Func
         }),
     };
     record
-        .and_then(|record| bytes(&record, state.welcome.protocol))
+        .and_then(|record| bytes(&record, state.workers.welcome.protocol))
         .unwrap_or_default()
 }
 
@@ -190,7 +191,7 @@ impl State {
                 handed_over: None,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&record, self.welcome.protocol));
+            self.leave(worker, bytes(&record, self.workers.welcome.protocol));
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -228,11 +229,11 @@ impl State {
             );
             if let Some(member) = &attached.member {
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());
-                self.lost.extend(lost.map(|call| (worker, call.call)));
+                self.workers.lost.extend(lost.map(|call| (worker, call.call)));
             }
         }
         let goes_on = attached.member.is_some();
-        self.attached.insert(worker, attached);
+        self.workers.attached.insert(worker, attached);
         if !goes_on {
             self.request(&Request::Kill(worker), Vec::new());
         }
@@ -247,12 +248,12 @@ impl State {
     /// Stores with the spawner the record by which the next fnd can adopt a handler's worker. Its conversation is
     /// between two messages.
     pub(crate) fn leave_member(&mut self, worker: WorkerId) {
-        let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
+        let tmp = self.workers.attached.get(&worker).and_then(|attached| attached.tmp);
         let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker))
         else {
             return;
         };
-        let attached = self.attached.get(&worker);
+        let attached = self.workers.attached.get(&worker);
         let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
         let record = AdoptionRecord::Member {
             function,
@@ -260,7 +261,7 @@ impl State {
             handed_over: Some(Box::new(member_record)),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
-        let record = bytes(&record, self.welcome.protocol);
+        let record = bytes(&record, self.workers.welcome.protocol);
         self.leave(worker, record);
     }
 
@@ -310,7 +311,7 @@ impl State {
             readiness_probe: None,
             tmp: None,
         };
-        self.attached.insert(worker, attached);
+        self.workers.attached.insert(worker, attached);
         Some(Adopted {
             worker,
             record: *note,

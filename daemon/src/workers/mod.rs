@@ -14,10 +14,103 @@ pub mod link;
 pub(crate) mod silence;
 pub mod usage;
 
+use crate::output::Meta;
+use crate::workers::handler::Member;
+use crate::workers::http::endpoint::Endpoint;
+use crate::workers::http::{ReadinessProbe, Upload};
+use crate::workers::link::Connection;
+use crate::workers::silence::Silence;
+use fnd_core::supervisor::Rules;
+use fnd_wire::frame::Welcome;
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+/// The workers, and the link to the spawner that runs them.
+pub(crate) struct Workers {
+    pub(crate) connection: Option<Connection>,
+    pub(crate) welcome: Welcome,
+    /// The process id of the spawner, where it is fnd's child.
+    pub(crate) spawner_pid: Option<i32>,
+    /// Functions that no longer existed when the spawner checked, and left files; in file form.
+    pub(crate) left_behind: Vec<String>,
+    /// The purpose of each outstanding request.
+    pub(crate) asked: HashMap<u32, Asked>,
+    pub(crate) attached: HashMap<WorkerId, Attached>,
+    /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
+    /// gone.
+    pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP; absent where the
+    /// spawner is older than that.
+    pub(crate) sockets: Option<PathBuf>,
+    /// Calls of an earlier fnd whose connections ended with it.
+    pub(crate) lost: Vec<(WorkerId, u64)>,
+    /// Whether the spawner answers.
+    pub(crate) silence: Silence,
+}
+
+impl Workers {
+    /// Returns the part without a worker. `child` is the spawner, where it is fnd's child.
+    pub(crate) fn new(
+        connection: Connection,
+        welcome: Welcome,
+        sockets: Option<PathBuf>,
+        child: Option<&Child>,
+    ) -> Self {
+        Self {
+            connection: Some(connection),
+            welcome,
+            spawner_pid: child.and_then(|child| i32::try_from(child.id()).ok()),
+            left_behind: Vec::new(),
+            asked: HashMap::new(),
+            attached: HashMap::new(),
+            uploads: HashMap::new(),
+            sockets,
+            lost: Vec::new(),
+            silence: Silence::default(),
+        }
+    }
+}
+
+/// The descriptors and other parts that are attached to a running worker.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) kill: Option<OwnedFd>,
+    pub(crate) result: Option<OwnedFd>,
+    /// Present where the worker serves a handler.
+    pub(crate) member: Option<Member>,
+    /// Checks whether the worker is ready.
+    pub(crate) readiness_probe: Option<ReadinessProbe>,
+    /// The temporary files to remove when a handler's worker has ended.
+    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
+}
+
+/// The purpose of an outstanding request to the spawner.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Reload,
+    Spawn(Box<Starting>),
+    /// The function, and the versions to keep.
+    Prune(Box<(FunctionName, Vec<Version>)>),
+}
+
+/// A worker that is being started.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) worker: WorkerId,
+    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
+    pub(crate) meta: Meta,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
+    /// The address and key of a worker that serves HTTP.
+    pub(crate) endpoint: Endpoint,
+}
 
 /// Registers a descriptor with the runtime.
 pub(crate) fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {

@@ -77,7 +77,7 @@ impl State {
     /// Handles a request to the spawner that has an answer.
     pub(crate) fn asked_spawner(&mut self) {
         let now = self.clock.now().mono;
-        if self.silence.asked(now)
+        if self.workers.silence.asked(now)
             && let Some(daemon) = self.daemon.upgrade()
         {
             daemon.asked.notify_one();
@@ -87,10 +87,11 @@ impl State {
     /// Handles a frame of the spawner.
     pub(crate) fn heard_spawner(&mut self) {
         let waits = self
+            .workers
             .connection
             .as_ref()
             .is_some_and(|connection| !connection.is_answered());
-        if self.silence.heard(self.clock.now().mono, waits) {
+        if self.workers.silence.heard(self.clock.now().mono, waits) {
             self.step(Event::SpawnerAnswers(true));
             if waits {
                 self.asked_spawner();
@@ -100,7 +101,7 @@ impl State {
 
     /// Sends the spawner a ping. A spawner of an earlier version does not know it.
     pub(crate) fn ping_spawner(&mut self) {
-        if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
+        if self.workers.welcome.protocol >= PROTOCOL_SHORTAGES && !self.workers.silence.silent {
             self.request(&Request::Ping, Vec::new());
         }
     }
@@ -124,7 +125,7 @@ impl State {
 
     /// Checks whether the spawner answers; returns when to check again.
     fn check_silence(&mut self) -> Option<Duration> {
-        match self.silence.check(self.clock.now().mono) {
+        match self.workers.silence.check(self.clock.now().mono) {
             Step::Nothing => None,
             Step::Again(at) => Some(at),
             Step::Ping(at) => {
@@ -132,8 +133,8 @@ impl State {
                 Some(at)
             }
             // An older spawner knows no ping: it may only be busy.
-            Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
-                self.silence = Silence::default();
+            Step::Silent if self.workers.welcome.protocol < PROTOCOL_SHORTAGES => {
+                self.workers.silence = Silence::default();
                 None
             }
             Step::Silent => {
@@ -149,7 +150,7 @@ impl Daemon {
     pub(crate) async fn watch_spawner(self: Rc<Self>) {
         loop {
             self.asked.notified().await;
-            let mut next = self.state.borrow().silence.wakes_at;
+            let mut next = self.state.borrow().workers.silence.wakes_at;
             while let Some(at) = next {
                 let at = self.state.borrow().clock.instant(at);
                 tokio::time::sleep_until(at.into()).await;

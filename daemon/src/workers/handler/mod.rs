@@ -1,31 +1,27 @@
 //! Workers that stay: what is attached to each, and the messages in both directions. Workers that serve HTTP get their
-//! calls as requests (`requests`), and report at most their address.
-//!
-//! A call that has printed something is recorded when the output thread has counted its output. Later records of the
-//! invocation wait for that; the caller does not.
+//! calls as requests (`http`), and report at most their address.
 
 pub mod conversation;
 
+use crate::driver::records::Key;
 use crate::driver::{Daemon, Message, State};
-use crate::output::{CallOutput, Captured, Ended, Meta};
+use crate::output::{CallOutput, Ended, Meta};
 use crate::workers::environment;
 use crate::workers::handler::conversation::{Conversation, End};
 use crate::workers::http::Server;
 use fnd_core::data::Data;
 use fnd_core::outcome::Reason;
 use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
-use fnd_core::record::{AttemptRecord, InvocationRecord, RunResult};
+use fnd_core::record::RunResult;
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
 use fnd_wire::frame::{Release, Request};
-use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
-
-type Key = (InvocationId, Attempt);
 
 /// How long a worker may take, when fnd leaves, to finish the message it is sending or to take the one it is sent.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
@@ -63,9 +59,6 @@ impl std::fmt::Debug for Member {
             .finish_non_exhaustive()
     }
 }
-
-/// Records of calls whose output is not counted yet.
-pub(crate) type AwaitedOutput = HashMap<Key, Option<Box<(AttemptRecord, InvocationRecord)>>>;
 
 impl State {
     /// Attaches a worker that was started: its conversation, where it has one, and its output. `under_way` are the
@@ -109,8 +102,8 @@ impl State {
     /// Hands a call to a worker. If the worker is gone, its end is or will be reported.
     pub(crate) fn call(&mut self, order: &CallOrder) {
         let attempt = &order.attempt;
-        self.begins(&order.function, attempt);
-        let attached = self.attached.get_mut(&order.worker);
+        self.records.begins(&order.function, attempt, self.clock.now().unix_ms);
+        let attached = self.workers.attached.get_mut(&order.worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
             return;
         };
@@ -159,14 +152,14 @@ impl State {
                     message: format!("its body, which waited on the disk, cannot be read: {error}"),
                     result: None,
                 };
-                self.follow_up.push_back(Event::Answered(Box::new(answered)));
+                self.turn.follow_up.push_back(Event::Answered(Box::new(answered)));
             }
         }
     }
 
     /// Asks a worker to finish and exit.
     pub(crate) fn stop_member(&mut self, worker: WorkerId) {
-        let attached = self.attached.get(&worker);
+        let attached = self.workers.attached.get(&worker);
         if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
             talk.conversation.send(protocol::stop());
         }
@@ -208,7 +201,7 @@ impl State {
     /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
     /// no more calls.
     pub(crate) fn drain_messages(&mut self, worker: WorkerId) {
-        let attached = self.attached.get(&worker);
+        let attached = self.workers.attached.get(&worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
             return;
         };
@@ -224,7 +217,7 @@ impl State {
     }
 
     fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
-        let attached = self.attached.get(&worker);
+        let attached = self.workers.attached.get(&worker);
         if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
             member.call_output.log(member.calls.get(&call).copied(), record);
         }
@@ -244,12 +237,12 @@ impl State {
 
     pub(crate) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
         let (reason, message) = how;
-        let attached = self.attached.get_mut(&worker);
+        let attached = self.workers.attached.get_mut(&worker);
         if let Some(member) = attached.and_then(|attached| attached.member.as_mut())
             && let Some(key) = member.calls.remove(&call)
             && end_output(&self.messages, member, key)
         {
-            self.awaited_output.insert(key, None);
+            self.records.await_output(key);
         }
         self.answer_first(Event::Answered(Box::new(Answered {
             worker,
@@ -268,52 +261,7 @@ impl State {
         }
         for key in member.calls.values().copied() {
             if end_output(&self.messages, member, key) {
-                self.awaited_output.insert(key, None);
-            }
-        }
-    }
-
-    /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
-    pub(crate) fn keep_record(
-        &mut self,
-        attempt: Box<AttemptRecord>,
-        record: Box<InvocationRecord>,
-    ) -> Option<(Box<AttemptRecord>, Box<InvocationRecord>)> {
-        let key = (attempt.invocation, attempt.attempt);
-        if let Some(kept) = self.awaited_output.get_mut(&key)
-            && kept.is_none()
-        {
-            *kept = Some(Box::new((*attempt, *record)));
-            return None;
-        }
-        Some((attempt, record))
-    }
-
-    /// A call's output is counted.
-    pub(crate) fn output_counted(&mut self, key: Key, captured: &Captured) {
-        if let Some(Some(kept)) = self.awaited_output.remove(&key) {
-            let (mut attempt, record) = *kept;
-            let usage = &mut attempt.usage;
-            usage.stdout_bytes = captured.stdout_bytes;
-            usage.stderr_bytes = captured.stderr_bytes;
-            usage.dropped_bytes = captured.dropped_bytes;
-            self.ledger.ends(&attempt, &record, false);
-            self.record(Box::new(attempt), Box::new(record));
-        }
-    }
-
-    /// Stores records that wait for their output, because a newer record of the invocation follows, or (without an
-    /// invocation) because fnd ends.
-    pub(crate) fn store_awaiting_output(&mut self, invocation: Option<InvocationId>) {
-        if self.awaited_output.is_empty() {
-            return;
-        }
-        let due = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
-        let keys: Vec<Key> = self.awaited_output.keys().copied().filter(due).collect();
-        for key in keys {
-            if let Some(Some(kept)) = self.awaited_output.remove(&key) {
-                let (attempt, record) = *kept;
-                self.record(Box::new(attempt), Box::new(record));
+                self.records.await_output(key);
             }
         }
     }
@@ -336,6 +284,7 @@ impl Daemon {
         let members: Vec<Leaving> = {
             let state = self.state.borrow();
             let members = state
+                .workers
                 .attached
                 .iter()
                 .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));

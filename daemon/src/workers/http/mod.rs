@@ -177,7 +177,7 @@ pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fn
 
 impl State {
     fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
-        self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
+        self.workers.attached.get(&worker)?.member.as_ref()?.server.as_ref()
     }
 
     /// Probes whether a worker is ready, until it is or is gone. A worker that reports readiness itself is not probed.
@@ -239,7 +239,7 @@ impl State {
 
     /// Reports the calls whose connections ended with an earlier fnd.
     pub(crate) fn report_lost(&mut self) {
-        for (worker, call) in std::mem::take(&mut self.lost) {
+        for (worker, call) in std::mem::take(&mut self.workers.lost) {
             let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
             self.answered(worker, call, (Reason::Interrupted, message), None);
         }
@@ -247,7 +247,7 @@ impl State {
 
     /// Sends a call as a request.
     pub(crate) fn ask_server(&mut self, order: &CallOrder, server: Rc<Server>) {
-        let upload = self.uploads.remove(&order.attempt.invocation);
+        let upload = self.workers.uploads.remove(&order.attempt.invocation);
         let task = Task {
             daemon: Weak::clone(&self.daemon),
             worker: order.worker,

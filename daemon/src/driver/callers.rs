@@ -1,0 +1,138 @@
+//! The callers that wait: for an answer, for the end of an invocation, for the end of a drain.
+
+use super::ends::Ends;
+use crate::buffers::Buffers;
+use crate::http::connections::Connections;
+use fnd_core::supervisor::{Answer, ReplyTo};
+use fnd_wire::ids::InvocationId;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// The callers, and what is held for them.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    /// Bodies and answers that are held for callers.
+    pub(crate) buffers: Arc<Buffers>,
+    /// The connections of the control socket.
+    pub(crate) connections: Rc<Connections>,
+    replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
+    last_reply: u64,
+    /// The callers that wait for the end of an invocation.
+    ends: Ends,
+    /// The callers that wait for the end of a drain; `None` once the drain is over.
+    drained: Option<Vec<oneshot::Sender<()>>>,
+}
+
+impl Callers {
+    /// Returns the part without a caller.
+    pub(crate) fn new(buffers: Arc<Buffers>, connections: Rc<Connections>) -> Self {
+        Self {
+            buffers,
+            connections,
+            replies: HashMap::new(),
+            last_reply: 0,
+            ends: Ends::default(),
+            drained: Some(Vec::new()),
+        }
+    }
+
+    /// Makes a place for an answer. Returns where it will arrive, and its number.
+    pub(crate) fn expect_answer(&mut self) -> (oneshot::Receiver<Answer>, ReplyTo) {
+        let (sender, receiver) = oneshot::channel();
+        self.last_reply += 1;
+        let reply = ReplyTo(self.last_reply);
+        self.replies.insert(reply, sender);
+        (receiver, reply)
+    }
+
+    /// Answers a caller, if it is still there: its invocation goes on without it.
+    pub(crate) fn answer(&mut self, to: ReplyTo, answer: Answer) {
+        if let Some(reply) = self.replies.remove(&to) {
+            let _ = reply.send(answer); // an error: the caller has gone
+        }
+    }
+
+    /// Removes the place of a caller that has gone.
+    pub(crate) fn left(&mut self, reply: ReplyTo) {
+        self.replies.remove(&reply);
+    }
+
+    /// Returns a future that resolves when an invocation has ended, or when fnd stops.
+    pub(crate) fn wait_for_end(&self, id: InvocationId) -> super::ends::Ended {
+        self.ends.wait(id)
+    }
+
+    /// Returns whether a caller waits for the end of an invocation.
+    pub(crate) fn wait_for(&self, id: InvocationId) -> bool {
+        self.ends.has(id)
+    }
+
+    /// Wakes the callers that wait for the end of an invocation.
+    pub(crate) fn ended(&self, id: InvocationId) {
+        self.ends.wake(id);
+    }
+
+    /// Returns a receiver for the end of the drain. Its sender is gone if the drain is over already.
+    pub(crate) fn wait_for_drain(&mut self) -> oneshot::Receiver<()> {
+        let (sender, drained) = oneshot::channel();
+        if let Some(waiting) = &mut self.drained {
+            waiting.push(sender);
+        }
+        drained
+    }
+
+    /// Wakes the callers that wait for the end of the drain.
+    pub(crate) fn drained(&mut self) {
+        for waiting in self.drained.take().into_iter().flatten() {
+            let _ = waiting.send(()); // an error: the caller has gone
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use std::path::PathBuf;
+
+    fn callers() -> Callers {
+        let connections = Rc::new(Connections::new(crate::control::limits::PLACES));
+        Callers::new(Buffers::new(1 << 20, PathBuf::new()), connections)
+    }
+
+    #[test]
+    fn each_answer_reaches_its_caller_once() {
+        let mut callers = callers();
+        let (first, to_first) = callers.expect_answer();
+        let (second, to_second) = callers.expect_answer();
+        let (gone, to_gone) = callers.expect_answer();
+        drop(gone);
+        callers.left(to_gone);
+        callers.answer(to_gone, Answer::Queued(InvocationId(3)));
+        callers.answer(to_second, Answer::Queued(InvocationId(2)));
+        callers.answer(to_second, Answer::Queued(InvocationId(4)));
+        assert!(matches!(
+            second.now_or_never(),
+            Some(Ok(Answer::Queued(InvocationId(2))))
+        ));
+        assert!(first.now_or_never().is_none());
+        assert_eq!((callers.replies.len(), to_first), (1, ReplyTo(1)));
+    }
+
+    #[test]
+    fn a_drain_that_is_over_is_not_waited_for() {
+        let mut callers = callers();
+        let mut waits = callers.wait_for_drain();
+        assert!((&mut waits).now_or_never().is_none());
+        callers.drained();
+        assert_eq!(waits.now_or_never(), Some(Ok(())));
+        assert!(
+            callers
+                .wait_for_drain()
+                .now_or_never()
+                .is_some_and(|over| over.is_err())
+        );
+    }
+}

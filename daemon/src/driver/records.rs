@@ -1,0 +1,172 @@
+//! What is recorded: the ledger, and the records of calls whose output is not counted yet.
+//!
+//! A call that has printed something is recorded when the output thread has counted its output. Later records of the
+//! invocation wait for that; the caller does not.
+
+use crate::ledger::{Begun, Command, Writer};
+use crate::output::Captured;
+use fnd_core::record::{AttemptRecord, InvocationRecord};
+use fnd_core::supervisor::{Action, AttemptOrder};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use std::collections::HashMap;
+
+/// An attempt of an invocation.
+pub(crate) type Key = (InvocationId, Attempt);
+
+/// The record of an ended attempt, and of its invocation.
+pub(crate) type Ended = (Box<AttemptRecord>, Box<InvocationRecord>);
+
+/// The ledger, and the records that wait.
+pub(crate) struct Records {
+    pub(crate) ledger: Writer,
+    awaited: Awaited,
+}
+
+/// Calls that have ended and whose output is not counted yet, and their records once there are any.
+#[derive(Debug, Default)]
+struct Awaited(HashMap<Key, Option<Ended>>);
+
+impl Records {
+    pub(crate) fn new(ledger: Writer) -> Self {
+        Self {
+            ledger,
+            awaited: Awaited::default(),
+        }
+    }
+
+    /// Stores something. The ledger counts a command without room and reports it in `status`.
+    pub(crate) fn store(&self, command: Command) {
+        let _ = self.ledger.submit(command);
+    }
+
+    /// Records that an attempt begins, before the function sees it.
+    pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder, started_ms: u64) {
+        self.ledger.begins(&Begun {
+            invocation: attempt.invocation,
+            attempt: attempt.attempt,
+            function: function.clone(),
+            trigger: attempt.trigger.as_str().to_owned(),
+            started_ms,
+        });
+    }
+
+    /// Keeps the end of an attempt where a kill of fnd does not lose it, before anyone is told of it. The spawner also
+    /// keeps a script's end, but can die together with fnd.
+    pub(crate) fn keep_end(&self, action: &Action) {
+        if let Action::Record(attempt, record) = action {
+            let printed = self.awaited.has((attempt.invocation, attempt.attempt));
+            self.ledger.ends(attempt, record, printed);
+        }
+    }
+
+    /// Notes that the output of a call that has ended is still to be counted.
+    pub(crate) fn await_output(&mut self, key: Key) {
+        self.awaited.0.insert(key, None);
+    }
+
+    /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
+    pub(crate) fn keep(&mut self, ended: Ended) -> Option<Ended> {
+        self.awaited.keep(ended)
+    }
+
+    /// The output of a call is counted. Returns its record, which is complete now.
+    pub(crate) fn output_counted(&mut self, key: Key, captured: &Captured) -> Option<Ended> {
+        let ended = self.awaited.counted(key, captured)?;
+        self.ledger.ends(&ended.0, &ended.1, false);
+        Some(ended)
+    }
+
+    /// Returns the records that wait for their output, because a newer record of the invocation follows, or (without an
+    /// invocation) because fnd ends.
+    pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
+        self.awaited.due(invocation)
+    }
+}
+
+impl Awaited {
+    fn has(&self, key: Key) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    fn keep(&mut self, ended: Ended) -> Option<Ended> {
+        match self.0.get_mut(&(ended.0.invocation, ended.0.attempt)) {
+            Some(kept @ None) => {
+                *kept = Some(ended);
+                None
+            }
+            _ => Some(ended),
+        }
+    }
+
+    fn counted(&mut self, key: Key, captured: &Captured) -> Option<Ended> {
+        let mut ended = self.0.remove(&key)??;
+        let usage = &mut ended.0.usage;
+        usage.stdout_bytes = captured.stdout_bytes;
+        usage.stderr_bytes = captured.stderr_bytes;
+        usage.dropped_bytes = captured.dropped_bytes;
+        Some(ended)
+    }
+
+    fn due(&mut self, invocation: Option<InvocationId>) -> Vec<Ended> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let of = |(id, _): &Key| invocation.is_none_or(|invocation| invocation == *id);
+        let due = self.0.extract_if(|key, _| of(key));
+        due.filter_map(|(_, ended)| ended).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::attempt;
+    use crate::report::examples;
+    use fnd_core::outcome::Reason;
+
+    fn ended(id: u128, number: u32) -> Ended {
+        let mut attempt = attempt("hello", Reason::Ok);
+        (attempt.invocation, attempt.attempt) = (InvocationId(id), Attempt(number));
+        (Box::new(attempt), Box::new(examples::ended(Reason::Ok)))
+    }
+
+    fn keys(ended: &[Ended]) -> Vec<Key> {
+        ended
+            .iter()
+            .map(|ended| (ended.0.invocation, ended.0.attempt))
+            .collect()
+    }
+
+    #[test]
+    fn a_record_waits_for_its_output_and_for_no_other() {
+        let mut awaited = Awaited::default();
+        let (first, second) = ((InvocationId(1), Attempt(1)), (InvocationId(1), Attempt(2)));
+        assert!(awaited.keep(ended(1, 1)).is_some(), "nothing was printed");
+        awaited.0.insert(first, None);
+        assert!(awaited.keep(ended(1, 1)).is_none());
+        assert!(awaited.keep(ended(1, 2)).is_some());
+        let captured = Captured {
+            stdout_bytes: 7,
+            ..Captured::default()
+        };
+        assert!(awaited.counted(second, &captured).is_none());
+        assert_eq!(awaited.counted(first, &captured).unwrap().0.usage.stdout_bytes, 7);
+        assert!(awaited.counted(first, &captured).is_none(), "once");
+    }
+
+    #[test]
+    fn what_a_newer_record_follows_waits_no_longer() {
+        let mut awaited = Awaited::default();
+        for (id, number) in [(1, 1), (2, 1), (3, 1)] {
+            awaited.0.insert((InvocationId(id), Attempt(number)), None);
+        }
+        assert!(awaited.keep(ended(1, 1)).is_none() && awaited.keep(ended(2, 1)).is_none());
+        assert_eq!(
+            keys(&awaited.due(Some(InvocationId(1)))),
+            [(InvocationId(1), Attempt(1))]
+        );
+        // The third has ended, but its record has not come yet.
+        assert_eq!(keys(&awaited.due(None)), [(InvocationId(2), Attempt(1))]);
+        assert!(awaited.due(None).is_empty());
+    }
+}
