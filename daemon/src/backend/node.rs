@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::control::backend::{Failure, NodeBackend, Pending, Pieces};
 use crate::http::connections::Connections;
 use crate::metrics::{self, Form};
+use crate::workers::silence::start_problems;
 use fnd_core::api::{NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_core::check;
 use fnd_core::diagnostic::Diagnostic;
@@ -28,8 +29,7 @@ impl NodeBackend for Control {
     fn health(&self) -> Result<(), String> {
         let state = self.daemon.state.borrow();
         match &state.workers.connection {
-            Some(_) => state
-                .start_problems()
+            Some(_) => start_problems(&state.supervisor)
                 .next()
                 .map_or(Ok(()), |problem| Err(problem.text)),
             None => Err("no connection to fnd-spawner".into()),

@@ -5,16 +5,20 @@
 //! worker.
 
 pub(crate) mod callers;
+mod configuration;
 pub(crate) mod ends;
+mod frames;
+pub(crate) mod inbox;
 mod perform;
 pub(crate) mod records;
 mod requests;
+mod said;
 mod view;
 
 use crate::clock::{Clock, Ids};
 use crate::functions::Functions;
 use crate::functions::catalog::CatalogEvent;
-use crate::ledger::{self, Acknowledged};
+use crate::ledger;
 use crate::output::{Captured, Output};
 use crate::report::Reporter;
 use crate::settings::Current;
@@ -26,6 +30,7 @@ use fnd_core::api::NodePlaces;
 use fnd_core::supervisor::{Action, Event, Exited, Supervisor};
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, InvocationId};
+use inbox::{Inbox, Input};
 use records::Records;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -73,9 +78,9 @@ pub(crate) struct State {
     pub(crate) reporter: Reporter,
     pub(crate) callers: Callers,
     pub(crate) node: Node,
-    pub(crate) messages: mpsc::UnboundedSender<Message>,
-    /// For the tasks of the conversations, which call the daemon.
-    pub(crate) daemon: Weak<Daemon>,
+    pub(crate) inbox: Inbox,
+    /// The main loop takes another turn.
+    pub(crate) changed: Rc<Notify>,
 }
 
 /// What is to be done yet of the events that were handled.
@@ -91,6 +96,13 @@ pub(crate) struct Turn {
     pub(crate) wakes_at: Option<Duration>,
 }
 
+impl Turn {
+    /// Returns whether something is to be done yet.
+    pub(crate) fn is_put_off(&self) -> bool {
+        !self.rest.is_empty() || !self.follow_up.is_empty()
+    }
+}
+
 /// What is known of this node.
 pub(crate) struct Node {
     pub(crate) settings: Current,
@@ -102,12 +114,10 @@ pub(crate) struct Node {
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<State>,
-    /// Something is due sooner, or frames wait for the socket: the main loop takes another turn.
-    pub(crate) changed: Notify,
-    /// [`Turn::rest`] has something.
+    /// The main loop takes another turn.
+    pub(crate) changed: Rc<Notify>,
+    /// Something was put off, see [`Turn::is_put_off`].
     pub(crate) put_off: Notify,
-    /// The spawner was asked something, and no task checks yet whether it answers.
-    pub(crate) asked: Notify,
 }
 
 impl State {
@@ -143,10 +153,25 @@ impl State {
 }
 
 impl Daemon {
+    /// Returns the daemon with its state, which is made with the way in for tasks and threads.
+    pub(crate) fn new(
+        messages: mpsc::UnboundedSender<Message>,
+        state: impl FnOnce(Inbox, Rc<Notify>) -> State,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|daemon| {
+            let changed = Rc::new(Notify::new());
+            let inbox = Inbox::new(Weak::clone(daemon), messages);
+            Self {
+                state: RefCell::new(state(inbox, Rc::clone(&changed))),
+                changed,
+                put_off: Notify::new(),
+            }
+        })
+    }
+
     /// Handles one event and everything that follows from it at once.
     pub fn step(&self, event: Event) {
-        self.state.borrow_mut().step(event);
-        self.wake_if_due();
+        self.input(Input::Event(event));
     }
 
     /// Handles one event and does what a caller waits for. The rest is done once the callers had their turn.
@@ -214,14 +239,9 @@ impl Daemon {
                 // Cancel-safe, as its comment says.
                 exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
-                Some(message) = messages.recv() => self.message(message),
+                Some(message) = messages.recv() => drop(self.input_of_loop(Input::Message(message))),
                 // Cancel-safe: the next turn computes the deadline anew.
-                () = timer => {
-                    self.state.borrow().late(deadline);
-                    self.step(Event::Tick);
-                    self.state.borrow_mut().write_due();
-                    self.state.borrow_mut().install_due();
-                }
+                () = timer => drop(self.input_of_loop(Input::Tick(deadline))),
                 // Cancel-safe: a notification is kept until a task waits for it.
                 () = self.changed.notified() => {}
             }
@@ -278,66 +298,15 @@ impl Daemon {
     /// Receives frames; returns whether there are no more for now.
     fn frames(&self) -> Result<bool, ConnectionError> {
         for _ in 0..FRAMES_PER_TURN {
-            let mut state = self.state.borrow_mut();
-            let connection = state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?;
-            let Some(incoming) = connection.receive()? else {
-                return Ok(true);
+            let incoming = {
+                let mut state = self.state.borrow_mut();
+                let connection = state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?;
+                connection.receive()?
             };
-            state.heard_spawner();
-            state.incoming(incoming);
-            state.settle();
+            let Some(incoming) = incoming else { return Ok(true) };
+            self.input_of_loop(Input::Frame(incoming));
         }
         Ok(false)
-    }
-
-    fn message(&self, message: Message) {
-        let mut state = self.state.borrow_mut();
-        // Actions on the subject of the message may have been put off.
-        state.catch_up();
-        match message {
-            Message::Catalog(event) => state.catalog_event(event),
-            Message::Stored(Acknowledged::Stored { id, result }) => {
-                if let Err(error) = &result {
-                    tracing::error!("failed to store the invocation {id}: {error}");
-                }
-                state.step(match result {
-                    Ok(()) => Event::Stored(id),
-                    Err(_) => Event::StoreFailed(id),
-                });
-            }
-            Message::Stored(Acknowledged::Claimed { ids, result }) => {
-                if let Err(error) = &result {
-                    let count = ids.len();
-                    tracing::error!(
-                        "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
-                    );
-                }
-                state.step(match result {
-                    Ok(()) => Event::Claimed(ids),
-                    Err(_) => Event::ClaimFailed(ids),
-                });
-            }
-            Message::Stored(Acknowledged::HealthChanged) => state.problems_changed(),
-            // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
-            // about them.
-            Message::Stored(Acknowledged::Recorded(workers)) => {
-                for worker in workers {
-                    state.forget(worker);
-                }
-            }
-            Message::ProblemsChanged => state.problems_changed(),
-            Message::OutputRead(key, captured) => {
-                if let Some(ended) = state.records.output_counted(key, &captured) {
-                    state.record(ended);
-                }
-            }
-            Message::Captured(both) => {
-                let (frame, captured) = *both;
-                // A caller that started a script reads its status file next, so the file is written before the answer.
-                state.step(Event::Exited(Box::new(exited(&frame, captured))));
-            }
-        }
-        state.settle();
     }
 }
 

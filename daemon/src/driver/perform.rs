@@ -15,7 +15,6 @@ use fnd_core::supervisor::{Action, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Release, Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 impl State {
@@ -76,12 +75,14 @@ impl State {
             Action::Run(function) => self.run_service(function),
             Action::Call(order) => {
                 self.observe_attempt(&order.attempt);
-                self.call(&order);
+                self.records
+                    .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
+                self.turn.follow_up.extend(self.workers.call(&order));
             }
-            Action::Stop(worker) => self.stop_member(worker),
+            Action::Stop(worker) => self.workers.stop(worker),
             Action::Forget(worker) => self.forget(worker),
-            Action::Term(worker) => self.request(&Request::Term(worker), Vec::new()),
-            Action::Kill(worker) => self.kill(worker),
+            Action::Term(worker) => self.workers.request(&Request::Term(worker), Vec::new()),
+            Action::Kill(worker) => self.workers.kill(worker),
             Action::Store(accepted) => {
                 self.report(ReportEvent::Accepted(&accepted));
                 let (id, durable) = (accepted.id, accepted.durable);
@@ -115,7 +116,8 @@ impl State {
                 self.records.store(Command::StoreEnabled { function, enabled })
             }
             Action::Release { function, invocation } => {
-                self.request(&Request::Release(Release { function, invocation }), Vec::new());
+                self.workers
+                    .request(&Request::Release(Release { function, invocation }), Vec::new());
             }
             Action::Reply(to, answer) => self.callers.answer(to, *answer),
             Action::Status(function) => self.report_function(&function),
@@ -203,9 +205,13 @@ impl State {
             lasts_ms: order
                 .lasts
                 .map_or(0, |lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1)),
-            record: Bytes(adoption::adoption_record(self, order.worker, tmp)),
+            record: Bytes(adoption::adoption_record(
+                tmp,
+                self.supervisor.script_record(order.worker),
+                self.workers.welcome.protocol,
+            )),
         });
-        if let Some(number) = self.send(&request, passed.descriptors) {
+        if let Some(number) = self.workers.send(&request, passed.descriptors) {
             let starting = Starting {
                 worker: order.worker,
                 meta,
@@ -219,40 +225,7 @@ impl State {
 
     /// Releases what is kept for the next fnd about a worker that has ended.
     pub(crate) fn forget(&mut self, worker: WorkerId) {
-        self.request(&Request::Acknowledge(worker), Vec::new());
+        self.workers.request(&Request::Acknowledge(worker), Vec::new());
         self.output.release(worker);
-    }
-
-    /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
-    pub(crate) fn kill(&mut self, worker: WorkerId) {
-        let kill = self
-            .workers
-            .attached
-            .get(&worker)
-            .and_then(|attached| attached.kill.as_ref());
-        if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
-            self.request(&Request::Kill(worker), Vec::new());
-        }
-    }
-
-    /// Sends a request whose answer does not matter.
-    pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
-        self.send(request, descriptors);
-    }
-
-    /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
-    pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
-        match self.workers.connection.as_mut()?.send(request, descriptors) {
-            Ok(number) => {
-                if !matches!(request, Request::Acknowledge(_)) {
-                    self.asked_spawner();
-                }
-                Some(number)
-            }
-            Err(error) => {
-                tracing::error!("{error}");
-                None
-            }
-        }
     }
 }

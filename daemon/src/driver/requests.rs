@@ -26,7 +26,7 @@ impl Daemon {
         let (sender, settled) = oneshot::channel();
         let mut state = self.state.borrow_mut();
         state.functions.reloading = true;
-        if let Some(number) = state.send(&Request::Reload, Vec::new()) {
+        if let Some(number) = state.workers.send(&Request::Reload, Vec::new()) {
             state.workers.asked.insert(number, Asked::Reload);
         }
         let scan = state.functions.installer.new_scan();

@@ -1,74 +1,22 @@
-//! Turns frames of the spawner and events of the catalog into events of the supervisor and requests to install.
+//! Turns answers of the spawner about files, and events of the catalog, into events of the supervisor and requests to
+//! install.
 
-use crate::driver::{Message, State};
+use crate::driver::State;
 use crate::functions::catalog::CatalogEvent;
-use crate::functions::confirming::Judged;
 use crate::functions::registry::{Serving, diagnostic};
 use crate::functions::rules::rules;
-use crate::output::Piped;
 use crate::start::systemd;
-use crate::workers::adoption::Ends;
-use crate::workers::http::Server;
-use crate::workers::link::Incoming;
-use crate::workers::{Asked, Attached, Starting};
+use crate::workers::Asked;
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{self, Event};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, Install, Installed, Refused, Reply, Request, SettingsRead, Spawned};
+use fnd_wire::frame::{Install, Installed, Refused, Request, SettingsRead};
 use fnd_wire::ids::FunctionName;
 use serde::de::DeserializeOwned;
-use std::os::fd::OwnedFd;
 
 impl State {
-    /// Handles a frame of the spawner.
-    pub(crate) fn incoming(&mut self, incoming: Incoming) {
-        let Incoming {
-            request,
-            reply,
-            descriptors,
-        } = incoming;
-        match reply {
-            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
-            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
-            Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
-                self.spawned(request, &spawned, descriptors.into_iter());
-            }
-            Reply::SpawnFailed(failed) => {
-                self.workers.asked.remove(&request);
-                self.step(Event::SpawnFailed {
-                    worker: failed.worker,
-                    message: failed.message,
-                });
-            }
-            Reply::NodeCannotStart(failed) => {
-                self.workers.asked.remove(&request);
-                self.step(Event::NodeCannotStart {
-                    worker: failed.worker,
-                    message: failed.message,
-                });
-            }
-            Reply::Exited(exited) => self.exited(exited),
-            Reply::Settings(read) => {
-                self.workers.asked.remove(&request);
-                self.settings_read(read);
-            }
-            Reply::Failed(message) => self.failed(request, &message),
-            Reply::Done => {
-                // For other requests `Done` has no further meaning.
-                if let Some(Asked::Prune(asked)) = self.workers.asked.remove(&request) {
-                    self.pruned(*asked, true);
-                }
-            }
-            Reply::Swept(swept) => self.workers.left_behind = swept.names,
-            // These answer only Hello, which was sent once, before the driver began.
-            Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
-                tracing::error!("fnd-spawner greeted twice");
-            }
-        }
-    }
-
     pub(crate) fn installed(&mut self, request: u32, mut installed: Installed) {
         let document = std::mem::take(&mut installed.document);
         let Some(candidate) = self.functions.installer.answered(request) else {
@@ -145,146 +93,6 @@ impl State {
         self.step(Event::Refused { function: name, error });
     }
 
-    fn failed(&mut self, request: u32, message: &str) {
-        tracing::error!("fnd-spawner: {message}");
-        if let Some(candidate) = self.functions.installer.answered(request) {
-            let function = candidate.function.clone();
-            self.functions
-                .installer
-                .refused(candidate.clone(), self.clock.now().mono);
-            let refused = Refused {
-                function: function.clone(),
-                problems: Vec::new(),
-                document: None,
-            };
-            let error = format!(
-                "{}: {message}",
-                self.functions.registry.refused(candidate, refused, None)
-            );
-            self.step(Event::Refused { function, error });
-        }
-        match self.workers.asked.remove(&request) {
-            Some(Asked::Spawn(asked)) => {
-                self.step(Event::SpawnFailed {
-                    worker: asked.worker,
-                    message: message.to_owned(),
-                });
-            }
-            Some(Asked::Prune(asked)) => self.pruned(*asked, false),
-            Some(Asked::Reload) | None => {}
-        }
-    }
-
-    fn spawned(&mut self, request: u32, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
-        let Ends {
-            stdout,
-            stderr,
-            result,
-            kill,
-        } = Ends::take(spawned, &mut descriptors);
-        // It follows the others, where the worker speaks the worker protocol.
-        let channel = descriptors.next();
-        let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) else {
-            return;
-        };
-        let Starting {
-            worker,
-            meta,
-            rules,
-            tmp,
-            endpoint,
-        } = *starting;
-        let user = self.serving(&meta.function).map(|serving| serving.uid);
-        let mut member = None;
-        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            let piped = Piped {
-                worker,
-                stdout,
-                stderr,
-                meta,
-            };
-            if rules.kind.pool().is_some() {
-                let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
-                member = self.take_on(worker, (channel, server), &rules, (piped, Vec::new()));
-            } else {
-                self.output.attach(piped);
-            }
-        }
-        let deaf = rules.kind.pool().is_some() && member.is_none();
-        let readiness_probe = self.probe_readiness(worker, (user, &rules), endpoint);
-        let attached = Attached {
-            kill,
-            result,
-            member,
-            readiness_probe,
-            tmp,
-        };
-        self.workers.attached.insert(worker, attached);
-        if deaf {
-            // The kernel drops descriptors for which there is no room. The worker has no work yet, and its function is
-            // not to blame.
-            self.kill(worker);
-            let message = "there is no connection to a new worker: too many files are open in fnd".to_owned();
-            return self.step(Event::NodeCannotStart { worker, message });
-        }
-        self.step(Event::Spawned(worker));
-    }
-
-    /// Handles a worker whose leaf is empty. Its end is complete once its output is.
-    pub(crate) fn exited(&mut self, frame: Exited) {
-        self.drain_messages(frame.worker);
-        if !self.read_out(&frame) {
-            self.ended_with_all(frame);
-        }
-    }
-
-    /// Ends a worker whose last messages and answers were read.
-    pub(crate) fn ended_with_all(&mut self, frame: Exited) {
-        let attached = self.workers.attached.remove(&frame.worker);
-        self.release_tmp(attached.as_ref().and_then(|attached| attached.tmp));
-        if let Some(member) = attached.as_ref().and_then(|attached| attached.member.as_ref()) {
-            self.cut_off(member);
-        }
-        let result = attached.and_then(|attached| attached.result);
-        let messages = self.messages.clone();
-        self.output.finish(frame.worker, result, move |captured| {
-            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // an error: fnd is stopping
-        });
-    }
-
-    fn settings_read(&mut self, read: SettingsRead) {
-        let applied = read.applied;
-        match settings_document(read) {
-            Ok(document) => {
-                if self.node.settings.apply(document, applied) {
-                    self.settings_changed();
-                }
-                self.problems_changed();
-                self.announce();
-            }
-            Err(error) => tracing::error!("the configuration cannot be read: {error}"),
-        }
-    }
-
-    /// Passes the configuration on to every part that depends on it.
-    pub(crate) fn settings_changed(&mut self) {
-        self.supervisor.set_budget(self.node.settings.budget());
-        self.callers.buffers.resize(self.node.settings.settings.node.buffers);
-        self.functions.catalog.set_rules(self.node.settings.catalog_rules());
-        self.reporter
-            .status_files
-            .set_mode(self.node.settings.settings.status.mode);
-        self.retain();
-        self.prune_all();
-        self.expose_metrics();
-        let problems = self.node.settings.resolve_access();
-        // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
-        // socket.
-        if self.workers.spawner_pid.is_none() {
-            problems.iter().for_each(|problem| tracing::warn!("{problem}"));
-        }
-    }
-
     /// Handles an event of the catalog.
     pub(crate) fn catalog_event(&mut self, event: CatalogEvent) {
         match event {
@@ -328,7 +136,7 @@ impl State {
         self.functions.loading.remove(name);
         self.functions.registry.remove(name);
         self.step(Event::Removed(name.clone()));
-        self.request(&Request::Remove(name.clone()), Vec::new());
+        self.workers.request(&Request::Remove(name.clone()), Vec::new());
         self.prune(name);
         self.sweep();
     }
@@ -372,7 +180,7 @@ impl State {
                 sidecar: candidate.sidecar.clone(),
                 directory_form: candidate.directory_form,
             });
-            match self.send(&request, Vec::new()) {
+            match self.workers.send(&request, Vec::new()) {
                 Some(number) => self.functions.installer.asked(number, candidate),
                 None => break,
             }
@@ -404,7 +212,7 @@ impl State {
     }
 
     /// Reports the functions to the service manager, but not the runs: those change with every invocation.
-    fn announce(&mut self) {
+    pub(crate) fn announce(&mut self) {
         let functions = self.functions.registry.iter().count();
         let refused = self
             .functions

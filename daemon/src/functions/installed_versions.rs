@@ -34,7 +34,7 @@ impl State {
             function: function.clone(),
             keep: stay.clone(),
         });
-        if let Some(number) = self.send(&request, Vec::new()) {
+        if let Some(number) = self.workers.send(&request, Vec::new()) {
             self.functions.versions.asked(function);
             self.workers
                 .asked
@@ -67,7 +67,8 @@ impl State {
         }
         let functions = self.functions.registry.iter().map(|(name, _)| name.clone()).collect();
         let invocations = self.supervisor.live_invocations().collect();
-        self.request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
+        self.workers
+            .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
     }
 
     /// Returns the deleted functions that left files and have not come back since, with their names as people write

@@ -5,6 +5,7 @@
 //! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, because
 //! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
 
+use crate::driver::inbox::Input;
 use crate::driver::{Daemon, State};
 use crate::workers;
 use fnd_core::report::ReportEvent;
@@ -215,7 +216,7 @@ impl Daemon {
                 // A package manager does not report when it has replaced its last file.
                 tokio::time::sleep(SETTLE).await;
             }
-            self.state.borrow_mut().check_interpreters();
+            self.input(Input::Interpreters);
             self.changed.notify_one();
         }
     }
@@ -249,7 +250,7 @@ impl Daemon {
 
 impl State {
     /// Asks for a new preparation of every function whose interpreter has changed.
-    fn check_interpreters(&mut self) {
+    pub(crate) fn check_interpreters(&mut self) {
         let changed = self.functions.interpreters.check();
         if changed.is_empty() {
             return;

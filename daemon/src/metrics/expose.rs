@@ -22,6 +22,19 @@ impl Exposed {
         self.problems.iter().map(problem)
     }
 
+    /// Stores the problem of a place, or that it has none. Returns whether that is new: a failing place is retried all
+    /// the time.
+    pub(crate) fn set_problem(&mut self, place: &'static str, problem: Option<String>) -> bool {
+        if self.problems.get(place) == problem.as_ref() {
+            return false;
+        }
+        match problem {
+            Some(problem) => self.problems.insert(place, problem),
+            None => self.problems.remove(place),
+        };
+        true
+    }
+
     fn stop(&mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
         self.problems.clear();
@@ -35,26 +48,10 @@ impl Drop for Exposed {
 }
 
 impl State {
-    /// Stores the problem of a place, or that it has none. A failing place is retried all the time.
-    pub(super) fn report_exposed(&mut self, place: &'static str, problem: Option<String>) {
-        if self.reporter.exposed.problems.get(place) == problem.as_ref() {
-            return;
-        }
-        match problem {
-            Some(problem) => self.reporter.exposed.problems.insert(place, problem),
-            None => self.reporter.exposed.problems.remove(place),
-        };
-        self.problems_changed();
-    }
-
     /// Serves metrics in the places that the configuration names.
     pub(crate) fn expose_metrics(&mut self) {
         let wanted = &self.node.settings.settings.metrics;
-        let Some(daemon) = self
-            .daemon
-            .upgrade()
-            .filter(|_| self.reporter.exposed.wanted != *wanted)
-        else {
+        let Some(daemon) = self.inbox.daemon().filter(|_| self.reporter.exposed.wanted != *wanted) else {
             return;
         };
         self.reporter.exposed.stop();

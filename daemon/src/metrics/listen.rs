@@ -7,6 +7,7 @@
 use super::encode::Form;
 use super::scrape;
 use crate::driver::Daemon;
+use crate::driver::inbox::Input;
 use crate::http::body::Body;
 use crate::http::connections::{Connection, Connections, Places};
 use crate::http::limits::Limits;
@@ -50,7 +51,7 @@ async fn bind(daemon: &Rc<Daemon>, address: SocketAddr) -> TcpListener {
         let bound = TcpListener::bind(address).await;
         let problem = bound.as_ref().err();
         let problem = problem.map(|error| format!("failed to listen on {address} (metrics.listen): {error}"));
-        daemon.state.borrow_mut().report_exposed("listen", problem);
+        daemon.input(Input::MetricsPlace("listen", problem));
         if let Ok(listener) = bound {
             return listener;
         }

@@ -3,6 +3,7 @@
 use super::encode::Form;
 use super::scrape;
 use crate::driver::Daemon;
+use crate::driver::inbox::Input;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) async fn keep(daemon: Rc<Daemon>, path: PathBuf) {
             let path = path.display();
             format!("failed to write `{path}` (metrics.textfile): {error}; the user of fnd must be able to write to its directory")
         });
-        daemon.state.borrow_mut().report_exposed("textfile", problem);
+        daemon.input(Input::MetricsPlace("textfile", problem));
         // The file is written at intervals, so there is no event to wait for.
         tokio::time::sleep(EVERY).await;
     }

@@ -10,6 +10,7 @@
 
 use crate::driver::State;
 use crate::ledger::Forgetting;
+use crate::workers::silence::start_problems;
 use fnd_core::instant;
 use fnd_core::report::ReportEvent;
 use std::collections::BTreeMap;
@@ -94,9 +95,7 @@ impl State {
     /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
         self.reporter.problems.due = true;
-        if let Some(daemon) = self.daemon.upgrade() {
-            daemon.changed.notify_one();
-        }
+        self.changed.notify_one();
     }
 
     /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
@@ -138,7 +137,7 @@ impl State {
                 .problem()
                 .map(|text| Problem::new("connections", text)),
         );
-        problems.extend(self.start_problems());
+        problems.extend(start_problems(&self.supervisor));
         if health.lost > 0 {
             let text = format!(
                 "{} records of the history were lost: the disk was full or too slow",

@@ -30,12 +30,12 @@ use crate::workers::{self, Workers, adoption};
 use fnd_core::api::NodePlaces;
 use fnd_core::diagnostic::Colour;
 use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
@@ -113,12 +113,12 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
     let mode = current.settings.status.mode;
     let status_files = report::StatusFiles::open(&places.run_dir.join("status"), mode, false)?;
     let connections = Rc::new(Connections::new(control::limits::PLACES));
-    let state = State {
+    let daemon = Daemon::new(sender.clone(), |inbox, changed| State {
         supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
         ids: clock::Ids::after(opened.last_id),
         turn: driver::Turn::default(),
         functions: Functions::new(catalog, catalog::Versions::new(opened.versions)),
-        workers: Workers::new(connection, welcome, sockets, child.as_ref()),
+        workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
         records: Records::new(opened.writer.clone()),
         output,
         log_keeper,
@@ -129,23 +129,16 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
             places: named(&places),
             started_ms: now.unix_ms,
         },
-        messages: sender,
-        daemon: Weak::new(),
+        inbox,
+        changed,
         clock,
-    };
-    let daemon = Rc::new(Daemon {
-        state: RefCell::new(state),
-        changed: Notify::new(),
-        put_off: Notify::new(),
-        asked: Notify::new(),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn_local(Rc::clone(&daemon).catch_up());
     tasks.spawn_local(Rc::clone(&daemon).watch_spawner());
     tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
-    daemon.state.borrow_mut().daemon = Rc::downgrade(&daemon);
     daemon.state.borrow_mut().settings_changed();
-    let problems_sender = daemon.state.borrow().messages.clone();
+    let problems_sender = sender;
     let buffers_sender = problems_sender.clone();
     buffers.on_change(move || drop(buffers_sender.send(Message::ProblemsChanged)));
     let connections = Rc::clone(&daemon.state.borrow().callers.connections);
@@ -157,7 +150,10 @@ pub(crate) async fn serve(cli: &Cli) -> anyhow::Result<()> {
         }
     }
     restored.last = opened.last_runs.into_iter().map(last_attempt).collect();
-    (restored.adopted, restored.members) = daemon.state.borrow_mut().attach_held(held);
+    (restored.adopted, restored.members) = {
+        let state = &mut *daemon.state.borrow_mut();
+        state.workers.attach_held(held, &state.output)
+    };
     daemon.step(Event::Restored(restored));
     daemon.state.borrow_mut().report_lost();
     for exited in exits {

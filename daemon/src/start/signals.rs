@@ -2,6 +2,7 @@
 
 use crate::control::Stop;
 use crate::driver::Daemon;
+use crate::driver::inbox::Input;
 use crate::start::systemd;
 use fnd_core::supervisor::Event;
 use futures_util::StreamExt as _;
@@ -46,9 +47,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
             // Cancel-safe: a tick that was missed comes at once.
             wanted = pulse.tick(), if beat.is_some() => {
                 systemd::alive();
-                let mut state = daemon.state.borrow_mut();
-                state.late(Some(wanted.into_std()));
-                state.ping_spawner();
+                daemon.input(Input::Pulse(wanted.into_std()));
                 continue;
             }
             // Cancel-safe: polled in place.

@@ -3,11 +3,10 @@
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 
-use crate::driver::State;
-use crate::output::{Meta, Piped};
-use crate::workers::Attached;
+use crate::output::{Meta, Output, Piped};
 use crate::workers::http::Server;
 use crate::workers::http::endpoint::Endpoint;
+use crate::workers::{Attached, Workers};
 use fnd_core::supervisor::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{self, Held, Request, Spawned, adoption_record_max};
@@ -42,7 +41,11 @@ enum AdoptionRecord<'a> {
 
 /// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
 /// be killed.
-pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(FunctionId, InvocationId)>) -> Vec<u8> {
+pub(crate) fn adoption_record(
+    tmp: Option<(FunctionId, InvocationId)>,
+    script: Option<ScriptRecord<'_>>,
+    protocol: u16,
+) -> Vec<u8> {
     let record = match tmp {
         Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
             function,
@@ -50,7 +53,7 @@ pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(Func
             handed_over: None,
             endpoint: Endpoint::default(),
         }),
-        None => state.supervisor.script_record(worker).map(|script| {
+        None => script.map(|script| {
             let output_max = script.rules.output_max;
             AdoptionRecord::Attempt {
                 note: Box::new(script),
@@ -58,9 +61,7 @@ pub(crate) fn adoption_record(state: &State, worker: WorkerId, tmp: Option<(Func
             }
         }),
     };
-    record
-        .and_then(|record| bytes(&record, state.workers.welcome.protocol))
-        .unwrap_or_default()
+    record.and_then(|record| bytes(&record, protocol)).unwrap_or_default()
 }
 
 fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
@@ -142,30 +143,30 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
     held.into_iter().map(read).collect()
 }
 
-impl State {
+impl Workers {
     /// Continues to read the output of workers, and returns them for the supervisor. A worker that cannot be adopted is
     /// killed.
-    pub(crate) fn attach_held(&mut self, held: Vec<Worker>) -> (Vec<Adopted>, Vec<AdoptedMember>) {
+    pub(crate) fn attach_held(&mut self, held: Vec<Worker>, output: &Output) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         if !held.is_empty() {
             tracing::info!("{} workers of the fnd before this one go on", held.len());
         }
         let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for worker in held {
             if matches!(worker.record, Some(AdoptionRecord::Member { .. })) {
-                members.extend(self.attach_member(worker));
+                members.extend(self.attach_member(worker, output));
             } else {
                 adopted.extend(self.attach_one(worker, &mut piped));
             }
         }
-        self.output.adopt(piped);
+        output.adopt(piped);
         let known = adopted
             .iter()
             .map(|adopted| (adopted.record.invocation, Attempt(adopted.record.attempt)));
-        self.output.salvage(known.collect());
+        output.salvage(known.collect());
         (adopted, members)
     }
 
-    fn attach_member(&mut self, worker: Worker) -> Option<AdoptedMember> {
+    fn attach_member(&mut self, worker: Worker, output: &Output) -> Option<AdoptedMember> {
         let Worker {
             held,
             ends,
@@ -191,7 +192,7 @@ impl State {
                 handed_over: None,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&record, self.workers.welcome.protocol));
+            self.leave(worker, bytes(&record, self.welcome.protocol));
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -226,14 +227,15 @@ impl State {
                 (channel, server),
                 &member_record.rules,
                 (piped, under_way.collect()),
+                output,
             );
             if let Some(member) = &attached.member {
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());
-                self.workers.lost.extend(lost.map(|call| (worker, call.call)));
+                self.lost.extend(lost.map(|call| (worker, call.call)));
             }
         }
         let goes_on = attached.member.is_some();
-        self.workers.attached.insert(worker, attached);
+        self.attached.insert(worker, attached);
         if !goes_on {
             self.request(&Request::Kill(worker), Vec::new());
         }
@@ -247,13 +249,10 @@ impl State {
 
     /// Stores with the spawner the record by which the next fnd can adopt a handler's worker. Its conversation is
     /// between two messages.
-    pub(crate) fn leave_member(&mut self, worker: WorkerId) {
-        let tmp = self.workers.attached.get(&worker).and_then(|attached| attached.tmp);
-        let (Some((FunctionId(function), tmp)), Some(member_record)) = (tmp, self.supervisor.member_record(worker))
-        else {
-            return;
-        };
-        let attached = self.workers.attached.get(&worker);
+    pub(crate) fn leave_member(&mut self, worker: WorkerId, member_record: MemberRecord<'_>) {
+        let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
+        let Some((FunctionId(function), tmp)) = tmp else { return };
+        let attached = self.attached.get(&worker);
         let server = attached.and_then(|attached| attached.member.as_ref()?.server.as_ref());
         let record = AdoptionRecord::Member {
             function,
@@ -261,7 +260,7 @@ impl State {
             handed_over: Some(Box::new(member_record)),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
         };
-        let record = bytes(&record, self.workers.welcome.protocol);
+        let record = bytes(&record, self.welcome.protocol);
         self.leave(worker, record);
     }
 
@@ -311,7 +310,7 @@ impl State {
             readiness_probe: None,
             tmp: None,
         };
-        self.workers.attached.insert(worker, attached);
+        self.attached.insert(worker, attached);
         Some(Adopted {
             worker,
             record: *note,

@@ -14,6 +14,8 @@ pub mod link;
 pub(crate) mod silence;
 pub mod usage;
 
+use crate::clock::Clock;
+use crate::driver::inbox::Inbox;
 use crate::output::Meta;
 use crate::workers::handler::Member;
 use crate::workers::http::endpoint::Endpoint;
@@ -21,7 +23,7 @@ use crate::workers::http::{ReadinessProbe, Upload};
 use crate::workers::link::Connection;
 use crate::workers::silence::Silence;
 use fnd_core::supervisor::Rules;
-use fnd_wire::frame::Welcome;
+use fnd_wire::frame::{Release, Request, Welcome};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::collections::HashMap;
 use std::io;
@@ -52,16 +54,19 @@ pub(crate) struct Workers {
     /// Calls of an earlier fnd whose connections ended with it.
     pub(crate) lost: Vec<(WorkerId, u64)>,
     /// Whether the spawner answers.
-    pub(crate) silence: Silence,
+    silence: Silence,
+    clock: Clock,
+    /// For what workers say and for the ends of calls.
+    inbox: Inbox,
 }
 
 impl Workers {
     /// Returns the part without a worker. `child` is the spawner, where it is fnd's child.
     pub(crate) fn new(
         connection: Connection,
-        welcome: Welcome,
-        sockets: Option<PathBuf>,
+        (welcome, sockets): (Welcome, Option<PathBuf>),
         child: Option<&Child>,
+        (clock, inbox): (Clock, Inbox),
     ) -> Self {
         Self {
             connection: Some(connection),
@@ -74,6 +79,44 @@ impl Workers {
             sockets,
             lost: Vec::new(),
             silence: Silence::default(),
+            clock,
+            inbox,
+        }
+    }
+
+    /// Sends a request whose answer does not matter.
+    pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
+        self.send(request, descriptors);
+    }
+
+    /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
+    pub(crate) fn send(&mut self, request: &Request, descriptors: Vec<OwnedFd>) -> Option<u32> {
+        match self.connection.as_mut()?.send(request, descriptors) {
+            Ok(number) => {
+                if !matches!(request, Request::Acknowledge(_)) {
+                    self.await_answer();
+                }
+                Some(number)
+            }
+            Err(error) => {
+                tracing::error!("{error}");
+                None
+            }
+        }
+    }
+
+    /// Kills a worker's process tree: by its kill descriptor where there is one, without the help of the spawner.
+    pub(crate) fn kill(&mut self, worker: WorkerId) {
+        let kill = self.attached.get(&worker).and_then(|attached| attached.kill.as_ref());
+        if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
+            self.request(&Request::Kill(worker), Vec::new());
+        }
+    }
+
+    /// Removes the temporary files of a handler's worker that has ended.
+    pub(crate) fn release_tmp(&mut self, tmp: Option<(FunctionId, InvocationId)>) {
+        if let Some((function, invocation)) = tmp {
+            self.request(&Request::Release(Release { function, invocation }), Vec::new());
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Detects whether fnd-spawner answers. No requests are made for this, except a ping: one when an answer is late, and
 //! one with each message to the service manager's watchdog. While nothing is asked, nothing wakes fnd.
 
-use crate::driver::{Daemon, State};
+use crate::driver::Daemon;
 use crate::report::problems::Problem;
-use fnd_core::supervisor::Event;
+use crate::workers::Workers;
+use fnd_core::supervisor::{Event, Supervisor};
 use fnd_wire::frame::{PROTOCOL_SHORTAGES, Request};
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// After this time a ping is sent: a late answer may only belong to a slow request, but a ping is answered at once.
 const PING_AFTER: Duration = Duration::from_secs(1);
@@ -22,6 +24,8 @@ pub(crate) struct Silence {
     wakes_at: Option<Duration>,
     pinged: bool,
     silent: bool,
+    /// A request was sent, and no task checks yet whether it is answered.
+    begun: Rc<Notify>,
 }
 
 /// The result of a check.
@@ -73,88 +77,88 @@ impl Silence {
     }
 }
 
-impl State {
-    /// Handles a request to the spawner that has an answer.
-    pub(crate) fn asked_spawner(&mut self) {
-        let now = self.clock.now().mono;
-        if self.workers.silence.asked(now)
-            && let Some(daemon) = self.daemon.upgrade()
-        {
-            daemon.asked.notify_one();
-        }
-    }
-
-    /// Handles a frame of the spawner.
-    pub(crate) fn heard_spawner(&mut self) {
+impl Workers {
+    /// Handles a frame of the spawner. Returns an event if it had been silent.
+    pub(crate) fn heard(&mut self) -> Option<Event> {
         let waits = self
-            .workers
             .connection
             .as_ref()
             .is_some_and(|connection| !connection.is_answered());
-        if self.workers.silence.heard(self.clock.now().mono, waits) {
-            self.step(Event::SpawnerAnswers(true));
-            if waits {
-                self.asked_spawner();
-            }
+        let was_silent = self.silence.heard(self.clock.now().mono, waits);
+        if was_silent && waits {
+            self.await_answer();
+        }
+        was_silent.then_some(Event::SpawnerAnswers(true))
+    }
+
+    /// Handles a request to the spawner that has an answer.
+    pub(super) fn await_answer(&mut self) {
+        if self.silence.asked(self.clock.now().mono) {
+            self.silence.begun.notify_one();
         }
     }
 
     /// Sends the spawner a ping. A spawner of an earlier version does not know it.
-    pub(crate) fn ping_spawner(&mut self) {
-        if self.workers.welcome.protocol >= PROTOCOL_SHORTAGES && !self.workers.silence.silent {
+    pub(crate) fn ping(&mut self) {
+        if self.welcome.protocol >= PROTOCOL_SHORTAGES && !self.silence.silent {
             self.request(&Request::Ping, Vec::new());
         }
     }
 
-    /// Returns the problems that keep new processes from being started.
-    pub(crate) fn start_problems(&self) -> impl Iterator<Item = Problem> + use<> {
-        let silent = self.supervisor.is_spawner_silent().then(|| {
-            let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
-                `systemctl status fnd-spawner` (a restart of it ends every function that runs)";
-            Problem::new("spawner-silent", text)
-        });
-        let shortage = self.supervisor.cannot_start().map(|why| {
-            let text = format!(
-                "node cannot start: {why}; what waits is tried again with growing pauses of up to 30 s and begins when the machine \
-                has room again (descriptors, processes, memory, disk)"
-            );
-            Problem::new("node-cannot-start", text)
-        });
-        silent.into_iter().chain(shortage)
-    }
-
-    /// Checks whether the spawner answers; returns when to check again.
-    fn check_silence(&mut self) -> Option<Duration> {
-        match self.workers.silence.check(self.clock.now().mono) {
-            Step::Nothing => None,
-            Step::Again(at) => Some(at),
+    /// Checks whether the spawner answers. Returns when to check again, and an event if it is silent.
+    pub(crate) fn check_silence(&mut self) -> (Option<Duration>, Option<Event>) {
+        match self.silence.check(self.clock.now().mono) {
+            Step::Nothing => (None, None),
+            Step::Again(at) => (Some(at), None),
             Step::Ping(at) => {
-                self.ping_spawner();
-                Some(at)
+                self.ping();
+                (Some(at), None)
             }
             // An older spawner knows no ping: it may only be busy.
-            Step::Silent if self.workers.welcome.protocol < PROTOCOL_SHORTAGES => {
-                self.workers.silence = Silence::default();
-                None
+            Step::Silent if self.welcome.protocol < PROTOCOL_SHORTAGES => {
+                self.silence = Silence {
+                    begun: Rc::clone(&self.silence.begun),
+                    ..Silence::default()
+                };
+                (None, None)
             }
-            Step::Silent => {
-                self.step(Event::SpawnerAnswers(false));
-                None
-            }
+            Step::Silent => (None, Some(Event::SpawnerAnswers(false))),
         }
     }
+}
+
+/// Returns the problems that keep new processes from being started.
+pub(crate) fn start_problems(supervisor: &Supervisor) -> impl Iterator<Item = Problem> + use<> {
+    let silent = supervisor.is_spawner_silent().then(|| {
+        let text = "fnd-spawner does not answer: calls that need a new process are refused with 503, queued work waits; see \
+            `systemctl status fnd-spawner` (a restart of it ends every function that runs)";
+        Problem::new("spawner-silent", text)
+    });
+    let shortage = supervisor.cannot_start().map(|why| {
+        let text = format!(
+            "node cannot start: {why}; what waits is tried again with growing pauses of up to 30 s and begins when the machine \
+            has room again (descriptors, processes, memory, disk)"
+        );
+        Problem::new("node-cannot-start", text)
+    });
+    silent.into_iter().chain(shortage)
 }
 
 impl Daemon {
     /// Checks whether the spawner answers, from each request to its answer.
     pub(crate) async fn watch_spawner(self: Rc<Self>) {
+        let begun = Rc::clone(&self.state.borrow().workers.silence.begun);
         loop {
-            self.asked.notified().await;
+            begun.notified().await;
             let mut next = self.state.borrow().workers.silence.wakes_at;
             while let Some(at) = next {
                 let at = self.state.borrow().clock.instant(at);
                 tokio::time::sleep_until(at.into()).await;
-                next = self.state.borrow_mut().check_silence();
+                let event;
+                (next, event) = self.state.borrow_mut().workers.check_silence();
+                if let Some(event) = event {
+                    self.step(event);
+                }
                 self.wake_if_due();
             }
         }

@@ -3,22 +3,21 @@
 
 pub mod conversation;
 
+use crate::driver::inbox::{Inbox, Input};
 use crate::driver::records::Key;
-use crate::driver::{Daemon, Message, State};
-use crate::output::{CallOutput, Ended, Meta};
-use crate::workers::environment;
+use crate::driver::{Daemon, Message};
+use crate::output::{CallOutput, Ended, Meta, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, End};
 use crate::workers::http::Server;
+use crate::workers::{Workers, environment};
 use fnd_core::data::Data;
 use fnd_core::outcome::Reason;
-use fnd_core::protocol::{self, Failure, FailureKind, InvokeHead, Level, LogRecord, ProtocolError, WorkerMessage};
-use fnd_core::record::RunResult;
+use fnd_core::protocol::{self, Failure, InvokeHead, Level, LogRecord, ProtocolError};
 use fnd_core::supervisor::{Answered, CallOrder, Event, Rules};
-use fnd_wire::frame::{Release, Request};
-use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
+use fnd_wire::ids::WorkerId;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
@@ -60,7 +59,7 @@ impl std::fmt::Debug for Member {
     }
 }
 
-impl State {
+impl Workers {
     /// Attaches a worker that was started: its conversation, where it has one, and its output. `under_way` are the
     /// calls that an earlier fnd handed over with it. Returns nothing where fnd has no way to reach the worker.
     pub(crate) fn take_on(
@@ -68,7 +67,8 @@ impl State {
         worker: WorkerId,
         (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
         rules: &Rules,
-        (piped, under_way): (crate::output::Piped, Vec<(u64, Meta)>),
+        (piped, under_way): (Piped, Vec<(u64, Meta)>),
+        output: &Output,
     ) -> Option<Member> {
         let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
         let talk = match channel {
@@ -80,9 +80,7 @@ impl State {
             talk,
             server,
             calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
-            call_output: self
-                .output
-                .attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
+            call_output: output.attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
         })
     }
 
@@ -95,17 +93,17 @@ impl State {
                 return None;
             }
         };
-        let task = tokio::task::spawn_local(talk(Weak::clone(&self.daemon), worker, Rc::clone(&conversation)));
+        let task = tokio::task::spawn_local(talk(self.inbox.clone(), worker, Rc::clone(&conversation)));
         Some(Talk { conversation, task })
     }
 
-    /// Hands a call to a worker. If the worker is gone, its end is or will be reported.
-    pub(crate) fn call(&mut self, order: &CallOrder) {
+    /// Hands a call to a worker. If the worker is gone, its end is or will be reported. Returns an event if the call
+    /// cannot be made.
+    pub(crate) fn call(&mut self, order: &CallOrder) -> Option<Event> {
         let attempt = &order.attempt;
-        self.records.begins(&order.function, attempt, self.clock.now().unix_ms);
-        let attached = self.workers.attached.get_mut(&order.worker);
+        let attached = self.attached.get_mut(&order.worker);
         let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
-            return;
+            return None;
         };
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
@@ -118,9 +116,10 @@ impl State {
         });
         if let Some(server) = &member.server {
             let server = Rc::clone(server);
-            return self.ask_server(order, server);
+            self.ask_server(order, server);
+            return None;
         }
-        let Some(talk) = &member.talk else { return };
+        let talk = member.talk.as_ref()?;
         let payload = &attempt.payload;
         let head = InvokeHead {
             invocation: attempt.invocation.to_string().into(),
@@ -143,6 +142,7 @@ impl State {
             Ok(data) => {
                 let message = protocol::invoke(order.call, head, data.as_deref(), previous);
                 talk.conversation.send(message);
+                None
             }
             Err(error) => {
                 let answered = Answered {
@@ -152,79 +152,29 @@ impl State {
                     message: format!("its body, which waited on the disk, cannot be read: {error}"),
                     result: None,
                 };
-                self.turn.follow_up.push_back(Event::Answered(Box::new(answered)));
+                Some(Event::Answered(Box::new(answered)))
             }
         }
     }
 
     /// Asks a worker to finish and exit.
-    pub(crate) fn stop_member(&mut self, worker: WorkerId) {
-        let attached = self.workers.attached.get(&worker);
+    pub(crate) fn stop(&mut self, worker: WorkerId) {
+        let attached = self.attached.get(&worker);
         if let Some(talk) = attached.and_then(|attached| attached.member.as_ref()?.talk.as_ref()) {
             talk.conversation.send(protocol::stop());
         }
     }
 
-    /// Handles a message of a worker.
-    fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
-        match message {
-            WorkerMessage::Ready(ready) => {
-                let concurrency = ready.concurrency;
-                self.step(match self.serves_at(worker, ready.port) {
-                    Ok(()) => Event::WorkerReady { worker, concurrency },
-                    Err(message) => Event::Broken { worker, message },
-                });
-            }
-            WorkerMessage::Result { call, head, data } => {
-                let result = RunResult::of(head, data);
-                self.answered(worker, call, (Reason::Ok, String::new()), result);
-            }
-            WorkerMessage::Error { call: 0, failure } => {
-                self.keep_stack(worker, 0, &failure);
-                let message = failure.message;
-                self.step(Event::LoadFailed { worker, message });
-            }
-            WorkerMessage::Error { call, failure } => {
-                self.keep_stack(worker, call, &failure);
-                let data = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
-                let result = data.map(|data| RunResult {
-                    json: true,
-                    data: data.to_string().into_bytes().into(),
-                    response: None,
-                });
-                self.answered(worker, call, (failure.kind.reason(), failure.message), result);
-            }
-            WorkerMessage::Log { call, record } => self.log(worker, call, &record),
-        }
-    }
-
-    /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
-    /// no more calls.
-    pub(crate) fn drain_messages(&mut self, worker: WorkerId) {
-        let attached = self.workers.attached.get(&worker);
-        let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
-            return;
-        };
-        let conversation = member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation));
-        self.step(Event::Closed(worker));
-        let Some(conversation) = conversation else { return };
-        let mut last = Vec::new();
-        conversation.drain_messages(|message| last.push(message));
-        for message in last {
-            self.handle_message(worker, message);
-        }
-        self.catch_up();
-    }
-
-    fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
-        let attached = self.workers.attached.get(&worker);
+    /// Adds a line of a call, or of the worker itself, to the output.
+    pub(crate) fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
+        let attached = self.attached.get(&worker);
         if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
             member.call_output.log(member.calls.get(&call).copied(), record);
         }
     }
 
     /// Adds the stack of an error to the output of its call.
-    fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
+    pub(crate) fn keep_stack(&self, worker: WorkerId, call: u64, failure: &Failure) {
         let Some(stack) = &failure.stack else { return };
         let record = LogRecord {
             time_ms: self.clock.now().unix_ms,
@@ -235,42 +185,32 @@ impl State {
         self.log(worker, call, &record);
     }
 
-    pub(crate) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
-        let (reason, message) = how;
-        let attached = self.workers.attached.get_mut(&worker);
-        if let Some(member) = attached.and_then(|attached| attached.member.as_mut())
-            && let Some(key) = member.calls.remove(&call)
-            && end_output(&self.messages, member, key)
-        {
-            self.records.await_output(key);
-        }
-        self.answer_first(Event::Answered(Box::new(Answered {
-            worker,
-            call,
-            reason,
-            message: crate::telemetry::escape(&message).into_owned(),
-            result,
-        })));
+    /// Returns the conversation with a worker.
+    pub(crate) fn conversation(&self, worker: WorkerId) -> Option<Rc<Conversation>> {
+        let member = self.attached.get(&worker)?.member.as_ref()?;
+        member.talk.as_ref().map(|talk| Rc::clone(&talk.conversation))
     }
 
-    /// Ends the output of the calls of a worker that is gone, if there are several; the output of a single call ends
-    /// with the worker's.
-    pub(crate) fn cut_off(&mut self, member: &Member) {
-        if member.calls.len() < 2 {
-            return;
-        }
-        for key in member.calls.values().copied() {
-            if end_output(&self.messages, member, key) {
-                self.records.await_output(key);
-            }
-        }
+    /// Ends the output of a call that is over. Returns the call if its output will be reported later.
+    pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<Key> {
+        let messages = self.inbox.for_threads();
+        let member = self.attached.get_mut(&worker)?.member.as_mut()?;
+        let key = member.calls.remove(&call)?;
+        end_output(messages, member, key).then_some(key)
     }
 
-    /// Removes the temporary files of a handler's worker that has ended.
-    pub(crate) fn release_tmp(&mut self, tmp: Option<(FunctionId, InvocationId)>) {
-        if let Some((function, invocation)) = tmp {
-            self.request(&Request::Release(Release { function, invocation }), Vec::new());
-        }
+    /// Removes a worker that is gone, with its temporary files. Returns the descriptor of its result, and the calls whose
+    /// output will be reported later: if there are several, each has output of its own; that of a single call ends with
+    /// the worker's.
+    pub(crate) fn detach(&mut self, worker: WorkerId) -> (Option<OwnedFd>, Vec<Key>) {
+        let Some(attached) = self.attached.remove(&worker) else {
+            return (None, Vec::new());
+        };
+        self.release_tmp(attached.tmp);
+        let member = attached.member.iter().filter(|member| member.calls.len() > 1);
+        let calls = member.flat_map(|member| member.calls.values().map(move |key| (member, *key)));
+        let printed = calls.filter(|(member, key)| end_output(self.inbox.for_threads(), member, *key));
+        (attached.result, printed.map(|(_, key)| key).collect())
     }
 }
 
@@ -317,7 +257,10 @@ impl Daemon {
                 .as_ref()
                 .is_none_or(|conversation| conversation.is_between())
             {
-                self.state.borrow_mut().leave_member(worker);
+                let state = &mut *self.state.borrow_mut();
+                if let Some(record) = state.supervisor.member_record(worker) {
+                    state.workers.leave_member(worker, record);
+                }
             }
             if let Some(conversation) = conversation {
                 conversation.hang_up();
@@ -329,8 +272,7 @@ impl Daemon {
 }
 
 /// Ends the output of a call; returns whether its output will be reported later.
-fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) -> bool {
-    let messages = messages.clone();
+fn end_output(messages: UnboundedSender<Message>, member: &Member, key: Key) -> bool {
     let done = move |captured| {
         let _ = messages.send(Message::OutputRead(key, Box::new(captured))); // fnd is stopping
     };
@@ -338,16 +280,12 @@ fn end_output(messages: &UnboundedSender<Message>, member: &Member, key: Key) ->
 }
 
 /// Runs the conversation with one worker until it is over.
-async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversation>) {
+async fn talk(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>) {
     let end = conversation
         .run(|message| {
-            if let Some(daemon) = daemon.upgrade() {
-                daemon.state.borrow_mut().handle_message(worker, message);
-                daemon.put_off.notify_one();
-            }
+            inbox.input(Input::Said(worker, message));
         })
         .await;
-    let Some(daemon) = daemon.upgrade() else { return };
     let broken = |message| Event::Broken { worker, message };
     let event = match end {
         End::Closed => Event::Closed(worker),
@@ -355,12 +293,12 @@ async fn talk(daemon: Weak<Daemon>, worker: WorkerId, conversation: Rc<Conversat
         End::Protocol(error) => {
             let message = error.to_string();
             if let ProtocolError::TooLarge { call, .. } = error {
-                let mut state = daemon.state.borrow_mut();
-                state.answered(worker, call, (Reason::ResultTooLarge, message.clone()), None);
+                let how = (Reason::ResultTooLarge, message.clone());
+                inbox.input(Input::Answered(worker, call, how, None));
             }
             broken(message)
         }
         End::Stopped | End::HungUp => return,
     };
-    daemon.step(event);
+    inbox.input(Input::Event(event));
 }

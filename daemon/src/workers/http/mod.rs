@@ -12,7 +12,8 @@ pub mod key;
 
 use self::exchange::{ExchangeError, Passing, PassingEnd, Sent};
 use crate::control::backend::Headed;
-use crate::driver::{Daemon, State};
+use crate::driver::inbox::{Inbox, Input};
+use crate::workers::Workers;
 use crate::workers::environment;
 use crate::workers::http::address::Address;
 use crate::workers::http::endpoint::Endpoint;
@@ -32,7 +33,7 @@ use hyper::{Request, Response, StatusCode};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::Path;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -175,9 +176,9 @@ pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fn
     address.into_iter().chain(key).map(variable)
 }
 
-impl State {
+impl Workers {
     fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
-        self.workers.attached.get(&worker)?.member.as_ref()?.server.as_ref()
+        self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
     }
 
     /// Probes whether a worker is ready, until it is or is gone. A worker that reports readiness itself is not probed.
@@ -193,7 +194,7 @@ impl State {
             FunctionKind::Service(service) => service.ready.clone(),
         };
         endpoint.address.as_ref()?; // absent: the worker names its address when it is ready
-        let probe = probe(Weak::clone(&self.daemon), (worker, user), endpoint, ready);
+        let probe = probe(self.inbox.clone(), (worker, user), endpoint, ready);
         Some(ReadinessProbe(tokio::task::spawn_local(probe)))
     }
 
@@ -224,32 +225,21 @@ impl State {
         if server.is_quiet() {
             return false;
         }
-        let (daemon, frame) = (Weak::clone(&self.daemon), frame.clone());
+        let (inbox, frame) = (self.inbox.clone(), frame.clone());
         drop(tokio::task::spawn_local(async move {
             let mut ended = server.ended.subscribe();
             let quiet = ended.wait_for(|_| server.is_quiet());
             let _ = tokio::time::timeout(READ_OUT_MAX, quiet).await; // the other requests end with the worker's reason
-            if let Some(daemon) = daemon.upgrade() {
-                daemon.state.borrow_mut().ended_with_all(frame);
-                daemon.changed.notify_one();
-            }
+            inbox.input(Input::ReadOut(frame));
         }));
         true
     }
 
-    /// Reports the calls whose connections ended with an earlier fnd.
-    pub(crate) fn report_lost(&mut self) {
-        for (worker, call) in std::mem::take(&mut self.workers.lost) {
-            let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
-            self.answered(worker, call, (Reason::Interrupted, message), None);
-        }
-    }
-
     /// Sends a call as a request.
-    pub(crate) fn ask_server(&mut self, order: &CallOrder, server: Rc<Server>) {
-        let upload = self.workers.uploads.remove(&order.attempt.invocation);
+    pub(super) fn ask_server(&mut self, order: &CallOrder, server: Rc<Server>) {
+        let upload = self.uploads.remove(&order.attempt.invocation);
         let task = Task {
-            daemon: Weak::clone(&self.daemon),
+            inbox: self.inbox.clone(),
             worker: order.worker,
             call: order.call,
             invocation: order.attempt.invocation,
@@ -329,7 +319,7 @@ fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
 
 /// A call that is being made.
 struct Task {
-    daemon: Weak<Daemon>,
+    inbox: Inbox,
     worker: WorkerId,
     call: u64,
     invocation: InvocationId,
@@ -386,10 +376,7 @@ impl Task {
             }
             Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller went away".to_owned()), None),
         };
-        if let Some(daemon) = self.daemon.upgrade() {
-            daemon.state.borrow_mut().answered(self.worker, self.call, how, result);
-            daemon.changed.notify_one();
-        }
+        self.inbox.input(Input::Answered(self.worker, self.call, how, result));
         afterwards.send();
         drop(open);
     }
@@ -482,12 +469,7 @@ fn strange(port: u16, user: u32) -> String {
 }
 
 /// Probes whether a worker serves, until it does.
-async fn probe(
-    daemon: Weak<Daemon>,
-    (worker, user): (WorkerId, Option<u32>),
-    endpoint: Endpoint,
-    ready: Option<String>,
-) {
+async fn probe(inbox: Inbox, (worker, user): (WorkerId, Option<u32>), endpoint: Endpoint, ready: Option<String>) {
     let Endpoint {
         address: Some(address),
         key,
@@ -499,7 +481,6 @@ async fn probe(
     let mut reported = String::new();
     loop {
         let found = exchange::probe(&address, key.as_ref(), ready.as_deref()).await;
-        let Some(daemon) = daemon.upgrade() else { return };
         // `stranger` reads the table of all sockets of the machine: not for a worker that does not serve yet.
         let found = match (
             &address,
@@ -512,15 +493,17 @@ async fn probe(
             Ok(()) => {
                 // Only `pool.concurrency` bounds the worker: it cannot be asked how many calls it takes.
                 let concurrency = u32::MAX;
-                return daemon.step(Event::WorkerReady { worker, concurrency });
+                inbox.input(Input::Event(Event::WorkerReady { worker, concurrency }));
+                return;
             }
             Err(why) if why != reported => {
                 reported.clone_from(&why);
-                daemon.step(Event::NotReady { worker, why });
+                if !inbox.input(Input::Event(Event::NotReady { worker, why })) {
+                    return;
+                }
             }
             Err(_) => {}
         }
-        drop(daemon);
         tokio::time::sleep(pause).await; // no event reports it: see PROBE_PAUSE
         pause = (pause * 2).min(PROBE_PAUSE.1);
     }

@@ -1,0 +1,40 @@
+//! Puts a configuration in force that was read while fnd runs.
+
+use super::State;
+use crate::functions::install::settings_document;
+use fnd_wire::frame::SettingsRead;
+
+impl State {
+    pub(super) fn settings_read(&mut self, read: SettingsRead) {
+        let applied = read.applied;
+        match settings_document(read) {
+            Ok(document) => {
+                if self.node.settings.apply(document, applied) {
+                    self.settings_changed();
+                }
+                self.problems_changed();
+                self.announce();
+            }
+            Err(error) => tracing::error!("the configuration cannot be read: {error}"),
+        }
+    }
+
+    /// Passes the configuration on to every part that depends on it.
+    pub(crate) fn settings_changed(&mut self) {
+        self.supervisor.set_budget(self.node.settings.budget());
+        self.callers.buffers.resize(self.node.settings.settings.node.buffers);
+        self.functions.catalog.set_rules(self.node.settings.catalog_rules());
+        self.reporter
+            .status_files
+            .set_mode(self.node.settings.settings.status.mode);
+        self.retain();
+        self.prune_all();
+        self.expose_metrics();
+        let problems = self.node.settings.resolve_access();
+        // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
+        // socket.
+        if self.workers.spawner_pid.is_none() {
+            problems.iter().for_each(|problem| tracing::warn!("{problem}"));
+        }
+    }
+}

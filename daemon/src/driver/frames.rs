@@ -1,0 +1,166 @@
+//! Turns frames of the spawner into events of the supervisor.
+
+use super::{Message, State};
+use crate::functions::confirming::Judged;
+use crate::output::Piped;
+use crate::workers::adoption::Ends;
+use crate::workers::http::Server;
+use crate::workers::link::Incoming;
+use crate::workers::{Asked, Attached, Starting};
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::{Exited, Refused, Reply, Spawned};
+use std::os::fd::OwnedFd;
+
+impl State {
+    /// Handles a frame of the spawner.
+    pub(super) fn incoming(&mut self, incoming: Incoming) {
+        let Incoming {
+            request,
+            reply,
+            descriptors,
+        } = incoming;
+        match reply {
+            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
+            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
+            Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
+                self.spawned(request, &spawned, descriptors.into_iter());
+            }
+            Reply::SpawnFailed(failed) => {
+                self.workers.asked.remove(&request);
+                self.step(Event::SpawnFailed {
+                    worker: failed.worker,
+                    message: failed.message,
+                });
+            }
+            Reply::NodeCannotStart(failed) => {
+                self.workers.asked.remove(&request);
+                self.step(Event::NodeCannotStart {
+                    worker: failed.worker,
+                    message: failed.message,
+                });
+            }
+            Reply::Exited(exited) => self.exited(exited),
+            Reply::Settings(read) => {
+                self.workers.asked.remove(&request);
+                self.settings_read(read);
+            }
+            Reply::Failed(message) => self.failed(request, &message),
+            Reply::Done => {
+                // For other requests `Done` has no further meaning.
+                if let Some(Asked::Prune(asked)) = self.workers.asked.remove(&request) {
+                    self.pruned(*asked, true);
+                }
+            }
+            Reply::Swept(swept) => self.workers.left_behind = swept.names,
+            // These answer only Hello, which was sent once, before the driver began.
+            Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
+                tracing::error!("fnd-spawner greeted twice");
+            }
+        }
+    }
+
+    fn failed(&mut self, request: u32, message: &str) {
+        tracing::error!("fnd-spawner: {message}");
+        if let Some(candidate) = self.functions.installer.answered(request) {
+            let function = candidate.function.clone();
+            self.functions
+                .installer
+                .refused(candidate.clone(), self.clock.now().mono);
+            let refused = Refused {
+                function: function.clone(),
+                problems: Vec::new(),
+                document: None,
+            };
+            let error = format!(
+                "{}: {message}",
+                self.functions.registry.refused(candidate, refused, None)
+            );
+            self.step(Event::Refused { function, error });
+        }
+        match self.workers.asked.remove(&request) {
+            Some(Asked::Spawn(asked)) => {
+                self.step(Event::SpawnFailed {
+                    worker: asked.worker,
+                    message: message.to_owned(),
+                });
+            }
+            Some(Asked::Prune(asked)) => self.pruned(*asked, false),
+            Some(Asked::Reload) | None => {}
+        }
+    }
+
+    fn spawned(&mut self, request: u32, spawned: &Spawned, mut descriptors: impl Iterator<Item = OwnedFd>) {
+        let Ends {
+            stdout,
+            stderr,
+            result,
+            kill,
+        } = Ends::take(spawned, &mut descriptors);
+        // It follows the others, where the worker speaks the worker protocol.
+        let channel = descriptors.next();
+        let Some(Asked::Spawn(starting)) = self.workers.asked.remove(&request) else {
+            return;
+        };
+        let Starting {
+            worker,
+            meta,
+            rules,
+            tmp,
+            endpoint,
+        } = *starting;
+        let user = self.serving(&meta.function).map(|serving| serving.uid);
+        let mut member = None;
+        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+            let piped = Piped {
+                worker,
+                stdout,
+                stderr,
+                meta,
+            };
+            if rules.kind.pool().is_some() {
+                let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
+                member = self
+                    .workers
+                    .take_on(worker, (channel, server), &rules, (piped, Vec::new()), &self.output);
+            } else {
+                self.output.attach(piped);
+            }
+        }
+        let deaf = rules.kind.pool().is_some() && member.is_none();
+        let readiness_probe = self.workers.probe_readiness(worker, (user, &rules), endpoint);
+        let attached = Attached {
+            kill,
+            result,
+            member,
+            readiness_probe,
+            tmp,
+        };
+        self.workers.attached.insert(worker, attached);
+        if deaf {
+            // The kernel drops descriptors for which there is no room. The worker has no work yet, and its function is
+            // not to blame.
+            self.workers.kill(worker);
+            let message = "there is no connection to a new worker: too many files are open in fnd".to_owned();
+            return self.step(Event::NodeCannotStart { worker, message });
+        }
+        self.step(Event::Spawned(worker));
+    }
+
+    /// Handles a worker whose leaf is empty. Its end is complete once its output is.
+    pub(crate) fn exited(&mut self, frame: Exited) {
+        self.drain_messages(frame.worker);
+        if !self.workers.read_out(&frame) {
+            self.ended_with_all(frame);
+        }
+    }
+
+    /// Ends a worker whose last messages and answers were read.
+    pub(super) fn ended_with_all(&mut self, frame: Exited) {
+        let (result, printed) = self.workers.detach(frame.worker);
+        printed.into_iter().for_each(|call| self.records.await_output(call));
+        let messages = self.inbox.for_threads();
+        self.output.finish(frame.worker, result, move |captured| {
+            let _ = messages.send(Message::Captured(Box::new((frame, captured)))); // an error: fnd is stopping
+        });
+    }
+}

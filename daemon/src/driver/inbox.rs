@@ -1,0 +1,178 @@
+//! What comes to the driver, and the one way in.
+
+use super::{Daemon, Message, State, exited};
+use crate::ledger::Acknowledged;
+use crate::workers::link::Incoming;
+use fnd_core::outcome::Reason;
+use fnd_core::protocol::WorkerMessage;
+use fnd_core::record::RunResult;
+use fnd_core::supervisor::Event;
+use fnd_wire::frame::Exited;
+use fnd_wire::ids::WorkerId;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// What the driver is told.
+pub(crate) enum Input {
+    /// An event for the supervisor.
+    Event(Event),
+    /// A frame of the spawner.
+    Frame(Incoming),
+    /// A message of another thread.
+    Message(Message),
+    /// The time for which the main loop waited has come.
+    Tick(Option<Instant>),
+    /// The service manager's watchdog was told that fnd lives; with the time at which that was due.
+    Pulse(Instant),
+    /// A worker says something.
+    Said(WorkerId, WorkerMessage),
+    /// A call is over, and how.
+    Answered(WorkerId, u64, (Reason, String), Option<RunResult>),
+    /// The last answers of a worker that has ended were read.
+    ReadOut(Exited),
+    /// A file on the way to an interpreter may have changed.
+    Interpreters,
+    /// The problem of a place where metrics are exposed, or that it has none.
+    MetricsPlace(&'static str, Option<String>),
+}
+
+/// The way in for tasks and threads.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    daemon: Weak<Daemon>,
+    messages: mpsc::UnboundedSender<Message>,
+}
+
+impl Inbox {
+    pub(crate) fn new(daemon: Weak<Daemon>, messages: mpsc::UnboundedSender<Message>) -> Self {
+        Self { daemon, messages }
+    }
+
+    /// Handles an input now. Returns whether fnd goes on; the input of a task that outlives fnd is dropped.
+    pub(crate) fn input(&self, input: Input) -> bool {
+        let daemon = self.daemon.upgrade();
+        if let Some(daemon) = &daemon {
+            daemon.input(input);
+        }
+        daemon.is_some()
+    }
+
+    /// Returns the daemon, while fnd runs.
+    pub(crate) fn daemon(&self) -> Option<Rc<Daemon>> {
+        self.daemon.upgrade()
+    }
+
+    /// Returns the way in for another thread. A message that comes while fnd stops is dropped.
+    pub(crate) fn for_threads(&self) -> mpsc::UnboundedSender<Message> {
+        self.messages.clone()
+    }
+}
+
+impl Daemon {
+    /// Handles an input. What no caller waits for may be done a moment later.
+    pub(crate) fn input(&self, input: Input) {
+        if !self.input_of_loop(input) {
+            self.wake_if_due();
+        }
+    }
+
+    /// The same for the main loop, which need not be woken. Returns whether something was put off.
+    pub(super) fn input_of_loop(&self, input: Input) -> bool {
+        let put_off = {
+            let mut state = self.state.borrow_mut();
+            state.input(input);
+            state.turn.is_put_off()
+        };
+        if put_off {
+            self.put_off.notify_one();
+        }
+        put_off
+    }
+}
+
+impl State {
+    fn input(&mut self, input: Input) {
+        match input {
+            Input::Event(event) => self.step(event),
+            Input::Frame(incoming) => {
+                if let Some(event) = self.workers.heard() {
+                    self.step(event);
+                }
+                self.incoming(incoming);
+                self.settle();
+            }
+            Input::Message(message) => {
+                // Actions on the subject of the message may have been put off.
+                self.catch_up();
+                self.message(message);
+                self.settle();
+            }
+            Input::Tick(wanted) => {
+                self.late(wanted);
+                self.step(Event::Tick);
+                self.write_due();
+                self.install_due();
+            }
+            Input::Pulse(wanted) => {
+                self.late(Some(wanted));
+                self.workers.ping();
+            }
+            Input::Said(worker, message) => self.handle_message(worker, message),
+            Input::Answered(worker, call, how, result) => self.answered(worker, call, how, result),
+            Input::ReadOut(frame) => self.ended_with_all(frame),
+            Input::Interpreters => self.check_interpreters(),
+            Input::MetricsPlace(place, problem) => {
+                if self.reporter.exposed.set_problem(place, problem) {
+                    self.problems_changed();
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Catalog(event) => self.catalog_event(event),
+            Message::Stored(Acknowledged::Stored { id, result }) => {
+                if let Err(error) = &result {
+                    tracing::error!("failed to store the invocation {id}: {error}");
+                }
+                self.step(match result {
+                    Ok(()) => Event::Stored(id),
+                    Err(_) => Event::StoreFailed(id),
+                });
+            }
+            Message::Stored(Acknowledged::Claimed { ids, result }) => {
+                if let Err(error) = &result {
+                    let count = ids.len();
+                    tracing::error!(
+                        "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
+                    );
+                }
+                self.step(match result {
+                    Ok(()) => Event::Claimed(ids),
+                    Err(_) => Event::ClaimFailed(ids),
+                });
+            }
+            Message::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
+            // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
+            // about them.
+            Message::Stored(Acknowledged::Recorded(workers)) => {
+                for worker in workers {
+                    self.forget(worker);
+                }
+            }
+            Message::ProblemsChanged => self.problems_changed(),
+            Message::OutputRead(key, captured) => {
+                if let Some(ended) = self.records.output_counted(key, &captured) {
+                    self.record(ended);
+                }
+            }
+            Message::Captured(both) => {
+                let (frame, captured) = *both;
+                // A caller that started a script reads its status file next, so the file is written before the answer.
+                self.step(Event::Exited(Box::new(exited(&frame, captured))));
+            }
+        }
+    }
+}

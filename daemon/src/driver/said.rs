@@ -1,0 +1,83 @@
+//! Turns what workers say into events of the supervisor.
+
+use super::State;
+use fnd_core::outcome::Reason;
+use fnd_core::protocol::{FailureKind, WorkerMessage};
+use fnd_core::record::RunResult;
+use fnd_core::supervisor::{Answered, Event};
+use fnd_wire::ids::WorkerId;
+
+impl State {
+    /// Handles a message of a worker.
+    pub(super) fn handle_message(&mut self, worker: WorkerId, message: WorkerMessage) {
+        match message {
+            WorkerMessage::Ready(ready) => {
+                let concurrency = ready.concurrency;
+                self.step(match self.workers.serves_at(worker, ready.port) {
+                    Ok(()) => Event::WorkerReady { worker, concurrency },
+                    Err(message) => Event::Broken { worker, message },
+                });
+            }
+            WorkerMessage::Result { call, head, data } => {
+                let result = RunResult::of(head, data);
+                self.answered(worker, call, (Reason::Ok, String::new()), result);
+            }
+            WorkerMessage::Error { call: 0, failure } => {
+                self.workers.keep_stack(worker, 0, &failure);
+                let message = failure.message;
+                self.step(Event::LoadFailed { worker, message });
+            }
+            WorkerMessage::Error { call, failure } => {
+                self.workers.keep_stack(worker, call, &failure);
+                let data = failure.data.filter(|_| failure.kind == FailureKind::ExecuteAgain);
+                let result = data.map(|data| RunResult {
+                    json: true,
+                    data: data.to_string().into_bytes().into(),
+                    response: None,
+                });
+                self.answered(worker, call, (failure.kind.reason(), failure.message), result);
+            }
+            WorkerMessage::Log { call, record } => self.workers.log(worker, call, &record),
+        }
+    }
+
+    /// Handles the messages that a worker sent before it ended: its end may be reported before they are read. It gets
+    /// no more calls.
+    pub(super) fn drain_messages(&mut self, worker: WorkerId) {
+        let attached = self.workers.attached.get(&worker);
+        if attached.is_none_or(|attached| attached.member.is_none()) {
+            return;
+        }
+        let conversation = self.workers.conversation(worker);
+        self.step(Event::Closed(worker));
+        let Some(conversation) = conversation else { return };
+        let mut last = Vec::new();
+        conversation.drain_messages(|message| last.push(message));
+        for message in last {
+            self.handle_message(worker, message);
+        }
+        self.catch_up();
+    }
+
+    pub(super) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
+        let (reason, message) = how;
+        if let Some(printed) = self.workers.end_call(worker, call) {
+            self.records.await_output(printed);
+        }
+        self.answer_first(Event::Answered(Box::new(Answered {
+            worker,
+            call,
+            reason,
+            message: crate::telemetry::escape(&message).into_owned(),
+            result,
+        })));
+    }
+
+    /// Reports the calls whose connections ended with an earlier fnd.
+    pub(crate) fn report_lost(&mut self) {
+        for (worker, call) in std::mem::take(&mut self.workers.lost) {
+            let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
+            self.answered(worker, call, (Reason::Interrupted, message), None);
+        }
+    }
+}
