@@ -133,8 +133,16 @@ fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
     use nix::sys::wait::waitpid;
     use nix::unistd::Pid;
 
+    if !rustix::process::geteuid().is_root() {
+        return; // nobody else may trace it
+    }
     let mut judge = Judge::start(&mut fnd());
     let pid = Pid::from_raw(judge.child.id().cast_signed());
+    // It has answered, but may not be in its read yet.
+    let in_read = format!("{} ", libc::SYS_read);
+    while !fs::read_to_string(judge.proc("syscall")).unwrap().starts_with(&in_read) {
+        std::thread::yield_now();
+    }
     ptrace::attach(pid).unwrap();
     waitpid(pid, None).unwrap();
     let waiting = ptrace::getregs(pid).unwrap();
