@@ -61,6 +61,20 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// Returns this verdict once its report was printed. The verdict also stands if the reader of standard output left, as
+    /// `head` does: `fndctl validate | head` must not call an invalid manifest fine.
+    ///
+    /// # Errors
+    /// Standard output cannot be written for another reason.
+    pub(crate) fn after(self, printed: Result<(), Failure>) -> Result<Self, Failure> {
+        match printed {
+            Err(failure) if failure.exit != Self::Fine => Err(failure),
+            Ok(()) | Err(_) => Ok(self),
+        }
+    }
+}
+
 /// Why a command did not succeed, for people.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -331,6 +331,28 @@ fn validate_needs_no_daemon_and_names_line_and_column() {
     assert!(text.contains("keep_versions"), "{text}");
 }
 
+/// The verdict is the exit code: also of a script with `pipefail`, whose reader takes the first lines and leaves.
+#[test]
+fn many_bad_names_are_invalid_whoever_reads_how_much_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..130 {
+        std::fs::write(directory.path().join(format!("Bad Name {number}.sh")), "echo\n").unwrap();
+    }
+    for format in ["table", "json"] {
+        let validate = |stdout: Stdio| {
+            let mut command = fndctl(&directory.path().join("no.sock"));
+            command.args(["validate", "-o", format]).arg(directory.path());
+            command.stdout(stdout).spawn().unwrap().wait_with_output().unwrap()
+        };
+        let (code, text, _) = outcome(&validate(Stdio::piped()));
+        assert_eq!(code, 8, "{text}");
+        assert_eq!(text.matches("is not a function name").count(), 130, "{text}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(outcome(&validate(writer.into())).0, 8, "{format}");
+    }
+}
+
 #[test]
 fn what_needs_no_daemon_works_without() {
     let directory = tempfile::tempdir().unwrap();

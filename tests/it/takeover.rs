@@ -175,6 +175,35 @@ fn a_caller_at_a_restart_learns_where_the_answer_will_be() {
     fnd.finish();
 }
 
+/// A planned stop: SIGTERM to fnd and no other fnd after it. Nobody who waits is told that the call failed.
+#[test]
+fn callers_that_wait_at_a_stop_are_told_to_try_again() {
+    require!(root, cgroup);
+    let script = GATED.replace("# on_load = false\n", "# on_load = false\n# [pool]\n# max = 1\n");
+    let (mut fnd, gate) = start(&[("gated.sh", &script)]);
+    fnd.wait_ready("gated");
+    let callers: Vec<_> = (0..3)
+        .map(|number| {
+            let client = fnd.client();
+            let caller = std::thread::spawn(move || client.post("/v1/functions/gated/invoke", ""));
+            // One after the other: the first runs, the others wait behind it.
+            let _ = fnd.wait_function("gated", "to have the call", |function| {
+                (function.running, function.queued) == (1, number)
+            });
+            caller
+        })
+        .collect();
+    fnd.leave(Signal::SIGTERM);
+    for (number, caller) in callers.into_iter().enumerate() {
+        let answer = caller.join().unwrap();
+        assert_eq!(answer.status, 503, "{number}: {}", answer.text());
+        assert_eq!(answer.problem().code, "unavailable", "{number}: {}", answer.text());
+        assert_eq!(answer.header("retry-after"), Some("1"), "{number}: {answer:?}");
+    }
+    std::fs::write(gate.join("go"), "").unwrap();
+    fnd.stop_spawner();
+}
+
 /// Contract, section 7: fnd is gone within 2 s of SIGTERM. So it waits for its ledger and its callers only: not for the end
 /// of a first scan, nor for answers of a spawner that stays.
 #[test]

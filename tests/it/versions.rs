@@ -1,7 +1,7 @@
 //! Installed versions: as many are kept as configured, and never one less than runs.
 
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, Setup, wait_until};
+use fnd_tests::{Fnd, Setup, require, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -70,6 +70,43 @@ fn a_deleted_function_leaves_no_version() {
     fnd.remove("f.sh");
     fnd.launch();
     wait_installed(&fnd, &[]);
+    fnd.finish();
+}
+
+/// A home holds people's data: it stays, and `fndctl status -o wide` says of whom it was, until it is removed or its function is back.
+#[test]
+fn what_a_deleted_function_left_is_named_until_it_is_gone() {
+    require!(root, cgroup);
+    let fnd = Fnd::start();
+    let wide = || fnd.ctl(&["status", "-o", "wide"]).expect_code(0).out();
+    let says = |count: usize, names: &str| {
+        let words = format!("{count} functions that are no more left files: {names} (");
+        wait_until(&words, PATIENCE, || wide().contains(&words).then_some(()));
+    };
+    let code = "# /// fnd\n# on_load = false\n# ///\necho data >\"$STATE_DIRECTORY/kept\"\n";
+    for name in ["f.sh", "ops/tool.sh"] {
+        fnd.drop_file(name, code);
+        let name = name.trim_end_matches(".sh");
+        fnd.wait_ready(name);
+        assert_eq!(fnd.run(name, "").0.status, 200);
+    }
+    assert!(!wide().contains("left files"), "{}", wide());
+    fnd.remove("ops/tool.sh");
+    fnd.wait_gone("ops/tool");
+    says(1, "ops/tool");
+    fnd.remove("f.sh");
+    fnd.wait_gone("f");
+    says(2, "f, ops/tool");
+    // Without `-o wide` nothing is said: nothing is wrong.
+    let status = fnd.ctl(&["status"]).expect_code(0).out();
+    assert!(!status.contains("left files"), "{status}");
+    fnd.drop_file("f.sh", code);
+    fnd.wait_ready("f");
+    says(1, "ops/tool");
+    assert_eq!(
+        fs::read_to_string(fnd.path("state/home/ops.tool/kept")).unwrap(),
+        "data\n"
+    );
     fnd.finish();
 }
 

@@ -65,21 +65,39 @@ impl Tampering {
     #[track_caller]
     #[must_use]
     pub fn attach(&self, fnd: &Fnd) -> Attached {
-        let pid = fnd.pid();
-        let mut strace = Command::new(strace().expect("`require!(strace)` comes first"));
-        strace.args(self.options()).args(["-p", &pid.to_string()]);
-        strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut strace = strace.spawn().expect("strace starts");
-        wait_until("strace to hold every thread", PATIENCE, || {
-            let ended = strace.try_wait().expect("an own child can be asked");
-            assert!(ended.is_none(), "strace did not attach: {ended:?}");
-            all_traced(pid).then_some(())
-        });
-        Attached { strace }
+        attach(fnd, &self.options())
     }
 }
 
-/// A fault that lasts until this is dropped.
+/// Writes the calls of an fnd that runs to a file, each with its thread and the paths of its descriptors, until the result is
+/// dropped.
+///
+/// # Panics
+/// When strace cannot.
+#[track_caller]
+#[must_use]
+pub fn record(fnd: &Fnd, calls: &str, file: &Path) -> Attached {
+    let file = file.display().to_string();
+    let words = ["-f", "-qqq", "-y", "-e", &format!("trace={calls}"), "-o", &file];
+    attach(fnd, &words.map(str::to_owned))
+}
+
+#[track_caller]
+fn attach(fnd: &Fnd, options: &[String]) -> Attached {
+    let pid = fnd.pid();
+    let mut strace = Command::new(strace().expect("`require!(strace)` comes first"));
+    strace.args(options).args(["-p", &pid.to_string()]);
+    strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut strace = strace.spawn().expect("strace starts");
+    wait_until("strace to hold every thread", PATIENCE, || {
+        let ended = strace.try_wait().expect("an own child can be asked");
+        assert!(ended.is_none(), "strace did not attach: {ended:?}");
+        all_traced(pid).then_some(())
+    });
+    Attached { strace }
+}
+
+/// A fault or a record that lasts until this is dropped.
 #[derive(Debug)]
 pub struct Attached {
     strace: Child,

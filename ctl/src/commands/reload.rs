@@ -3,7 +3,7 @@
 use super::Context;
 use crate::exit::{Exit, Failure};
 use fnd_core::api::ReloadReport;
-use fnd_core::diagnostic::Severity;
+use fnd_core::diagnostic::Diagnostic;
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -29,8 +29,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         "/v1/reload"
     };
     let reply = context.client.post(path).await?;
-    let mut bad = false;
-    context.out.document(&reply.body, |report: &ReloadReport, out| {
+    let report = serde_json::from_slice::<ReloadReport>(&reply.body);
+    let bad = report.is_ok_and(|report| report.diagnostics.iter().any(Diagnostic::is_error));
+    let verdict = if bad { Exit::InvalidManifest } else { Exit::Fine };
+    verdict.after(context.out.document(&reply.body, |report: &ReloadReport, out| {
         for function in &report.applied {
             out.line(&format!("{function}: applied"))?;
         }
@@ -38,12 +40,5 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             out.line(&format!("{function}: removed"))?;
         }
         out.diagnostics(&report.diagnostics)
-    })?;
-    if let Ok(report) = serde_json::from_slice::<ReloadReport>(&reply.body) {
-        bad = report
-            .diagnostics
-            .iter()
-            .any(|diagnostic| diagnostic.severity == Severity::Error);
-    }
-    Ok(if bad { Exit::InvalidManifest } else { Exit::Fine })
+    }))
 }

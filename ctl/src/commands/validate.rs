@@ -62,19 +62,20 @@ fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Res
             .count()
     };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    if matches!(context.out.format, Format::Json | Format::Yaml) {
+    let verdict = if errors == 0 { Exit::Fine } else { Exit::InvalidManifest };
+    verdict.after(if matches!(context.out.format, Format::Json | Format::Yaml) {
         let report = ValidateReport {
             valid: errors == 0,
             diagnostics,
         };
         let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers: JSON can say it
-        context.out.document(&body, |_: &ValidateReport, _| Ok(()))?;
+        context.out.document(&body, |_: &ValidateReport, _| Ok(()))
     } else {
-        context.out.diagnostics(&diagnostics)?;
-        let functions = if judged == 1 { "function" } else { "functions" };
-        context.out.line(&format!(
-            "{judged} {functions} judged: {errors} errors, {warnings} warnings"
-        ))?;
-    }
-    Ok(if errors == 0 { Exit::Fine } else { Exit::InvalidManifest })
+        context.out.diagnostics(&diagnostics).and_then(|()| {
+            let functions = if judged == 1 { "function" } else { "functions" };
+            context.out.line(&format!(
+                "{judged} {functions} judged: {errors} errors, {warnings} warnings"
+            ))
+        })
+    })
 }

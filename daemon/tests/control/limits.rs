@@ -1,7 +1,8 @@
 //! What a peer can use up, and clients that do not behave.
 
-use crate::fake::{Fake, Running};
+use crate::fake::{ENDED, Fake, Running, own};
 use crate::http::{ask, connect, get, post, take_apart};
+use fnd_daemon::buffers::Buffers;
 use fnd_daemon::control::limits::{HEAD_TIME, SILENCE_MAX};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{listen, serve};
@@ -67,6 +68,53 @@ fn bodies_are_bounded_and_the_refusal_is_read() {
         .body,
         most
     );
+}
+
+/// A full disk is one reason why the file beyond the budget takes nothing; here its directory is not there.
+#[test]
+fn what_neither_memory_nor_disk_takes_is_refused_with_a_time_to_try_again() {
+    const BUDGET: usize = 1 << 20;
+    let server = Running::start_with(own(), Some(Buffers::new(BUDGET as u64, "/nonexistent".into())));
+    let invoke = |bytes: usize| {
+        let body = vec![b'x'; bytes];
+        post(
+            &server.socket,
+            "/v1/functions/hello/invoke",
+            "content-type: text/plain",
+            &body,
+        )
+    };
+    let refused = |bytes: usize| {
+        let answer = invoke(bytes);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (503, "unavailable"),
+            "{answer:?}"
+        );
+        assert_eq!(answer.header("retry-after"), Some("1"), "{answer:?}");
+        answer
+    };
+    // Bodies have half of the budget. Nothing is run for one that is refused.
+    let body = refused(BUDGET / 2 + 1);
+    assert!(
+        body.json()["detail"].as_str().unwrap().contains("no room for the body"),
+        "{body:?}"
+    );
+    assert_eq!(server.seen.lock().unwrap().submits, 0);
+    // The answer is as long as its body, which is held as well. Where only the answer has no room, the run has ended: its id says
+    // where the answer is.
+    let answer = refused(BUDGET / 2);
+    assert!(
+        answer.json()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("no room for the answer"),
+        "{answer:?}"
+    );
+    assert_eq!(answer.header("fnd-invocation"), Some(ENDED), "{answer:?}");
+    // What there is room for is served, before and after.
+    server.seen.lock().unwrap().submitted = None;
+    assert_eq!(invoke(BUDGET / 4).status, 200);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod rare;
 mod short;
 mod start;
 mod table;
+mod warm;
 
 use fnd_core::api::Queued;
 use fnd_core::outcome::State;

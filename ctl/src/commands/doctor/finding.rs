@@ -112,12 +112,21 @@ pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Resul
         unknown: count(Level::Unknown),
         findings,
     };
+    let verdict = if report.errors == 0 {
+        Exit::Fine
+    } else {
+        Exit::FunctionFailed
+    };
+    verdict.after(print(out, &report))
+}
+
+fn print(out: &Output, report: &Report) -> Result<(), Failure> {
     match out.format {
         Format::Json | Format::Yaml => {
-            let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers: JSON can say it
-            out.document(&body, |_: &serde_json::Value, _| Ok(()))?;
+            let body = serde_json::to_vec(report).unwrap_or_default(); // texts and numbers: JSON can say it
+            out.document(&body, |_: &serde_json::Value, _| Ok(()))
         }
-        Format::Wide => out.table(&table(&report.findings))?,
+        Format::Wide => out.table(&table(&report.findings)),
         Format::Table | Format::Raw => {
             for line in report.findings.iter().flat_map(lines) {
                 out.line(&escape(&line, false))?;
@@ -126,14 +135,9 @@ pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Resul
             out.line(&format!(
                 "{} errors, {} warnings, {} could not be looked at",
                 report.errors, report.warnings, report.unknown
-            ))?;
+            ))
         }
     }
-    Ok(if report.errors == 0 {
-        Exit::Fine
-    } else {
-        Exit::FunctionFailed
-    })
 }
 
 fn table(findings: &[Finding]) -> Table {

@@ -116,13 +116,15 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start() -> Self {
-        Self::start_for(Access {
-            own_uid: Some(nix_uid()),
-            groups: Vec::new(),
-        })
+        Self::start_for(own())
     }
 
     pub(crate) fn start_for(access: Access) -> Self {
+        Self::start_with(access, None)
+    }
+
+    /// Starts one whose budget for bodies and answers is this.
+    pub(crate) fn start_with(access: Access, buffers: Option<Arc<Buffers>>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("control.sock");
         let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -137,6 +139,7 @@ impl Running {
                 let listener = listen::bind(&path, None).unwrap();
                 let fake = Fake {
                     seen: shared,
+                    buffers: buffers.map_or_else(OnceCell::new, OnceCell::from),
                     ..Fake::default()
                 };
                 let (server, stop) = serve(listener, Rc::new(fake), Rc::new(RefCell::new(access)));
@@ -162,6 +165,14 @@ impl Drop for Running {
         if !std::thread::panicking() {
             ended.unwrap();
         }
+    }
+}
+
+/// Everybody but the own user has no role.
+pub(crate) fn own() -> Access {
+    Access {
+        own_uid: Some(nix_uid()),
+        groups: Vec::new(),
     }
 }
 
