@@ -1,9 +1,33 @@
 //! Error codes of the control API, with their HTTP status and their meaning. The server, `fndctl`'s exit codes and
 //! `fndctl explain` all use this one table.
 
-use crate::api::Problem;
 use crate::outcome::Reason;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use serde::{Deserialize, Serialize};
+
+/// An RFC 9457 problem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Problem {
+    /// `about:blank`.
+    pub r#type: String,
+    /// Text of the HTTP status.
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Stable code for programs: `not-found`, `timeout`, `queue-full`.
+    pub code: String,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The function concerned.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    pub function: Option<FunctionName>,
+    /// The invocation concerned.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    pub invocation: Option<InvocationId>,
+    /// The invocation's reason, if it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
 
 /// A stable error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

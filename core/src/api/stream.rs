@@ -1,4 +1,5 @@
-//! Events as `GET /v1/stream` sends them: one line each, with a sequence position from which a reader can resume.
+//! Bodies that come line by line: output, and events as `GET /v1/stream` sends them, with a sequence position from which
+//! a reader can resume.
 
 use crate::diagnostic::Diagnostic;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
@@ -198,6 +199,34 @@ pub struct StreamEvent {
     /// Number of missed events; absent where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
+}
+
+/// A line of output.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogLine {
+    /// When it arrived.
+    pub time: String,
+    /// Function.
+    #[serde(with = "crate::text::id")]
+    pub function: FunctionName,
+    /// The invocation; the nil UUID where a warm worker printed the line outside of calls, or serves several calls at
+    /// once.
+    #[serde(with = "crate::text::id")]
+    pub invocation: InvocationId,
+    /// Number of the attempt; 0 with the nil UUID.
+    pub attempt: u32,
+    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a message of
+    /// fnd (about dropped output).
+    pub stream: String,
+    /// The text without the line end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// Lines of output: `GET /v1/logs` and `GET /v1/invocations/ID/logs`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogList {
+    /// Oldest first.
+    pub lines: Vec<LogLine>,
 }
 
 impl StreamEvent {
