@@ -26,5 +26,6 @@ pub mod report;
 pub mod supervisor;
 pub mod text;
 pub mod trace;
+mod words;
 
 pub use api::{problem, stream as happening};

@@ -4,6 +4,7 @@
 use crate::diagnostic::Diagnostic;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::supervisor::FunctionState;
+use crate::words::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
@@ -51,88 +52,39 @@ impl<'de> Deserialize<'de> for Seq {
     }
 }
 
-/// The kind of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A version of a function serves from now on.
-    Loaded,
-    /// New content of a function does not serve; the version before it goes on serving.
-    Refused,
-    /// A function was deleted.
-    Removed,
-    /// A function's state changed for another reason than its runs.
-    State,
-    /// A request to run was accepted.
-    Accepted,
-    /// An attempt began.
-    Started,
-    /// An attempt ended, or an invocation ended without one (cancelled while it waited).
-    Ended,
-    /// A retry follows a failed attempt.
-    Retried,
-    /// A poll follows an attempt that ended with execute-again.
-    Polled,
-    /// An invocation failed because its retries, polls or deadline ran out.
-    GaveUp,
-    /// A function's number of workers changed.
-    Scaled,
-    /// A request did not run: it was refused on arrival, or skipped later.
-    Dropped,
-    /// The node has a problem.
-    Problem,
-    /// A problem of the node is over.
-    Solved,
-    /// This reader missed events: it was too slow, came too late, or fnd was restarted.
-    Missed,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 15] = [
-        Self::Loaded,
-        Self::Refused,
-        Self::Removed,
-        Self::State,
-        Self::Accepted,
-        Self::Started,
-        Self::Ended,
-        Self::Retried,
-        Self::Polled,
-        Self::GaveUp,
-        Self::Scaled,
-        Self::Dropped,
-        Self::Problem,
-        Self::Solved,
-        Self::Missed,
-    ];
-
-    /// Returns the kind's word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Loaded => "loaded",
-            Self::Refused => "refused",
-            Self::Removed => "removed",
-            Self::State => "state",
-            Self::Accepted => "accepted",
-            Self::Started => "started",
-            Self::Ended => "ended",
-            Self::Retried => "retried",
-            Self::Polled => "polled",
-            Self::GaveUp => "gave-up",
-            Self::Scaled => "scaled",
-            Self::Dropped => "dropped",
-            Self::Problem => "problem",
-            Self::Solved => "solved",
-            Self::Missed => "missed",
-        }
-    }
-
-    /// Parses the word of a kind.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+words! {
+    /// The kind of an event.
+    pub enum Kind {
+        /// A version of a function serves from now on.
+        Loaded = "loaded",
+        /// New content of a function does not serve; the version before it goes on serving.
+        Refused = "refused",
+        /// A function was deleted.
+        Removed = "removed",
+        /// A function's state changed for another reason than its runs.
+        State = "state",
+        /// A request to run was accepted.
+        Accepted = "accepted",
+        /// An attempt began.
+        Started = "started",
+        /// An attempt ended, or an invocation ended without one (cancelled while it waited).
+        Ended = "ended",
+        /// A retry follows a failed attempt.
+        Retried = "retried",
+        /// A poll follows an attempt that ended with execute-again.
+        Polled = "polled",
+        /// An invocation failed because its retries, polls or deadline ran out.
+        GaveUp = "gave-up",
+        /// A function's number of workers changed.
+        Scaled = "scaled",
+        /// A request did not run: it was refused on arrival, or skipped later.
+        Dropped = "dropped",
+        /// The node has a problem.
+        Problem = "problem",
+        /// A problem of the node is over.
+        Solved = "solved",
+        /// This reader missed events: it was too slow, came too late, or fnd was restarted.
+        Missed = "missed",
     }
 }
 

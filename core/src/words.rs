@@ -1,0 +1,78 @@
+//! `words!`: the one place of the words of an enum, in bodies of the API, in files that people write, and in the history.
+
+/// Defines an enum of words. `ALL` and `WORDS` list them in its order; it is read and written as one of them.
+macro_rules! words {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident {
+            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
+        }
+    )+) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        $vis enum $name {
+            $(
+                $(#[$variant_meta])*
+                #[serde(rename = $word)]
+                $variant,
+            )+
+        }
+
+        impl $name {
+            /// The words.
+            $vis const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// All variants.
+            $vis const ALL: [Self; Self::WORDS.len()] = [$(Self::$variant),+];
+
+            /// Returns the word.
+            #[must_use]
+            $vis const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// Parses a word.
+            #[must_use]
+            $vis fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl $crate::schema::pick::FromValue for $name {
+            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
+                Self::parse(&value?.text())
+            }
+        }
+    )+};
+}
+
+pub(crate) use words;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    words! {
+        /// A colour.
+        pub(crate) enum Colour {
+            /// Green.
+            Green = "green",
+            /// Dark red.
+            DarkRed = "dark-red",
+        }
+    }
+
+    #[test]
+    fn every_word_survives_its_text() {
+        assert_eq!(Colour::WORDS, ["green", "dark-red"]);
+        for (colour, word) in Colour::ALL.into_iter().zip(Colour::WORDS) {
+            assert_eq!((colour.as_str(), Colour::parse(word)), (*word, Some(colour)));
+            assert_eq!(serde_json::to_value(colour).unwrap(), *word);
+            assert_eq!(serde_json::from_value::<Colour>((*word).into()).unwrap(), colour);
+        }
+        assert_eq!(Colour::parse("dark red"), None);
+    }
+}
