@@ -5,6 +5,7 @@
 
 use crate::words::words;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
@@ -18,7 +19,7 @@ words! {
 }
 
 /// One problem at one place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     /// Whether the problem refuses the file.
     pub severity: Severity,
@@ -41,7 +42,7 @@ pub struct Diagnostic {
 }
 
 /// A place in a text file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Line, from 1.
     pub line: u32,
@@ -49,7 +50,7 @@ pub struct Place {
     pub column: u32,
     /// Number of characters that are marked, at least 1, within the line.
     pub length: u32,
-    /// The text of the line, at most [`EXCERPT_MAX`] characters.
+    /// The text of the line, at most 200 characters.
     pub excerpt: String,
 }
 

@@ -3,6 +3,7 @@
 
 use crate::words::words;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 words! {
@@ -227,15 +228,30 @@ impl Serialize for Reason {
     }
 }
 
+impl schemars::JsonSchema for Reason {
+    fn schema_name() -> Cow<'static, str> {
+        "Reason".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let words: Vec<&str> = TABLE.iter().map(|(_, word)| *word).collect();
+        schemars::json_schema!({
+            "type": "string",
+            "anyOf": [{"enum": words}, {"pattern": "^exit-[0-9]+$"}, {"pattern": "^signal-[A-Z0-9]+$"}],
+            "description": "Why an attempt or an invocation ended. `fndctl explain REASON` explains a reason.",
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let text = Cow::<str>::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("expected a reason such as `ok` or `exit-1`"))
     }
 }
 
 words! {
-    /// Public states of an invocation (contract, section 4).
+    /// State of an invocation.
     pub enum State {
         /// Accepted; waits for a place.
         Queued = "queued",
@@ -267,7 +283,7 @@ words! {
         Deadline = "deadline",
     }
 
-    /// The trigger of an invocation (the words of `FND_TRIGGER`; further ones come with their issues).
+    /// What started an invocation; the function sees it as `FND_TRIGGER`.
     pub enum Trigger {
         /// A script without triggers runs once per content.
         Load = "load",

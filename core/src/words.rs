@@ -1,18 +1,21 @@
 //! `words!`: the one place of the words of an enum, in bodies of the API, in files that people write, and in the history.
 
-/// Defines an enum of words. `ALL` and `WORDS` list them in its order; it is read and written as one of them.
+use schemars::{Schema, json_schema};
+
+/// Defines an enum of words. `ALL` and `WORDS` list them in its order; it is read and written as one of them. The API's
+/// description has it under its name, or under the one after `as`, with its comments.
 macro_rules! words {
     ($(
-        $(#[$meta:meta])*
-        $vis:vis enum $name:ident {
-            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
+        $(#[doc = $doc:literal])+
+        $vis:vis enum $name:ident $(as $schema_name:literal)? {
+            $($(#[doc = $meaning:literal])+ $variant:ident = $word:literal,)+
         }
     )+) => {$(
-        $(#[$meta])*
+        $(#[doc = $doc])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         $vis enum $name {
             $(
-                $(#[$variant_meta])*
+                $(#[doc = $meaning])+
                 #[serde(rename = $word)]
                 $variant,
             )+
@@ -48,10 +51,31 @@ macro_rules! words {
                 Self::parse(&value?.text())
             }
         }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                [$($schema_name,)? stringify!($name)][0].into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::words::schema(concat!($($doc),+), [$(($word, concat!($($meaning),+))),+])
+            }
+        }
     )+};
 }
 
 pub(crate) use words;
+
+/// Returns the schema of words that have a meaning each.
+pub(crate) fn schema(meaning: &str, words: impl IntoIterator<Item = (&'static str, &'static str)>) -> Schema {
+    let mut description = format!("{}\n", meaning.trim_ascii());
+    let mut list = Vec::new();
+    for (word, meaning) in words {
+        description += &format!("\n- `{word}`: {}", meaning.trim_ascii());
+        list.push(word);
+    }
+    json_schema!({"type": "string", "enum": list, "description": description})
+}
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -1,31 +1,39 @@
 //! Bodies about functions.
 
+use crate::diagnostic::Diagnostic;
 use crate::outcome::{Reason, Trigger};
 use crate::supervisor::FunctionState;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// A function with its last execution: an element of `/v1/functions` and the content of its status file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A function with its last execution; also the content of its status file. `status`, `message` and `timestamp` are
+/// fields of Keptn's KEP 90.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionStatus {
-    /// KEP 90: `succeeded` or `failed` of the last attempt; `pending` before the first.
+    /// How the last attempt ended; `pending` before the first.
+    #[schemars(extend("enum" = ["succeeded", "failed", "pending"]))]
     pub status: String,
-    /// KEP 90: the last attempt's message.
+    /// The last attempt's message.
     pub message: String,
-    /// KEP 90: when this status was written.
+    /// When this status was written.
+    #[schemars(extend("format" = "date-time"))]
     pub timestamp: String,
-    /// Its name.
+    /// Name of the function.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String")]
     pub function: FunctionName,
     /// Serving version.
     #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
-    /// Its state.
+    /// State of the function.
     pub state: FunctionState,
     /// The last invocation.
     #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// The last invocation's trigger.
     pub trigger: Option<Trigger>,
@@ -38,6 +46,7 @@ pub struct FunctionStatus {
     /// Exit code of the last attempt.
     pub exit_code: Option<u8>,
     /// Start of the last attempt.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: Option<String>,
     /// Duration of the last attempt.
     pub duration_ms: Option<f64>,
@@ -50,10 +59,13 @@ pub struct FunctionStatus {
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Start of the next attempt.
+    #[schemars(extend("format" = "date-time"))]
     pub next_attempt_at: Option<String>,
     /// Start of the next scheduled run.
+    #[schemars(extend("format" = "date-time"))]
     pub next_run_at: Option<String>,
     /// Result of the last attempt: JSON, or a string; null where there is none or where it is not text.
+    #[schemars(with = "serde_json::Value")]
     pub result: Option<Box<RawValue>>,
     /// Number of all ended attempts.
     pub runs: u64,
@@ -84,8 +96,8 @@ pub struct FunctionStatus {
     pub dead_letters: u64,
 }
 
-/// `GET /v1/functions/F`: the status and more that a status file does not contain.
-#[derive(Debug, Clone, Serialize)]
+/// A function: its status, and more that a status file does not contain.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FunctionDetail {
     /// The status.
     #[serde(flatten)]
@@ -106,44 +118,48 @@ impl<'de> Deserialize<'de> for FunctionDetail {
 }
 
 /// What [`FunctionDetail`] adds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionMore {
-    /// `script` or `handler`.
+    /// How it runs: `script`, `handler`, `http` or `service`.
     pub mode: String,
     /// Why this mode was chosen: "no handler found in the code", "`def handler` at line 3".
     pub mode_reason: String,
     /// The code file or directory.
     pub source: String,
     /// The manifest with every key, defaults filled in.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub manifest: serde_json::Value,
     /// Real path of the interpreter.
     pub interpreter: String,
     /// Uid that runs the function; null where no version was ever installed.
     pub uid: Option<u32>,
-    /// Newer content that does not serve yet, while an older version serves. All fields above describe the older
-    /// version.
+    /// Newer content that does not serve yet, while an older version serves. The other fields, except `error` and
+    /// `diagnostics`, describe the older version.
     #[serde(default)]
     pub newer: Option<NewerVersion>,
     /// Errors and warnings of the newest content.
+    #[schemars(with = "Vec<Diagnostic>")]
     pub diagnostics: Vec<serde_json::Value>,
 }
 
 /// Content of a function that is newer than the serving version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewerVersion {
     /// The content's version; null where it was refused.
     #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Why the content does not serve; null during its first trial.
     pub error: Option<String>,
     /// How often it could not be loaded or started, since it came or a reload asked for a new trial.
     pub failed_trials: u32,
     /// Start of the next trial; null during a trial, and where none follows.
+    #[schemars(extend("format" = "date-time"))]
     pub next_trial_at: Option<String>,
 }
 
-/// `GET /v1/functions`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Functions.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionList {
     /// All functions, by name.
     pub functions: Vec<FunctionStatus>,

@@ -4,16 +4,19 @@ use crate::instant;
 use crate::outcome::{Class, Exhausted, Reason, State, Trigger};
 use crate::record::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An invocation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct InvocationView {
     /// Its id.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
     pub id: InvocationId,
     /// Its function.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String")]
     pub function: FunctionName,
     /// Its trigger.
     pub trigger: Trigger,
@@ -27,14 +30,19 @@ pub struct InvocationView {
     pub exhausted: Option<Exhausted>,
     /// Version of the last attempt.
     #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// When it was accepted.
+    #[schemars(extend("format" = "date-time"))]
     pub accepted_at: String,
     /// Start of the first attempt.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: Option<String>,
     /// End of the invocation.
+    #[schemars(extend("format" = "date-time"))]
     pub ended_at: Option<String>,
     /// Start of the next attempt.
+    #[schemars(extend("format" = "date-time"))]
     pub next_attempt_at: Option<String>,
     /// Number of attempts so far. Lists do not contain their details.
     pub attempts: u32,
@@ -43,6 +51,7 @@ pub struct InvocationView {
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`); only in the view of one
     /// invocation.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub replay_of: Option<InvocationId>,
     /// All attempts, oldest first; only in the view of one invocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -50,15 +59,17 @@ pub struct InvocationView {
 }
 
 /// An attempt.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
     /// Number of the attempt.
     pub attempt: u32,
     /// Polls before this attempt.
     pub poll: u32,
     /// Start.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// End.
+    #[schemars(extend("format" = "date-time"))]
     pub ended_at: String,
     /// Duration.
     pub duration_ms: f64,
@@ -66,7 +77,7 @@ pub struct AttemptView {
     pub exit_code: Option<u8>,
     /// Name of the signal, `SIGSEGV`.
     pub signal: Option<String>,
-    /// Class.
+    /// Class of the end.
     pub class: Class,
     /// Reason.
     pub reason: Reason,
@@ -86,8 +97,9 @@ pub struct AttemptView {
     /// Whether the attempt waited for its worker to start. Always true for scripts: each attempt is a process of its
     /// own.
     pub cold: bool,
-    /// Version.
+    /// The version that ran.
     #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Bytes on standard output.
     pub stdout_bytes: u64,
@@ -97,17 +109,17 @@ pub struct AttemptView {
     pub dropped_bytes: u64,
 }
 
-/// `GET /v1/invocations`. A page may have fewer elements than requested, or none, and still a next page.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A page of the history; it may have fewer elements than requested, or none, and still a next page.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct InvocationList {
     /// Newest first.
     pub invocations: Vec<InvocationView>,
-    /// Cursor of the next page (`after=`); absent on the last page.
+    /// Cursor of the next page (`after=`); null on the last page.
     pub next: Option<String>,
 }
 
 /// A dead letter: an asynchronous invocation that failed for good.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
     /// The invocation.
     #[serde(flatten)]
@@ -121,20 +133,21 @@ pub struct DeadLetter {
     pub content_type: Option<String>,
 }
 
-/// `GET /v1/dead-letters`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// A page of dead letters.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetterList {
     /// Newest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// Cursor of the next page (`after=`); absent on the last page, present where a next page is possible.
+    /// Cursor of the next page (`after=`); null on the last page. The next page may be empty.
     pub next: Option<String>,
 }
 
 /// Answer to a request that queued an invocation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Queued {
     /// The invocation's id.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
     pub id: InvocationId,
 }
 

@@ -9,13 +9,16 @@
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
 //! - `stream`: what comes line by line: events and output.
+//! - `components`: their schemas.
 
+mod components;
 mod functions;
 mod invocations;
 mod node;
 pub mod problem;
 pub mod stream;
 
+pub use components::components;
 pub use functions::{FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, NewerVersion};
 pub use invocations::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, milliseconds};
 pub use node::{

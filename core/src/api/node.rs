@@ -4,19 +4,22 @@ use super::FunctionStatus;
 use crate::diagnostic::Diagnostic;
 use crate::runtime::RuntimeSummary;
 use fnd_wire::ids::FunctionName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GET /v1/status`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The node with its functions.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct NodeStatus {
     /// fnd's version.
     pub version: String,
     /// The spawner's version.
     pub spawner_version: String,
-    /// `running`, `draining`, `no-spawner`.
+    /// State of fnd; `no-spawner`: nothing can be started.
+    #[schemars(extend("enum" = ["running", "draining", "no-spawner"]))]
     pub state: String,
     /// When fnd started.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// Host name.
     pub node: String,
@@ -44,16 +47,16 @@ pub struct NodeStatus {
     /// Number of dead letters of all functions.
     #[serde(default)]
     pub dead_letters: u64,
-    /// Disk use of the state; absent if fnd is too old to report it.
+    /// Disk use of the state.
     #[serde(default)]
     pub disk: Option<DiskUse>,
-    /// Paths of fnd; absent if fnd is too old to report them.
+    /// Paths of fnd.
     #[serde(default)]
     pub places: Option<NodePlaces>,
 }
 
 /// Disk use of an fnd's state, and the free space.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskUse {
     /// Bytes of records, payloads and results.
     pub history_bytes: u64,
@@ -70,7 +73,7 @@ pub struct DiskUse {
 }
 
 /// Paths that an fnd uses; all are absolute.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodePlaces {
     /// `fnd.toml`; the file may be missing.
     pub config: String,
@@ -82,22 +85,22 @@ pub struct NodePlaces {
     pub state: String,
 }
 
-/// `GET /v1/runtimes`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The languages that fnd supports.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeList {
     /// All runtimes, by id.
     pub runtimes: Vec<RuntimeSummary>,
 }
 
-/// `GET /v1/sizes`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The presets of limits.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SizeList {
     /// All sizes, smallest first.
     pub sizes: Vec<SizeView>,
 }
 
 /// A size: a preset of `[limits]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SizeView {
     /// The size's name, `M`.
     pub name: String,
@@ -105,21 +108,23 @@ pub struct SizeView {
     pub limits: BTreeMap<String, String>,
 }
 
-/// Answer to `POST /v1/reload`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Differences that a reload applied, and problems that it found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReloadReport {
     /// Functions whose serving version changed, by name.
     #[serde(with = "crate::text::ids")]
+    #[schemars(with = "Vec<String>")]
     pub applied: Vec<FunctionName>,
     /// Functions that are gone, by name.
     #[serde(with = "crate::text::ids")]
+    #[schemars(with = "Vec<String>")]
     pub removed: Vec<FunctionName>,
     /// Problems of the whole present configuration, applied or not.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Body of `POST /v1/validate`: one file, as it would be in the functions directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One file, as it would be in the functions directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValidateRequest {
     /// Name of the file: `hello.py`, `hello.toml`.
     pub name: String,
@@ -127,8 +132,8 @@ pub struct ValidateRequest {
     pub content: String,
 }
 
-/// Answer to `POST /v1/validate`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Result of a validation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValidateReport {
     /// Whether the file would serve.
     pub valid: bool,
@@ -137,17 +142,18 @@ pub struct ValidateReport {
 }
 
 /// Answer to requests that only change something: cancel, enable, disable, drain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// The state after the request: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `dropped`.
     pub state: String,
 }
 
-/// Level of fnd's own messages: `/v1/log-level`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Level of fnd's own messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLevel {
     /// `info`, `debug`, or `target=level` with commas between.
     pub level: String,
     /// When the level from the start returns by itself; null if it does not.
+    #[schemars(extend("format" = "date-time"))]
     pub until: Option<String>,
 }

@@ -6,6 +6,7 @@ use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::supervisor::FunctionState;
 use crate::words::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +55,7 @@ impl<'de> Deserialize<'de> for Seq {
 
 words! {
     /// The kind of an event.
-    pub enum Kind {
+    pub enum Kind as "EventKind" {
         /// A version of a function serves from now on.
         Loaded = "loaded",
         /// New content of a function does not serve; the version before it goes on serving.
@@ -88,20 +89,25 @@ words! {
     }
 }
 
-/// A line of `GET /v1/stream`. Fields that do not apply to its kind are absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An event. Fields that do not apply to its kind are absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamEvent {
-    /// The event's position; in a `missed` line the position of the last missed event.
+    /// The event's position, `EPOCH-NUMBER`, from which a reader can resume; an epoch is the life of one fnd. In a
+    /// `missed` line it is the position of the last missed event.
+    #[schemars(with = "String")]
     pub seq: Seq,
     /// When it happened.
+    #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// Its kind.
+    /// Kind of the event.
     pub kind: Kind,
     /// The function.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub function: Option<FunctionName>,
     /// The invocation.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// Number of the attempt; for `retried` and `polled` the one that follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,11 +120,12 @@ pub struct StreamEvent {
     pub worker: Option<u64>,
     /// The version that serves, or that ran.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Reason of the end, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Kind of the node's problem.
+    /// Kind of the node's problem: a label of the metric `fnd_problems`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Message for people.
@@ -135,6 +142,7 @@ pub struct StreamEvent {
     pub trace_id: Option<String>,
     /// When the next attempt begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub next_attempt_at: Option<String>,
     /// The limit that ran out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,28 +162,32 @@ pub struct StreamEvent {
 }
 
 /// A line of output.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
     /// When it arrived.
+    #[schemars(extend("format" = "date-time"))]
     pub time: String,
     /// Function.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String")]
     pub function: FunctionName,
     /// The invocation; the nil UUID where a warm worker printed the line outside of calls, or serves several calls at
     /// once.
     #[serde(with = "crate::text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
     pub invocation: InvocationId,
     /// Number of the attempt; 0 with the nil UUID.
     pub attempt: u32,
     /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a message of
     /// fnd (about dropped output).
+    #[schemars(extend("enum" = ["stdout", "stderr", "log", "fnd"]))]
     pub stream: String,
     /// The text without the line end; bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
-/// Lines of output: `GET /v1/logs` and `GET /v1/invocations/ID/logs`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Lines of output.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct LogList {
     /// Oldest first.
     pub lines: Vec<LogLine>,

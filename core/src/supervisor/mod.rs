@@ -59,7 +59,7 @@ use timers::Timers;
 use worker::Worker;
 
 words! {
-    /// Public states of a function (contract, section 4).
+    /// State of a function.
     pub enum FunctionState {
         /// The first version is being prepared.
         Building = "building",
