@@ -3,21 +3,23 @@
 //! A diagnostic contains the line it points at, so that it can be shown where the file is not available (`fndctl` on
 //! the other side of the socket). This module finds no problems and reads no file.
 
+use crate::words::words;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The file is refused.
-    Error,
-    /// The file is accepted; something in it does not do what it seems to do.
-    Warning,
+words! {
+    /// Severity of a problem.
+    pub enum Severity {
+        /// The file is refused.
+        Error = "error",
+        /// The file is accepted; something in it does not do what it seems to do.
+        Warning = "warning",
+    }
 }
 
 /// One problem at one place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     /// Whether the problem refuses the file.
     pub severity: Severity,
@@ -40,7 +42,7 @@ pub struct Diagnostic {
 }
 
 /// A place in a text file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Line, from 1.
     pub line: u32,
@@ -48,7 +50,7 @@ pub struct Place {
     pub column: u32,
     /// Number of characters that are marked, at least 1, within the line.
     pub length: u32,
-    /// The text of the line, at most [`EXCERPT_MAX`] characters.
+    /// The text of the line, at most 200 characters.
     pub excerpt: String,
 }
 
@@ -80,11 +82,7 @@ impl Diagnostic {
     /// Returns the diagnostic on one line, for logs: `error: /etc/x.toml:7:11: unknown runtime; did you mean `python`?`.
     #[must_use]
     pub fn line(&self) -> String {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        let mut text = format!("{severity}: ");
+        let mut text = format!("{}: ", self.severity.as_str());
         if let Some(file) = &self.file {
             text.push_str(&plain(file));
             if let Some(place) = &self.place {

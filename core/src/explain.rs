@@ -1,7 +1,7 @@
 //! Explains keys, reasons and codes of diagnostics, for `fndctl explain`.
 //!
 //! Keys come from the tables of the parser, and reasons are matched by their type, so that none can be forgotten.
-//! [`crate::problem`] explains the error codes of the control API.
+//! [`crate::api::problem`] explains the error codes of the control API.
 
 use crate::manifest::Manifest;
 use crate::outcome::{Reason, Skip};

@@ -19,12 +19,13 @@ pub mod settings;
 
 pub mod api;
 pub mod backoff;
-pub mod happening;
 pub mod outcome;
-pub mod problem;
 pub mod protocol;
 pub mod record;
 pub mod report;
 pub mod supervisor;
 pub mod text;
 pub mod trace;
+mod words;
+
+pub use api::{problem, stream as happening};

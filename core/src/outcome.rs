@@ -1,39 +1,41 @@
 //! How attempts and invocations end: class, reason and their words (contract, section 4). Verdicts, records and
 //! messages all use this one table.
 
+use crate::words::words;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
-/// The class of an end, by which retry and poll policies decide. Classes that `retry.on` can name have its words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// The attempt succeeded.
-    Success,
-    /// The function asked for a retry (exit 75).
-    Transient,
-    /// The function asked for a poll (exit 99 with a `[poll]` table).
-    ExecuteAgain,
-    /// The function stated that a retry is useless (exit 65): never retried.
-    Failed,
-    /// Any other exit code, or an invalid answer.
-    Error,
-    /// The attempt reached its timeout.
-    Timeout,
-    /// The attempt exceeded the memory limit.
-    Oom,
-    /// A signal that fnd did not send.
-    Signal,
-    /// The attempt could not be started.
-    Spawn,
-    /// fnd, the spawner or the machine went down during the attempt.
-    Interrupted,
-    /// Somebody cancelled the invocation.
-    Cancelled,
-    /// The invocation reached its deadline.
-    Deadline,
-    /// The invocation was never started.
-    Skipped,
+words! {
+    /// The class of an end, by which retry and poll policies decide. Classes that `retry.on` can name have its words.
+    pub enum Class {
+        /// The attempt succeeded.
+        Success = "success",
+        /// The function asked for a retry (exit 75).
+        Transient = "transient",
+        /// The function asked for a poll (exit 99 with a `[poll]` table).
+        ExecuteAgain = "execute-again",
+        /// The function stated that a retry is useless (exit 65): never retried.
+        Failed = "failed",
+        /// Any other exit code, or an invalid answer.
+        Error = "error",
+        /// The attempt reached its timeout.
+        Timeout = "timeout",
+        /// The attempt exceeded the memory limit.
+        Oom = "oom",
+        /// A signal that fnd did not send.
+        Signal = "signal",
+        /// The attempt could not be started.
+        Spawn = "spawn",
+        /// fnd, the spawner or the machine went down during the attempt.
+        Interrupted = "interrupted",
+        /// Somebody cancelled the invocation.
+        Cancelled = "cancelled",
+        /// The invocation reached its deadline.
+        Deadline = "deadline",
+        /// The invocation was never started.
+        Skipped = "skipped",
+    }
 }
 
 /// Why an invocation was never started.
@@ -103,7 +105,8 @@ const SIGNALS: [&str; 32] = [
     "IO", "PWR", "SYS",
 ];
 
-const PLAIN: [(Reason, &str); 13] = [
+/// The reasons without a number, with their words.
+const TABLE: [(Reason, &str); 22] = [
     (Reason::Ok, "ok"),
     (Reason::Transient, "transient"),
     (Reason::ExecuteAgain, "execute-again"),
@@ -117,9 +120,6 @@ const PLAIN: [(Reason, &str); 13] = [
     (Reason::ResultTooLarge, "result-too-large"),
     (Reason::Pids, "pids"),
     (Reason::Interrupted, "interrupted"),
-];
-
-const PLAIN_ENDS: [(Reason, &str); 9] = [
     (Reason::Cancelled, "cancelled"),
     (Reason::Deadline, "deadline"),
     (Reason::Skipped(Skip::Overlap), "skipped-overlap"),
@@ -161,18 +161,15 @@ impl Reason {
             Self::Exit(_) => "exit",
             Self::Signal(_) => "signal",
             other => {
-                let mut known = PLAIN.iter().chain(&PLAIN_ENDS);
-                known
-                    .find(|(reason, _)| *reason == other)
-                    .map_or("error", |(_, text)| text)
+                let row = TABLE.iter().find(|(reason, _)| *reason == other);
+                row.map_or("error", |(_, word)| word)
             }
         }
     }
 
     /// Returns all words of reasons.
     pub fn words() -> impl Iterator<Item = &'static str> {
-        let plain = PLAIN.iter().chain(&PLAIN_ENDS).map(|(_, text)| *text);
-        plain.chain(["exit", "signal"])
+        TABLE.iter().map(|(_, word)| *word).chain(["exit", "signal"])
     }
 
     /// Parses the text form of a reason.
@@ -188,11 +185,7 @@ impl Reason {
                 .and_then(|n| u8::try_from(n).ok());
             return number.or_else(|| name.parse().ok()).map(Self::Signal);
         }
-        PLAIN
-            .iter()
-            .chain(&PLAIN_ENDS)
-            .find(|(_, t)| *t == text)
-            .map(|(reason, _)| *reason)
+        TABLE.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
     /// Returns the final state of an invocation that ended with this reason.
@@ -235,124 +228,79 @@ impl Serialize for Reason {
     }
 }
 
+impl schemars::JsonSchema for Reason {
+    fn schema_name() -> Cow<'static, str> {
+        "Reason".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let words: Vec<&str> = TABLE.iter().map(|(_, word)| *word).collect();
+        schemars::json_schema!({
+            "type": "string",
+            "anyOf": [{"enum": words}, {"pattern": "^exit-[0-9]+$"}, {"pattern": "^signal-[A-Z0-9]+$"}],
+            "description": "Why an attempt or an invocation ended. `fndctl explain REASON` explains a reason.",
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let text = Cow::<str>::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("expected a reason such as `ok` or `exit-1`"))
     }
 }
 
-/// Public states of an invocation (contract, section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Accepted; waits for a place.
-    Queued,
-    /// An attempt is running.
-    Running,
-    /// Waits for a retry.
-    Waiting,
-    /// Waits for a poll.
-    Polling,
-    /// Ended with success.
-    Succeeded,
-    /// Ended with a failure.
-    Failed,
-    /// Ended because somebody cancelled it.
-    Cancelled,
-    /// Ended because fnd, the spawner or the machine went down.
-    Interrupted,
-    /// Never started.
-    Skipped,
+words! {
+    /// State of an invocation.
+    pub enum State {
+        /// Accepted; waits for a place.
+        Queued = "queued",
+        /// An attempt is running.
+        Running = "running",
+        /// Waits for a retry.
+        Waiting = "waiting",
+        /// Waits for a poll.
+        Polling = "polling",
+        /// Ended with success.
+        Succeeded = "succeeded",
+        /// Ended with a failure.
+        Failed = "failed",
+        /// Ended because somebody cancelled it.
+        Cancelled = "cancelled",
+        /// Ended because fnd, the spawner or the machine went down.
+        Interrupted = "interrupted",
+        /// Never started.
+        Skipped = "skipped",
+    }
+
+    /// The limit that ended an invocation although the policy would have tried again.
+    pub enum Exhausted {
+        /// `retry.retries`.
+        Retries = "retries",
+        /// `poll.until`.
+        Poll = "poll",
+        /// `limits.deadline`.
+        Deadline = "deadline",
+    }
+
+    /// What started an invocation; the function sees it as `FND_TRIGGER`.
+    pub enum Trigger {
+        /// A script without triggers runs once per content.
+        Load = "load",
+        /// A person or program used the control socket.
+        Manual = "manual",
+        /// Somebody ran an earlier invocation again with the same payload.
+        Replay = "replay",
+        /// Somebody ran a dead letter again.
+        Redrive = "redrive",
+    }
 }
 
 impl State {
-    /// All states, in the order of the contract.
-    pub const ALL: [Self; 9] = [
-        Self::Queued,
-        Self::Running,
-        Self::Waiting,
-        Self::Polling,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-        Self::Interrupted,
-        Self::Skipped,
-    ];
-
     /// Says whether the state is final.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Running | Self::Waiting | Self::Polling)
-    }
-
-    /// Returns the state's name in the contract.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Polling => "polling",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
-            Self::Skipped => "skipped",
-        }
-    }
-
-    /// Parses the name of a state.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
-
-/// The limit that ended an invocation although the policy would have tried again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Exhausted {
-    /// `retry.retries`.
-    Retries,
-    /// `poll.until`.
-    Poll,
-    /// `limits.deadline`.
-    Deadline,
-}
-
-/// The trigger of an invocation (the words of `FND_TRIGGER`; further ones come with their issues).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Trigger {
-    /// A script without triggers runs once per content.
-    Load,
-    /// A person or program used the control socket.
-    Manual,
-    /// Somebody ran an earlier invocation again with the same payload.
-    Replay,
-    /// Somebody ran a dead letter again.
-    Redrive,
-}
-
-impl Trigger {
-    /// Returns the trigger's name in the contract.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::Manual => "manual",
-            Self::Replay => "replay",
-            Self::Redrive => "redrive",
-        }
-    }
-
-    /// Parses the name of a trigger.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Load, Self::Manual, Self::Replay, Self::Redrive]
-            .into_iter()
-            .find(|trigger| trigger.as_str() == text)
     }
 }
 
@@ -363,7 +311,7 @@ mod tests {
     #[test]
     fn every_reason_survives_its_text() {
         let numbered = [Reason::Exit(3), Reason::Signal(11), Reason::Signal(34)];
-        for reason in PLAIN.iter().chain(&PLAIN_ENDS).map(|(r, _)| *r).chain(numbered) {
+        for reason in TABLE.iter().map(|(r, _)| *r).chain(numbered) {
             assert_eq!(Reason::parse(&reason.to_string()), Some(reason));
             assert!(Reason::words().any(|word| word == reason.word()));
         }

@@ -1,9 +1,10 @@
 //! Every key of `runtime.toml`: its values, its default and its meaning.
 
 use crate::schema::Kind::{List, Text};
-use crate::schema::keys::{keys, words};
+use crate::schema::keys::keys;
 use crate::schema::read::Schema;
 use crate::schema::{Form, Kind};
+use crate::words::words;
 use std::collections::BTreeMap;
 
 /// A runtime's `runtime.toml`.

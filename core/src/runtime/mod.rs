@@ -8,11 +8,12 @@ pub use keys::Phase;
 
 use crate::manifest::Mode;
 use crate::settings::RuntimeSettings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The part of a runtime that `fndctl runtimes` and the scanner need.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A runtime: what fnd needs to run functions in a language.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeSummary {
     /// Its id, `python`.
     pub id: String,
@@ -29,9 +30,9 @@ pub struct RuntimeSummary {
 }
 
 /// A version of a runtime.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeVersion {
-    /// Name of the version, `3.11`, or [`DEFAULT`].
+    /// Name of the version, `3.11`, or `default`.
     pub name: String,
     /// Absolute path of the interpreter.
     pub interpreter: String,

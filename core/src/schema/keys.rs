@@ -1,4 +1,4 @@
-//! `keys!` and `words!`: the one place of a key, from which its entry in the table and its field come.
+//! `keys!`: the one place of a key, from which its entry in the table and its field come.
 
 /// Defines a table of keys, and the struct that its values are read into.
 ///
@@ -123,47 +123,14 @@ macro_rules! keys {
     };
 }
 
-/// Defines an enum of words: `WORDS` lists them in its order, and it is read and written as one of them.
-macro_rules! words {
-    ($(
-        $(#[$meta:meta])*
-        $vis:vis enum $name:ident {
-            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
-        }
-    )+) => {$(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        $vis enum $name {
-            $(
-                $(#[$variant_meta])*
-                #[serde(rename = $word)]
-                $variant,
-            )+
-        }
-
-        impl $name {
-            /// The words.
-            $vis const WORDS: &'static [&'static str] = &[$($word),+];
-        }
-
-        impl $crate::schema::pick::FromValue for $name {
-            fn from_value(value: Option<$crate::schema::tree::Value>) -> Option<Self> {
-                match value?.text().as_str() {
-                    $($word => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-        }
-    )+};
-}
-
-pub(crate) use {keys, words};
+pub(crate) use keys;
 
 #[cfg(test)]
 mod tests {
     use crate::schema::pick::FromValue;
     use crate::schema::read::constant;
     use crate::schema::{Key, Kind};
+    use crate::words::tests::Colour;
     use std::time::Duration;
 
     keys! {
@@ -196,16 +163,6 @@ mod tests {
         struct Inner {
             /// How large.
             size: u64 = Size(ANY_SIZE), default "1K", example "2K";
-        }
-    }
-
-    words! {
-        /// A colour.
-        enum Colour {
-            /// Green.
-            Green = "green",
-            /// Dark red.
-            DarkRed = "dark-red",
         }
     }
 
@@ -261,6 +218,5 @@ mod tests {
             (json["colour"].as_str(), json.get("seconds").is_some()),
             (Some("dark-red"), true)
         );
-        assert_eq!(Colour::WORDS, ["green", "dark-red"]);
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::manifest::Limits;
 use crate::schema::Kind::{List, Text};
-use crate::schema::keys::{keys, words};
+use crate::schema::keys::keys;
 use crate::schema::read::Schema;
 use crate::schema::{Form, Kind};
 use crate::text;
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -47,47 +47,32 @@ pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules,
 pub use takeover::{Adopted, ScriptRecord, Times};
 pub use view::{FunctionView, Trial};
 
+use crate::words::words;
 use admission::Node;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use function::Functions;
 use invocation::Invocation;
-use serde::{Deserialize, Serialize};
 use shutdown::Phase;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use timers::Timers;
 use worker::Worker;
 
-/// Public states of a function (contract, section 4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FunctionState {
-    /// The first version is being prepared.
-    Building,
-    /// The function can run.
-    Ready,
-    /// At least one attempt runs.
-    Running,
-    /// The manifest or a person disabled the function.
-    Disabled,
-    /// The function has no version that could run.
-    Invalid,
-    /// The workers die before they are ready.
-    CrashLooping,
-}
-
-impl FunctionState {
-    /// Returns the state's name in the contract.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Building => "building",
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::Disabled => "disabled",
-            Self::Invalid => "invalid",
-            Self::CrashLooping => "crash-looping",
-        }
+words! {
+    /// State of a function.
+    pub enum FunctionState {
+        /// The first version is being prepared.
+        Building = "building",
+        /// The function can run.
+        Ready = "ready",
+        /// At least one attempt runs.
+        Running = "running",
+        /// The manifest or a person disabled the function.
+        Disabled = "disabled",
+        /// The function has no version that could run.
+        Invalid = "invalid",
+        /// The workers die before they are ready.
+        CrashLooping = "crash-looping",
     }
 }
 

@@ -6,4 +6,5 @@ mod crowd;
 mod fake;
 mod http;
 mod limits;
+mod openapi;
 mod routes;

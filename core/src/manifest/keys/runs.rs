@@ -1,9 +1,10 @@
 //! Keys of `[retry]`, `[poll]`, `[pool]` and `[queue]`.
 
-use crate::schema::keys::{keys, words};
+use crate::schema::keys::keys;
 use crate::schema::pick::FromValue;
 use crate::schema::tree::Value;
 use crate::text;
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -1,13 +1,20 @@
-//! `GET /v1/openapi.json`: the description of the API, written by hand.
+//! `GET /v1/openapi.json`: the description of the API. Its paths are written by hand, in `openapi.json`; the schemas of
+//! bodies come from their types.
 
 use crate::control::call::Call;
 use crate::http::response::{Answered, Refusal, whole};
+use serde_json::Value;
+use std::sync::LazyLock;
 
-const DOCUMENT: &str = include_str!("../openapi.json");
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    let mut document: Value = serde_json::from_str(include_str!("../openapi.json")).expect("a test reads it");
+    document["components"]["schemas"] = fnd_core::api::components().into();
+    format!("{document:#}")
+});
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    Ok(whole("application/json", DOCUMENT))
+    Ok(whole("application/json", DOCUMENT.as_str()))
 }
 
 #[cfg(test)]
@@ -17,7 +24,7 @@ mod tests {
 
     #[test]
     fn it_describes_every_route_and_no_other() {
-        let document: serde_json::Value = serde_json::from_str(super::DOCUMENT).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&super::DOCUMENT).unwrap();
         let mut described = BTreeSet::new();
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods
@@ -55,18 +62,7 @@ mod tests {
                 _ => {}
             }
         }
-        let document: serde_json::Value = serde_json::from_str(super::DOCUMENT).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&super::DOCUMENT).unwrap();
         check(&document, &document);
-        let codes = &document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"];
-        let codes: Vec<_> = codes
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|code| code.as_str().unwrap())
-            .collect();
-        let known: Vec<_> = fnd_core::problem::Code::all()
-            .map(fnd_core::problem::Code::as_str)
-            .collect();
-        assert_eq!(codes, known);
     }
 }

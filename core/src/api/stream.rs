@@ -1,9 +1,12 @@
-//! Events as `GET /v1/stream` sends them: one line each, with a sequence position from which a reader can resume.
+//! Bodies that come line by line: output, and events as `GET /v1/stream` sends them, with a sequence position from which
+//! a reader can resume.
 
 use crate::diagnostic::Diagnostic;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::supervisor::FunctionState;
+use crate::words::words;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::borrow::Cow;
 use std::fmt;
@@ -50,105 +53,61 @@ impl<'de> Deserialize<'de> for Seq {
     }
 }
 
-/// The kind of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A version of a function serves from now on.
-    Loaded,
-    /// New content of a function does not serve; the version before it goes on serving.
-    Refused,
-    /// A function was deleted.
-    Removed,
-    /// A function's state changed for another reason than its runs.
-    State,
-    /// A request to run was accepted.
-    Accepted,
-    /// An attempt began.
-    Started,
-    /// An attempt ended, or an invocation ended without one (cancelled while it waited).
-    Ended,
-    /// A retry follows a failed attempt.
-    Retried,
-    /// A poll follows an attempt that ended with execute-again.
-    Polled,
-    /// An invocation failed because its retries, polls or deadline ran out.
-    GaveUp,
-    /// A function's number of workers changed.
-    Scaled,
-    /// A request did not run: it was refused on arrival, or skipped later.
-    Dropped,
-    /// The node has a problem.
-    Problem,
-    /// A problem of the node is over.
-    Solved,
-    /// This reader missed events: it was too slow, came too late, or fnd was restarted.
-    Missed,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 15] = [
-        Self::Loaded,
-        Self::Refused,
-        Self::Removed,
-        Self::State,
-        Self::Accepted,
-        Self::Started,
-        Self::Ended,
-        Self::Retried,
-        Self::Polled,
-        Self::GaveUp,
-        Self::Scaled,
-        Self::Dropped,
-        Self::Problem,
-        Self::Solved,
-        Self::Missed,
-    ];
-
-    /// Returns the kind's word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Loaded => "loaded",
-            Self::Refused => "refused",
-            Self::Removed => "removed",
-            Self::State => "state",
-            Self::Accepted => "accepted",
-            Self::Started => "started",
-            Self::Ended => "ended",
-            Self::Retried => "retried",
-            Self::Polled => "polled",
-            Self::GaveUp => "gave-up",
-            Self::Scaled => "scaled",
-            Self::Dropped => "dropped",
-            Self::Problem => "problem",
-            Self::Solved => "solved",
-            Self::Missed => "missed",
-        }
-    }
-
-    /// Parses the word of a kind.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+words! {
+    /// The kind of an event.
+    pub enum Kind as "EventKind" {
+        /// A version of a function serves from now on.
+        Loaded = "loaded",
+        /// New content of a function does not serve; the version before it goes on serving.
+        Refused = "refused",
+        /// A function was deleted.
+        Removed = "removed",
+        /// A function's state changed for another reason than its runs.
+        State = "state",
+        /// A request to run was accepted.
+        Accepted = "accepted",
+        /// An attempt began.
+        Started = "started",
+        /// An attempt ended, or an invocation ended without one (cancelled while it waited).
+        Ended = "ended",
+        /// A retry follows a failed attempt.
+        Retried = "retried",
+        /// A poll follows an attempt that ended with execute-again.
+        Polled = "polled",
+        /// An invocation failed because its retries, polls or deadline ran out.
+        GaveUp = "gave-up",
+        /// A function's number of workers changed.
+        Scaled = "scaled",
+        /// A request did not run: it was refused on arrival, or skipped later.
+        Dropped = "dropped",
+        /// The node has a problem.
+        Problem = "problem",
+        /// A problem of the node is over.
+        Solved = "solved",
+        /// This reader missed events: it was too slow, came too late, or fnd was restarted.
+        Missed = "missed",
     }
 }
 
-/// A line of `GET /v1/stream`. Fields that do not apply to its kind are absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// An event. Fields that do not apply to its kind are absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamEvent {
-    /// The event's position; in a `missed` line the position of the last missed event.
+    /// The event's position, `EPOCH-NUMBER`, from which a reader can resume; an epoch is the life of one fnd. In a
+    /// `missed` line it is the position of the last missed event.
+    #[schemars(with = "String")]
     pub seq: Seq,
     /// When it happened.
+    #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// Its kind.
+    /// Kind of the event.
     pub kind: Kind,
     /// The function.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub function: Option<FunctionName>,
     /// The invocation.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
     /// Number of the attempt; for `retried` and `polled` the one that follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,11 +120,12 @@ pub struct StreamEvent {
     pub worker: Option<u64>,
     /// The version that serves, or that ran.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// Reason of the end, or why it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Kind of the node's problem.
+    /// Kind of the node's problem: a label of the metric `fnd_problems`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Message for people.
@@ -182,6 +142,7 @@ pub struct StreamEvent {
     pub trace_id: Option<String>,
     /// When the next attempt begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub next_attempt_at: Option<String>,
     /// The limit that ran out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,6 +159,38 @@ pub struct StreamEvent {
     /// Number of missed events; absent where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
+}
+
+/// A line of output.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct LogLine {
+    /// When it arrived.
+    #[schemars(extend("format" = "date-time"))]
+    pub time: String,
+    /// Function.
+    #[serde(with = "crate::text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// The invocation; the nil UUID where a warm worker printed the line outside of calls, or serves several calls at
+    /// once.
+    #[serde(with = "crate::text::id")]
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    pub invocation: InvocationId,
+    /// Number of the attempt; 0 with the nil UUID.
+    pub attempt: u32,
+    /// `stdout`, `stderr`, `log` for a record of a handler (its text begins with the level), or `fnd` for a message of
+    /// fnd (about dropped output).
+    #[schemars(extend("enum" = ["stdout", "stderr", "log", "fnd"]))]
+    pub stream: String,
+    /// The text without the line end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+}
+
+/// Lines of output.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct LogList {
+    /// Oldest first.
+    pub lines: Vec<LogLine>,
 }
 
 impl StreamEvent {

@@ -1,9 +1,38 @@
 //! Error codes of the control API, with their HTTP status and their meaning. The server, `fndctl`'s exit codes and
 //! `fndctl explain` all use this one table.
 
-use crate::api::Problem;
 use crate::outcome::Reason;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Why a request was refused or failed, as RFC 9457 describes it. `fndctl explain CODE` explains a code.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// `about:blank`.
+    pub r#type: String,
+    /// Text of the HTTP status.
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    /// Stable code for programs.
+    #[schemars(with = "Code")]
+    pub code: String,
+    /// What happened and what to do.
+    pub detail: String,
+    /// The function concerned.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub function: Option<FunctionName>,
+    /// The invocation concerned.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
+    pub invocation: Option<InvocationId>,
+    /// The invocation's reason, if it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
 
 /// A stable error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -242,6 +271,17 @@ impl Code {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.1 == text).map(|row| row.0)
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> Cow<'static, str> {
+        "ProblemCode".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let words = TABLE.iter().map(|(_, text, _, meaning)| (*text, *meaning));
+        crate::words::schema("A stable error code.", words)
     }
 }
 

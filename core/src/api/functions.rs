@@ -1,0 +1,176 @@
+//! Bodies about functions.
+
+use crate::diagnostic::Diagnostic;
+use crate::outcome::{Reason, Trigger};
+use crate::supervisor::FunctionState;
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// A function with its last execution; also the content of its status file. `status`, `message` and `timestamp` are
+/// fields of Keptn's KEP 90.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionStatus {
+    /// How the last attempt ended; `pending` before the first.
+    #[schemars(extend("enum" = ["succeeded", "failed", "pending"]))]
+    pub status: String,
+    /// The last attempt's message.
+    pub message: String,
+    /// When this status was written.
+    #[schemars(extend("format" = "date-time"))]
+    pub timestamp: String,
+    /// Name of the function.
+    #[serde(with = "crate::text::id")]
+    #[schemars(with = "String")]
+    pub function: FunctionName,
+    /// Serving version.
+    #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub version: Option<Version>,
+    /// State of the function.
+    pub state: FunctionState,
+    /// The last invocation.
+    #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>", extend("format" = "uuid"))]
+    pub invocation: Option<InvocationId>,
+    /// The last invocation's trigger.
+    pub trigger: Option<Trigger>,
+    /// Number of the last attempt.
+    pub attempt: Option<u32>,
+    /// Polls before the last attempt.
+    pub poll: Option<u32>,
+    /// Reason of the last attempt.
+    pub reason: Option<Reason>,
+    /// Exit code of the last attempt.
+    pub exit_code: Option<u8>,
+    /// Start of the last attempt.
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: Option<String>,
+    /// Duration of the last attempt.
+    pub duration_ms: Option<f64>,
+    /// CPU time of the last attempt.
+    pub cpu_ms: Option<f64>,
+    /// Peak memory of the last attempt.
+    pub memory_peak_bytes: Option<u64>,
+    /// Memory that all processes of the function use now. Null where no process runs and where the memory cannot be
+    /// measured; also in status files, which are not rewritten for a value that always changes.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Start of the next attempt.
+    #[schemars(extend("format" = "date-time"))]
+    pub next_attempt_at: Option<String>,
+    /// Start of the next scheduled run.
+    #[schemars(extend("format" = "date-time"))]
+    pub next_run_at: Option<String>,
+    /// Result of the last attempt: JSON, or a string; null where there is none or where it is not text.
+    #[schemars(with = "serde_json::Value")]
+    pub result: Option<Box<RawValue>>,
+    /// Number of all ended attempts.
+    pub runs: u64,
+    /// Number of failed attempts.
+    pub failures: u64,
+    /// Why the newest content does not serve.
+    pub error: Option<String>,
+    /// Runtime, for people: `python 3.11`.
+    #[serde(default)]
+    pub runtime: String,
+    /// Labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Median duration of the last hundred attempts.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
+    /// 99th percentile of the same durations.
+    #[serde(default)]
+    pub p99_ms: Option<f64>,
+    /// Attempts running now.
+    #[serde(default)]
+    pub running: u32,
+    /// Invocations waiting now.
+    #[serde(default)]
+    pub queued: u32,
+    /// Number of dead letters.
+    #[serde(default)]
+    pub dead_letters: u64,
+}
+
+/// A function: its status, and more that a status file does not contain.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct FunctionDetail {
+    /// The status.
+    #[serde(flatten)]
+    pub status: FunctionStatus,
+    /// All further fields.
+    #[serde(flatten)]
+    pub more: FunctionMore,
+}
+
+/// The text is read twice, because a flattened field would lose the exact form of the result.
+impl<'de> Deserialize<'de> for FunctionDetail {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let parts = || Ok((serde_json::from_str(text.get())?, serde_json::from_str(text.get())?));
+        let (status, more) = parts().map_err(|error: serde_json::Error| serde::de::Error::custom(error))?;
+        Ok(Self { status, more })
+    }
+}
+
+/// What [`FunctionDetail`] adds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionMore {
+    /// How it runs: `script`, `handler`, `http` or `service`.
+    pub mode: String,
+    /// Why this mode was chosen: "no handler found in the code", "`def handler` at line 3".
+    pub mode_reason: String,
+    /// The code file or directory.
+    pub source: String,
+    /// The manifest with every key, defaults filled in.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub manifest: serde_json::Value,
+    /// Real path of the interpreter.
+    pub interpreter: String,
+    /// Uid that runs the function; null where no version was ever installed.
+    pub uid: Option<u32>,
+    /// Newer content that does not serve yet, while an older version serves. The other fields, except `error` and
+    /// `diagnostics`, describe the older version.
+    #[serde(default)]
+    pub newer: Option<NewerVersion>,
+    /// Errors and warnings of the newest content.
+    #[schemars(with = "Vec<Diagnostic>")]
+    pub diagnostics: Vec<serde_json::Value>,
+}
+
+/// Content of a function that is newer than the serving version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NewerVersion {
+    /// The content's version; null where it was refused.
+    #[serde(default, with = "crate::text::id_or_null")]
+    #[schemars(with = "Option<String>")]
+    pub version: Option<Version>,
+    /// Why the content does not serve; null during its first trial.
+    pub error: Option<String>,
+    /// How often it could not be loaded or started, since it came or a reload asked for a new trial.
+    pub failed_trials: u32,
+    /// Start of the next trial; null during a trial, and where none follows.
+    #[schemars(extend("format" = "date-time"))]
+    pub next_trial_at: Option<String>,
+}
+
+/// Functions.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionList {
+    /// All functions, by name.
+    pub functions: Vec<FunctionStatus>,
+}
+
+/// A line of `GET /v1/functions?watch=1`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FunctionChange {
+    /// The function.
+    #[serde(with = "crate::text::id")]
+    pub function: FunctionName,
+    /// The function's status now; null once it is gone.
+    pub now: Option<Box<FunctionStatus>>,
+}

@@ -1,0 +1,29 @@
+//! Bodies of the control API and of status files (contract, sections 4 and 5). Version 1; fields are added, never
+//! renamed.
+//!
+//! Instants are RFC 3339 text in UTC with milliseconds, durations are milliseconds, sizes are bytes. Null means that
+//! the value is known to be absent.
+//!
+//! - `functions`: functions, with their last execution; the content of status files.
+//! - `invocations`: invocations, attempts and dead letters.
+//! - `node`: the node's status, runtimes and sizes, reload and validation.
+//! - `problem`: refusals, and the one table of their codes.
+//! - `stream`: what comes line by line: events and output.
+//! - `components`: their schemas.
+
+mod components;
+mod functions;
+mod invocations;
+mod node;
+pub mod problem;
+pub mod stream;
+
+pub use components::components;
+pub use functions::{FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, NewerVersion};
+pub use invocations::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView, Queued, milliseconds};
+pub use node::{
+    Changed, DiskUse, LogLevel, NodePlaces, NodeStatus, ReloadReport, RuntimeList, SizeList, SizeView, ValidateReport,
+    ValidateRequest,
+};
+pub use problem::Problem;
+pub use stream::{LogLine, LogList};
