@@ -144,15 +144,11 @@ impl Supervisor {
             function.free.push(id);
         }
         let member = Member {
-            pool,
             concurrency,
             served: record.served,
             ready: record.concurrency.is_some(),
-            cold: false,
             retiring: record.retiring,
-            waits_for: None,
-            load_error: None,
-            broken: None,
+            ..Member::new(pool)
         };
         let worker = Worker {
             function: key,
