@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
+use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -172,26 +173,28 @@ pub struct AttemptRecord {
     pub next_attempt_ms: Option<u64>,
 }
 
-/// Resource usage and output counts of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// CPU time of the whole process tree.
-    pub cpu_us: u64,
-    /// Peak memory; absent where it cannot be measured.
-    pub memory_peak_bytes: Option<u64>,
-    /// Whether the peak is that of the largest process only.
-    pub peak_of_largest: bool,
-    /// Time during which the CPU quota held the attempt back.
-    pub throttled_us: u64,
-    /// Bytes on standard output.
-    pub stdout_bytes: u64,
-    /// Bytes on standard error.
-    pub stderr_bytes: u64,
-    /// Output bytes that were not kept.
-    pub dropped_bytes: u64,
-    /// Whether the attempt shared its worker with others. Then CPU time, memory and throttling cannot be assigned to
-    /// it.
-    pub scope_worker: bool,
+wire_structs! {
+    /// Resource usage and output counts of an attempt.
+    #[derive(Copy, Default, Serialize, Deserialize)]
+    pub struct Usage {
+        /// CPU time of the whole process tree.
+        pub cpu_us: u64,
+        /// Peak memory; absent where it cannot be measured.
+        pub memory_peak_bytes: Option<u64>,
+        /// Whether the peak is that of the largest process only.
+        pub peak_of_largest: bool,
+        /// Time during which the CPU quota held the attempt back.
+        pub throttled_us: u64,
+        /// Bytes on standard output.
+        pub stdout_bytes: u64,
+        /// Bytes on standard error.
+        pub stderr_bytes: u64,
+        /// Output bytes that were not kept.
+        pub dropped_bytes: u64,
+        /// Whether the attempt shared its worker with others. Then CPU time, memory and throttling cannot be assigned to
+        /// it.
+        pub scope_worker: bool,
+    }
 }
 
 impl Usage {
