@@ -281,6 +281,33 @@ impl InvocationRecord {
     }
 }
 
+/// Which invocations to list; absent means all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InvocationFilter {
+    /// Invocations of this function.
+    pub function: Option<FunctionName>,
+    /// Invocations in this state.
+    pub state: Option<State>,
+    /// Invocations whose last reason is this one.
+    pub reason: Option<Reason>,
+    /// Invocations with this trigger.
+    pub trigger: Option<Trigger>,
+    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
+    pub version: Option<String>,
+    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
+    pub text: Option<String>,
+    /// Dead letters only.
+    pub dead: bool,
+    /// Accepted at this time or later, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Accepted before this time, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most invocations of the page, 1 to 1000; absent: 100.
+    pub limit: Option<u32>,
+    /// Only invocations older than this one: the cursor of the previous page.
+    pub after: Option<InvocationId>,
+}
+
 /// An invocation without an end, as the ledger has it at the start of fnd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
