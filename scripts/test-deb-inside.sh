@@ -53,6 +53,7 @@ fnd:fnd 700 /run/fnd/marks
 root:root 755 /usr/sbin/fnd
 root:root 755 /usr/libexec/fnd/fnd-spawner
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
+root:root 644 /usr/lib/fnd/runtimes/share/js/serve.mjs
 root:root 644 /usr/share/bash-completion/completions/fndctl
 PLACES
 is enabled systemctl is-enabled fnd.service

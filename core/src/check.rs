@@ -304,27 +304,28 @@ impl Check<'_> {
         }
     }
 
-    /// Adds every file of a directory and of the directories below it, with its bytes.
+    /// Adds every file of `below` and of the directories below that, with its bytes. `below` is relative to `path` and
+    /// empty, or ends with `/`.
     fn tree(&mut self, path: &str, below: &str, files: &mut Vec<JudgedFile>) {
-        let mut entries = self.files.list(&format!("{path}{below}")).unwrap_or_default();
+        let mut entries = self
+            .files
+            .list(format!("{path}/{below}").trim_end_matches('/'))
+            .unwrap_or_default();
         entries.sort_by(|one, two| one.name.cmp(&two.name));
         for entry in entries {
             let Ok(name) = String::from_utf8(entry.name) else {
                 continue;
             };
-            let whole = format!("{path}{below}/{name}");
-            let relative = whole.strip_prefix(&format!("{path}/")).unwrap_or(&whole).to_owned();
             match entry.kind {
                 EntryKind::File { executable } => {
                     let mode = if executable { 0o755 } else { 0o644 };
-                    files.extend(
-                        self.read(&whole, CODE_MAX, mode)
-                            .map(|file| JudgedFile { path: relative, ..file }),
-                    );
+                    let relative = format!("{below}{name}");
+                    let file = self.read(&format!("{path}/{relative}"), CODE_MAX, mode);
+                    files.extend(file.map(|file| JudgedFile { path: relative, ..file }));
                 }
                 // Sources are not nested deeper than this, and links may form a circle.
                 EntryKind::Directory { .. } if below.matches('/').count() < 16 && !name.starts_with('.') => {
-                    self.tree(path, &format!("{below}/{name}"), files);
+                    self.tree(path, &format!("{below}{name}/"), files);
                 }
                 EntryKind::Directory { .. } | EntryKind::Other => {}
             }

@@ -6,6 +6,7 @@ use crate::data::Data;
 use crate::outcome::{Exhausted, Reason, State, Trigger};
 use crate::protocol::{HttpRequest, ResultHead};
 use crate::trace::Trace;
+use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -172,26 +173,28 @@ pub struct AttemptRecord {
     pub next_attempt_ms: Option<u64>,
 }
 
-/// Resource usage and output counts of an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// CPU time of the whole process tree.
-    pub cpu_us: u64,
-    /// Peak memory; absent where it cannot be measured.
-    pub memory_peak_bytes: Option<u64>,
-    /// Whether the peak is that of the largest process only.
-    pub peak_of_largest: bool,
-    /// Time during which the CPU quota held the attempt back.
-    pub throttled_us: u64,
-    /// Bytes on standard output.
-    pub stdout_bytes: u64,
-    /// Bytes on standard error.
-    pub stderr_bytes: u64,
-    /// Output bytes that were not kept.
-    pub dropped_bytes: u64,
-    /// Whether the attempt shared its worker with others. Then CPU time, memory and throttling cannot be assigned to
-    /// it.
-    pub scope_worker: bool,
+wire_structs! {
+    /// Resource usage and output counts of an attempt.
+    #[derive(Copy, Default, Serialize, Deserialize)]
+    pub struct Usage {
+        /// CPU time of the whole process tree.
+        pub cpu_us: u64,
+        /// Peak memory; absent where it cannot be measured.
+        pub memory_peak_bytes: Option<u64>,
+        /// Whether the peak is that of the largest process only.
+        pub peak_of_largest: bool,
+        /// Time during which the CPU quota held the attempt back.
+        pub throttled_us: u64,
+        /// Bytes on standard output.
+        pub stdout_bytes: u64,
+        /// Bytes on standard error.
+        pub stderr_bytes: u64,
+        /// Output bytes that were not kept.
+        pub dropped_bytes: u64,
+        /// Whether the attempt shared its worker with others. Then CPU time, memory and throttling cannot be assigned to
+        /// it.
+        pub scope_worker: bool,
+    }
 }
 
 impl Usage {
@@ -276,6 +279,33 @@ impl InvocationRecord {
     pub fn keeps_payload(&self) -> bool {
         self.durable || self.state != State::Succeeded
     }
+}
+
+/// Which invocations to list; absent means all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InvocationFilter {
+    /// Invocations of this function.
+    pub function: Option<FunctionName>,
+    /// Invocations in this state.
+    pub state: Option<State>,
+    /// Invocations whose last reason is this one.
+    pub reason: Option<Reason>,
+    /// Invocations with this trigger.
+    pub trigger: Option<Trigger>,
+    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
+    pub version: Option<String>,
+    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
+    pub text: Option<String>,
+    /// Dead letters only.
+    pub dead: bool,
+    /// Accepted at this time or later, Unix milliseconds.
+    pub since_ms: Option<u64>,
+    /// Accepted before this time, Unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Most invocations of the page, 1 to 1000; absent: 100.
+    pub limit: Option<u32>,
+    /// Only invocations older than this one: the cursor of the previous page.
+    pub after: Option<InvocationId>,
 }
 
 /// An invocation without an end, as the ledger has it at the start of fnd.

@@ -3,12 +3,11 @@ import { Buffer } from "node:buffer";
 import { timingSafeEqual } from "node:crypto";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
-import { failure, fnd } from "./lib/answer.mjs";
-import { ERROR, READY, Wire } from "./lib/wire.mjs";
+import { failure, fnd } from "../share/js/answer.mjs";
+import { ERROR, READY, Wire } from "../share/js/wire.mjs";
 
 // Requests at once; `[pool] concurrency` says how many of them fnd makes use of.
 const CONCURRENCY = 1000;
-const ours = new URL(".", import.meta.url).pathname;
 
 /** Serves the file `entry` on a port of the loopback that the kernel chooses, until it is ended or fnd is gone. */
 export async function serveHttp(entry) {
@@ -30,7 +29,7 @@ export async function serveHttp(entry) {
         ? served.fetch(request, info)
         : new Response("this function is called through fnd\n", { status: 403 }));
   } catch (error) {
-    wire.json(0, ERROR, { ...failure(error, ours), kind: "error" });
+    wire.json(0, ERROR, { ...failure(error), kind: "error" });
     wire.end(() => process.exit(1));
   }
 }

@@ -1,6 +1,6 @@
 // The shim of runtime node: serves the function whose file is the first argument.
 import process from "node:process";
-import { serve } from "./lib/serve.mjs";
+import { serve } from "../share/js/serve.mjs";
 
 const entry = process.argv[2];
 // What the function sees as its command line is its own.

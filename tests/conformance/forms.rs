@@ -339,7 +339,7 @@ fn deno_takes_every_form_of_export() {
     }
 }
 
-/// Both have the same shim below.
+/// Both have the same library.
 #[test]
 fn javascript_results_and_responses() {
     let code = "(event, context, sendResponse) => {
@@ -423,28 +423,16 @@ fn javascript_cloud_events() {
     }
 }
 
-/// What node and deno share is in both directories: a runtime's directory stands alone.
+/// Node and deno have one library, `runtimes/share/js`, which is no runtime itself.
 #[test]
 fn node_and_deno_have_the_same_library() {
     let directory = fnd_tests::programs::repository().join("runtimes");
-    let files = |id: &str| -> Vec<(String, Vec<u8>)> {
-        let mut found: Vec<_> = fs::read_dir(directory.join(id).join("lib"))
-            .unwrap()
-            .map(|entry| entry.unwrap())
-            .map(|entry| {
-                (
-                    entry.file_name().to_string_lossy().into_owned(),
-                    fs::read(entry.path()).unwrap(),
-                )
-            })
-            .collect();
-        found.sort();
-        found
-    };
-    assert!(
-        files("node") == files("deno"),
-        "copy runtimes/node/lib to runtimes/deno/lib"
-    );
+    for id in ["node", "deno"] {
+        let shim = fs::read_to_string(directory.join(id).join("shim.mjs")).unwrap();
+        assert!(shim.contains("\"../share/js/serve.mjs\""), "{id}");
+        assert!(!directory.join(id).join("lib").exists(), "{id}");
+    }
+    assert!(!directory.join("share/runtime.toml").exists());
 }
 
 #[test]

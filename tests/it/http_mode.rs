@@ -74,17 +74,6 @@ path = os.environ.get("FND_SOCKET_PATH")
 (Unix(path, Handler) if path else Tcp(("127.0.0.1", int(os.environ["PORT"])), Handler)).serve_forever()
 "#;
 
-fn install(fnd: &Fnd, file: &str, manifest: &str, code: &str) {
-    let comment = if file.ends_with(".py") { "#" } else { "//" };
-    let mut text = format!("{comment} /// fnd\n");
-    for line in manifest.lines() {
-        text += &format!("{comment} {line}\n");
-    }
-    fnd.drop_file(file, &format!("{text}{comment} ///\n{code}"));
-    let (name, _) = file.rsplit_once('.').unwrap();
-    assert_eq!(fnd.wait_ready(name).error, None, "{name}");
-}
-
 /// Makes a gate for requests of `/gate` to wait at, and returns what the manifest says of it.
 fn gated(fnd: &Fnd) -> String {
     let gate = fnd.shared_directory("gate");
@@ -140,7 +129,7 @@ fn a_request_and_its_answer_pass_through() {
         ("tcp.py", "[http_server]\nready = \"/healthz\"\n"),
         ("unix.py", "[http_server]\nlisten = \"unix\"\n"),
     ] {
-        install(&fnd, file, manifest, SERVER);
+        fnd.install(file, manifest, SERVER);
         let name = file.trim_end_matches(".py");
         let seen = raw(
             &fnd,
@@ -208,8 +197,7 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     let litter = "import os\nos.umask(0o007)\nbeside = os.path.dirname(os.environ['FND_SOCKET_PATH'])\n\
         for _ in range(40):\n    beside += '/deeper'\n    os.mkdir(beside)\nopen(beside + '/file', 'w').close()\n\
         os.chmod(beside, 0)\n";
-    install(
-        &fnd,
+    fnd.install(
         "unix.py",
         "[http_server]\nlisten = \"unix\"\n",
         &format!("{litter}{SERVER}"),
@@ -364,8 +352,7 @@ fn a_deno_module_with_fetch_is_served() {
         view.message
     );
     // A server of its own, on the port it is given.
-    install(
-        &fnd,
+    fnd.install(
         "own.ts",
         "permissions = [\"net=127.0.0.1\"]\n[http_server]\n",
         "Deno.serve({ hostname: '127.0.0.1', port: Number(Deno.env.get('PORT')) }, () => new Response('own'));\n",
@@ -377,8 +364,7 @@ fn a_deno_module_with_fetch_is_served() {
 #[test]
 fn bodies_stream_both_ways() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "pipe.py",
         "[limits]\nbody = \"1G\"\nresult = \"1K\"\n[http_server]\n",
         SERVER,
@@ -432,8 +418,7 @@ fn bodies_stream_both_ways() {
 #[test]
 fn requests_are_answered_beside_each_other_in_one_worker() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "crowd.py",
         &format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(&fnd)),
         SERVER,
@@ -455,8 +440,7 @@ fn requests_are_answered_beside_each_other_in_one_worker() {
 #[test]
 fn what_breaks_fails_its_own_call_and_says_why() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "risky.py",
         "[limits]\nbody = \"1K\"\nresult = \"1K\"\n[pool]\nmax = 1\n[http_server]\n",
         SERVER,
@@ -521,8 +505,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
 #[test]
 fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "late.py",
         "[limits]\ntimeout = \"500ms\"\ngrace = \"200ms\"\n[http_server]\n",
         SERVER,
@@ -543,8 +526,7 @@ fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
         "        if path == \"/pid\"",
         "        if self.headers['fnd-attempt'] == '1' and path == '/': os._exit(9)\n        if path == \"/pid\"",
     );
-    install(
-        &fnd,
+    fnd.install(
         "twice.py",
         "[retry]\nretries = 1\ninterval = \"1s\"\n[http_server]\n",
         &twice,
@@ -565,7 +547,7 @@ fn what_never_is_ready_says_why() {
         format!("[limits]\ngrace = \"100ms\"\n[http_server]\nready = \"{ready}\"\nstart_timeout = \"{within}\"\n")
     };
     // Long enough that it answers.
-    install(&fnd, "unwell.py", &manifest("/broken", "10s"), SERVER);
+    fnd.install("unwell.py", &manifest("/broken", "10s"), SERVER);
     let cases = [
         (
             "unwell",
@@ -574,14 +556,8 @@ fn what_never_is_ready_says_why() {
         ("deaf", "it was not ready within 700ms: it takes no connections"),
         ("brief", "no port for me"),
     ];
-    install(
-        &fnd,
-        "deaf.py",
-        &manifest("/", "700ms"),
-        "import time\ntime.sleep(1000)\n",
-    );
-    install(
-        &fnd,
+    fnd.install("deaf.py", &manifest("/", "700ms"), "import time\ntime.sleep(1000)\n");
+    fnd.install(
         "brief.py",
         &manifest("/", "30s"),
         "import sys\nsys.exit('no port for me')\n",
@@ -601,7 +577,7 @@ fn what_never_is_ready_says_why() {
 #[test]
 fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
     let fnd = Fnd::start();
-    install(&fnd, "site.py", "[pool]\nmin = 1\n[http_server]\n", SERVER);
+    fnd.install("site.py", "[pool]\nmin = 1\n[http_server]\n", SERVER);
     let old = get(&fnd, "site", "/pid").text();
     fnd.drop_file(
         "site.py",
@@ -615,9 +591,9 @@ fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
     assert_eq!(get(&fnd, "site", "/pid").text(), old);
     let port = crate::metrics::free_address().port();
     let fixed = format!("[pool]\nmin = 1\n[http_server]\nport = {port}\n");
-    install(&fnd, "fixed.py", &fixed, SERVER);
+    fnd.install("fixed.py", &fixed, SERVER);
     let old = get(&fnd, "fixed", "/pid").text();
-    install(&fnd, "fixed.py", &fixed, &SERVER.replace("not now", "never"));
+    fnd.install("fixed.py", &fixed, &SERVER.replace("not now", "never"));
     wait_until("the new version to have the port", PATIENCE, || {
         let answer = get(&fnd, "fixed", "/broken");
         (answer.text() == "never").then_some(())
@@ -634,7 +610,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
         ("tcp.py", "[pool]\nconcurrency = 4\n[http_server]\n"),
         ("unix.py", "[http_server]\nlisten = \"unix\"\n"),
     ] {
-        install(&fnd, file, manifest, SERVER);
+        fnd.install(file, manifest, SERVER);
     }
     let pids = ["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text());
     let socket = fnd.socket();
@@ -670,7 +646,7 @@ fn a_planned_restart_lets_requests_in_flight_end() {
     require!(root, cgroup);
     let mut fnd = Fnd::start_with(&Setup::default().detached());
     let manifest = format!("[pool]\nconcurrency = 4\n[http_server]\n{}", gated(&fnd));
-    install(&fnd, "tcp.py", &manifest, SERVER);
+    fnd.install("tcp.py", &manifest, SERVER);
     let pid = get(&fnd, "tcp", "/pid").text();
     let client = fnd.client();
     let callers: Vec<_> = (0..3)
@@ -736,7 +712,7 @@ fn a_neighbour_at_the_port_gets_no_request() {
     let manifest = format!(
         "[limits]\ngrace = \"100ms\"\n[http_server]\nport = {port}\nready = \"/pid\"\nstart_timeout = \"5s\"\n"
     );
-    install(&fnd, "guarded.py", &manifest, &code);
+    fnd.install("guarded.py", &manifest, &code);
     let (answer, view) = fnd.run("guarded", "secret");
     assert_eq!(
         (answer.status.as_u16(), reason(&view).as_str()),

@@ -3,23 +3,12 @@
 use fnd_core::outcome::State;
 use fnd_tests::{Fnd, Setup, require};
 
-#[track_caller]
-fn install(fnd: &Fnd, file: &str, limits: &str, code: &str) {
-    let name = file.split('.').next().unwrap();
-    fnd.drop_file(
-        &format!("{name}.toml"),
-        &format!("on_load = false\n[limits]\n{limits}\n"),
-    );
-    fnd.drop_file(file, code);
-    fnd.wait_ready(name);
-}
-
 #[test]
 fn one_that_allocates_past_its_limit_is_reported_as_oom() {
     require!(root, cgroup);
     let fnd = Fnd::start();
     let code = "import sys\nprint('allocating', file=sys.stderr)\ndata = bytearray(400 << 20)\nfor n in range(0, len(data), 4096):\n    data[n] = 1\n";
-    install(&fnd, "greedy.py", "memory = \"64M\"", code);
+    fnd.install_beside("greedy.py", "[limits]\nmemory = \"64M\"", code);
     let (answer, view) = fnd.run("greedy", "");
     assert_eq!(answer.status, 500);
     assert_eq!(view.reason.unwrap().to_string(), "oom");
@@ -38,7 +27,7 @@ fn the_oom_of_a_child_is_not_hidden() {
     require!(root, cgroup);
     let fnd = Fnd::start();
     let code = "python3 -c 'data = b\"x\" * (400 << 20)' &\nwait\nexit 0\n";
-    install(&fnd, "parent.sh", "memory = \"64M\"", code);
+    fnd.install_beside("parent.sh", "[limits]\nmemory = \"64M\"", code);
     let (_, view) = fnd.run("parent", "");
     assert_eq!(view.reason.unwrap().to_string(), "oom", "{}", view.message);
     fnd.finish();
@@ -49,7 +38,7 @@ fn the_pids_limit_is_named_when_it_made_the_attempt_fail() {
     require!(root, cgroup);
     let fnd = Fnd::start();
     let code = "import os, sys\nfor n in range(50):\n    try:\n        if os.fork() == 0:\n            os.execvp('sleep', ['sleep', '1000'])\n    except OSError:\n        sys.exit(3)\n";
-    install(&fnd, "forker.py", "pids = 10", code);
+    fnd.install_beside("forker.py", "[limits]\npids = 10", code);
     let (_, view) = fnd.run("forker", "");
     assert_eq!(view.reason.unwrap().to_string(), "pids", "{}", view.message);
     assert!(view.message.contains("10"), "{}", view.message);
@@ -61,7 +50,7 @@ fn the_cpu_quota_throttles() {
     require!(root, cgroup);
     let fnd = Fnd::start();
     let code = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end:\n    pass\n";
-    install(&fnd, "spinner.py", "cpu = \"200m\"", code);
+    fnd.install_beside("spinner.py", "[limits]\ncpu = \"200m\"", code);
     let (_, view) = fnd.run("spinner", "");
     let attempt = &view.attempt_records[0];
     assert!(attempt.cpu_ms >= Some(250.0), "{attempt:?}");
@@ -77,10 +66,9 @@ fn the_cpu_quota_throttles() {
 #[test]
 fn open_files_and_file_size() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install_beside(
         "files.sh",
-        "open_files = 99\nfile_size = \"4K\"",
+        "[limits]\nopen_files = 99\nfile_size = \"4K\"",
         "ulimit -n\nulimit -f\n",
     );
     assert_eq!(fnd.invoke("files", "").text(), "99\n4\n");
@@ -91,10 +79,9 @@ fn open_files_and_file_size() {
 fn memory_and_cpu_of_an_attempt_are_recorded() {
     require!(root, cgroup);
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install_beside(
         "measured.py",
-        "memory = \"200M\"",
+        "[limits]\nmemory = \"200M\"",
         "data = bytearray(50 << 20)\nfor n in range(0, len(data), 4096):\n    data[n] = 1\n",
     );
     let (_, view) = fnd.run("measured", "");
@@ -129,7 +116,7 @@ fn the_cpu_of_the_node_is_shared_by_quotas() {
     let gate = fnd.path("gate");
     let code = format!("until [[ -e {} ]]; do sleep 0.02; done\n", gate.display());
     for name in ["one", "two"] {
-        install(&fnd, &format!("{name}.sh"), "cpu = \"600m\"", &code);
+        fnd.install_beside(&format!("{name}.sh"), "[limits]\ncpu = \"600m\"", &code);
     }
     let first = fnd.queue("one", "");
     let _ = fnd.wait_function("one", "to run", |function| function.running == 1);

@@ -2,17 +2,10 @@
 
 use fnd_tests::Fnd;
 
-#[track_caller]
-fn install(fnd: &Fnd, name: &str, manifest: &str, script: &str) {
-    fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
-    fnd.drop_file(&format!("{name}.sh"), script);
-    fnd.wait_ready(name);
-}
-
 #[test]
 fn both_streams_are_kept_apart() {
     let fnd = Fnd::start();
-    install(&fnd, "both", "", "echo out\necho err >&2\nprintf unfinished\n");
+    fnd.install_beside("both.sh", "", "echo out\necho err >&2\nprintf unfinished\n");
     let (_, view) = fnd.run("both", "");
     let lines = fnd.logs(view.id);
     let of = |stream: &str| {
@@ -37,9 +30,8 @@ fn both_streams_are_kept_apart() {
 #[test]
 fn too_much_output_is_cut_and_counted() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "chatty",
+    fnd.install_beside(
+        "chatty.sh",
         "[limits]\noutput = \"64K\"\n",
         "echo first >&2\nyes 123456789 | head -c 5000000 >&2\necho last >&2\n",
     );
@@ -64,9 +56,8 @@ fn too_much_output_is_cut_and_counted() {
 #[test]
 fn a_result_that_is_too_large_is_refused() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "fat",
+    fnd.install_beside(
+        "fat.sh",
         "[limits]\nresult = \"1K\"\n",
         "head -c 5000 /dev/zero >\"$FND_RESULT\"\n",
     );
@@ -80,9 +71,8 @@ fn a_result_that_is_too_large_is_refused() {
 #[test]
 fn control_characters_are_escaped_where_people_see_them() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "hostile",
+    fnd.install_beside(
+        "hostile.sh",
         "",
         "printf '\\033]0;owned\\007\\033[2Jtext\\n' >&2\nexit 3\n",
     );
@@ -115,9 +105,8 @@ fn control_characters_are_escaped_where_people_see_them() {
 #[test]
 fn a_flood_of_output_is_survived() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "flood",
+    fnd.install_beside(
+        "flood.sh",
         "[limits]\ntimeout = \"60s\"\n",
         "head -c 300000000 /dev/zero\necho done >\"$FND_RESULT\"\n",
     );
@@ -131,9 +120,8 @@ fn a_flood_of_output_is_survived() {
 #[test]
 fn following_ends_with_the_invocation() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "ticks",
+    fnd.install_beside(
+        "ticks.sh",
         "",
         "for n in 1 2 3; do echo \"tick $n\"; sleep 0.05; done\n",
     );

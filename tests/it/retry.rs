@@ -5,19 +5,12 @@ use fnd_tests::ask::gaps_ms;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 
-#[track_caller]
-fn install(fnd: &Fnd, name: &str, manifest: &str, script: &str) {
-    fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}"));
-    fnd.drop_file(&format!("{name}.sh"), script);
-    fnd.wait_ready(name);
-}
-
 /// Without jitter the gaps are the interval, then twice that, and so on; never shorter.
 #[test]
 fn the_gaps_grow_without_jitter() {
     let fnd = Fnd::start();
     let policy = "[retry]\nretries = 3\ninterval = \"100ms\"\nfactor = 2.0\njitter = \"none\"\n";
-    install(&fnd, "grows", policy, "echo \"attempt $FND_ATTEMPT\" >&2\nexit 1\n");
+    fnd.install_beside("grows.sh", policy, "echo \"attempt $FND_ATTEMPT\" >&2\nexit 1\n");
     let view = fnd.wait_end(fnd.queue("grows", ""));
     assert_eq!(view.state, State::Failed);
     assert_eq!(view.exhausted, Some(Exhausted::Retries));
@@ -35,10 +28,10 @@ fn the_gaps_grow_without_jitter() {
 fn fixed_backoff_and_the_cap() {
     let fnd = Fnd::start();
     let fixed = "[retry]\nretries = 2\ninterval = \"60ms\"\nbackoff = \"fixed\"\njitter = \"none\"\n";
-    install(&fnd, "fixed", fixed, "exit 1\n");
+    fnd.install_beside("fixed.sh", fixed, "exit 1\n");
     let capped =
         "[retry]\nretries = 3\ninterval = \"20ms\"\nfactor = 10.0\nmax_interval = \"50ms\"\njitter = \"none\"\n";
-    install(&fnd, "capped", capped, "exit 1\n");
+    fnd.install_beside("capped.sh", capped, "exit 1\n");
     for (name, attempts) in [("fixed", 3), ("capped", 4)] {
         let view = fnd.wait_end(fnd.queue(name, ""));
         assert_eq!(view.attempts, attempts, "{name}");
@@ -49,16 +42,14 @@ fn fixed_backoff_and_the_cap() {
 #[test]
 fn some_exit_codes_are_not_retried() {
     let fnd = Fnd::start();
-    install(&fnd, "final", "[retry]\nretries = 5\ninterval = \"1ms\"\n", "exit 65\n");
-    install(
-        &fnd,
-        "picky",
+    fnd.install_beside("final.sh", "[retry]\nretries = 5\ninterval = \"1ms\"\n", "exit 65\n");
+    fnd.install_beside(
+        "picky.sh",
         "[retry]\nretries = 5\ninterval = \"1ms\"\nnot_on_exit = [4]\n",
         "exit 4\n",
     );
-    install(
-        &fnd,
-        "only-transient",
+    fnd.install_beside(
+        "only-transient.sh",
         "[retry]\nretries = 2\ninterval = \"1ms\"\non = [\"transient\"]\n",
         "exit 1\n",
     );
@@ -78,9 +69,8 @@ fn some_exit_codes_are_not_retried() {
 fn a_transient_failure_is_over_when_it_is_over() {
     let fnd = Fnd::start();
     let script = "((FND_ATTEMPT == 3)) || exit 75\necho \"$FND_ATTEMPT\"\n";
-    install(
-        &fnd,
-        "shaky",
+    fnd.install_beside(
+        "shaky.sh",
         "[retry]\nretries = 5\ninterval = \"5ms\"\njitter = \"none\"\n",
         script,
     );
@@ -97,7 +87,7 @@ fn a_transient_failure_is_over_when_it_is_over() {
 fn polls_bring_the_previous_result() {
     let fnd = Fnd::start();
     let script = "before=0\n[[ -z ${FND_PREVIOUS:-} ]] || before=$(cat \"$FND_PREVIOUS\")\necho $((before + 10)) >\"$FND_RESULT\"\n((FND_POLL == 3)) || exit 99\n";
-    install(&fnd, "polls", "[poll]\nrepeat = \"10ms\"\nuntil = \"1m\"\n", script);
+    fnd.install_beside("polls.sh", "[poll]\nrepeat = \"10ms\"\nuntil = \"1m\"\n", script);
     let (answer, view) = fnd.run("polls", "");
     assert_eq!(answer.text().trim(), "40");
     assert_eq!((view.attempts, view.polls), (4, 3));
@@ -107,9 +97,8 @@ fn polls_bring_the_previous_result() {
 #[test]
 fn polling_gives_up_at_until() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "never",
+    fnd.install_beside(
+        "never.sh",
         "[poll]\nrepeat = \"20ms\"\nuntil = \"200ms\"\n",
         "exit 99\n",
     );
@@ -125,7 +114,7 @@ fn polling_gives_up_at_until() {
 fn the_deadline_ends_retries() {
     let fnd = Fnd::start();
     let manifest = "[limits]\ndeadline = \"500ms\"\n[retry]\nretries = 100\ninterval = \"50ms\"\nbackoff = \"fixed\"\n";
-    install(&fnd, "hurried", manifest, "exit 1\n");
+    fnd.install_beside("hurried.sh", manifest, "exit 1\n");
     let view = fnd.wait_end(fnd.queue("hurried", ""));
     assert_eq!(view.state, State::Failed);
     // It ran out either between two attempts or under one, which then ends for that reason.
@@ -139,7 +128,7 @@ fn the_deadline_ends_retries() {
 #[test]
 fn a_waiting_retry_can_be_seen_and_cancelled() {
     let fnd = Fnd::start();
-    install(&fnd, "patient", "[retry]\nretries = 1\ninterval = \"1h\"\n", "exit 1\n");
+    fnd.install_beside("patient.sh", "[retry]\nretries = 1\ninterval = \"1h\"\n", "exit 1\n");
     let id = fnd.queue("patient", "");
     let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == State::Waiting);
     assert!(view.next_attempt_at.is_some());

@@ -11,6 +11,7 @@ pub mod client;
 pub mod ctl;
 pub mod fnd;
 pub mod http_stub;
+pub mod install;
 pub mod leftovers;
 pub mod mount;
 pub mod programs;

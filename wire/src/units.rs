@@ -167,6 +167,17 @@ pub fn print_size(bytes: u64) -> String {
     format!("{}{name}", bytes >> shift)
 }
 
+/// Returns a size in the largest unit that divides it, as sentences have it: `256 MiB`.
+#[must_use]
+pub fn spell_size(bytes: u64) -> String {
+    let printed = print_size(bytes);
+    let (number, unit) = split_digits(&printed);
+    match unit {
+        "" => format!("{number} bytes"),
+        unit => format!("{number} {unit}iB"),
+    }
+}
+
 /// Parses a share of the CPU in thousandths of a core: `500m`, `0.5` or `50%`.
 ///
 /// # Errors

@@ -11,9 +11,8 @@ use super::function::{Function, FunctionKey};
 use super::invocation::End;
 use super::pool::Want;
 use super::rules::{FunctionKind, NodeBudget, Rules};
-use super::words;
 use crate::outcome::Reason;
-use fnd_wire::units::print_cpu;
+use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -124,7 +123,7 @@ impl Node {
             return Some(format!(
                 "it needs {} of memory (limits.memory), more than the {} of all functions together ([node] memory)",
                 rules.memory_text,
-                words::size(self.budget.memory)
+                spell_size(self.budget.memory)
             ));
         }
         let (quota, budget) = (rules.cpu_milli?, self.budget.cpu_milli?);

@@ -42,6 +42,21 @@ impl Ended {
             late: None,
         }
     }
+
+    /// Returns the end of a call, whose resources cannot be told from those of its worker.
+    pub(super) fn of_call((reason, message): (Reason, String), result: Option<RunResult>) -> Self {
+        let verdict = Verdict {
+            reason,
+            message,
+            exit_code: None,
+            signal: None,
+        };
+        let usage = Usage {
+            scope_worker: true,
+            ..Usage::default()
+        };
+        Self::new(verdict, usage, result)
+    }
 }
 
 /// An attempt that has ended, and where it ran.

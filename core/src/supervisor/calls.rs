@@ -142,23 +142,14 @@ impl Supervisor {
         } else {
             words::bounded(answered.message)
         };
-        let verdict = Verdict {
-            reason,
-            message,
-            exit_code: None,
-            signal: None,
-        };
         let done = Done {
             worker: Some(id),
             function,
             serving,
             run,
         };
-        let usage = Usage {
-            scope_worker: true,
-            ..Usage::default()
-        };
-        if let Some((done, ended)) = self.keep_early(adopted, done, Ended::new(verdict, usage, answered.result)) {
+        if let Some((done, ended)) = self.keep_early(adopted, done, Ended::of_call((reason, message), answered.result))
+        {
             self.attempt_ended(now, done, ended, out);
         }
         self.after_call(now, id, out);
@@ -333,22 +324,12 @@ impl Supervisor {
         let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
         let Some((run, _)) = begun else { return };
         self.run_over(id, key, &run);
-        let verdict = Verdict {
-            reason,
-            message,
-            exit_code: None,
-            signal: None,
-        };
         let done = Done {
             worker: Some(id),
             function: key,
             serving: Arc::clone(serving),
             run,
         };
-        let usage = Usage {
-            scope_worker: true,
-            ..Usage::default()
-        };
-        self.attempt_ended(now, done, Ended::new(verdict, usage, None), out);
+        self.attempt_ended(now, done, Ended::of_call((reason, message), None), out);
     }
 }

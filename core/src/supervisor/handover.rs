@@ -5,17 +5,16 @@
 use super::Supervisor;
 use super::action::Action;
 use super::event::Now;
-use super::function::{FunctionKey, Presence, Serving, to_usize};
+use super::function::{FunctionKey, Presence, to_usize};
 use super::pool::Member;
 use super::rules::Rules;
-use super::takeover::{Origin, Times, times};
+use super::run_record::{Origin, RunRecord};
+use super::takeover::serving;
 use super::timers::Timer;
 use super::worker::{Phase, Run, Worker, WorkerKind};
-use crate::outcome::Trigger;
-use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The adoption record of a handler's worker: what the next fnd needs to go on with it.
@@ -51,28 +50,9 @@ pub struct MemberRecord<'a> {
 pub struct CallRecord {
     /// The call's number.
     pub call: u64,
-    /// The invocation.
-    #[serde(with = "crate::text::id")]
-    pub invocation: InvocationId,
-    /// Number of the attempt.
-    pub attempt: u32,
-    /// Polls before this attempt.
-    pub poll: u32,
-    /// The invocation's trigger.
-    pub trigger: Trigger,
-    /// When the invocation was accepted, Unix milliseconds.
-    pub accepted_ms: u64,
-    /// When the invocation's first attempt began, Unix milliseconds.
-    pub first_ms: u64,
-    /// When this attempt began, Unix milliseconds.
-    pub started_ms: u64,
-    /// Timeout of this attempt.
-    pub timeout: Option<Duration>,
-    /// End of the whole invocation, Unix milliseconds.
-    pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a record of an older fnd.
-    #[serde(default)]
-    pub times: Option<Times>,
+    /// The attempt.
+    #[serde(flatten)]
+    pub run: RunRecord,
     /// Whether the call waited for its worker to start.
     pub cold: bool,
 }
@@ -106,18 +86,7 @@ impl Supervisor {
             let invocation = self.invocations.get(&run.invocation)?;
             Some(CallRecord {
                 call,
-                invocation: run.invocation,
-                attempt: run.attempt.0,
-                poll: run.poll,
-                trigger: invocation.trigger,
-                accepted_ms: invocation.accepted_ms,
-                first_ms: invocation
-                    .started
-                    .map_or(run.started.unix_ms, |started| started.unix_ms),
-                started_ms: run.started.unix_ms,
-                timeout: run.timeout,
-                deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
-                times: Some(times(worker, run, invocation)),
+                run: RunRecord::of(worker, run, invocation),
                 cold,
             })
         });
@@ -153,9 +122,7 @@ impl Supervisor {
             .iter()
             .map(|call| self.go_on_calling(now, (id, key), (&record, age), call))
             .collect();
-        self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         self.next_call = self.next_call.max(record.last_call);
-        let rules = record.rules.into_owned();
         let phase = match record.concurrency {
             _ if ended => Phase::Over,
             None => Phase::Loading {
@@ -168,21 +135,7 @@ impl Supervisor {
                 until: pool.idle.map(|idle| now.mono.saturating_add(idle)),
             },
         };
-        if let Some(at) = phase.timer() {
-            self.timers.arm(at, Timer::Worker(id));
-        }
-        let serving = Arc::new(Serving {
-            id: FunctionId(record.id),
-            version: record.version,
-            load_key: record.load_key,
-            load_id: InvocationId(0),
-            rules: Arc::new(rules),
-        });
         let function = &mut self.functions[key];
-        function.id = Some(serving.id);
-        self.node.take_over(function, &serving.rules);
-        function.running.insert(id);
-        function.busy += runs.len();
         if !runs.is_empty() {
             function.last_call = Some(now.mono);
         }
@@ -191,19 +144,15 @@ impl Supervisor {
             function.free.push(id);
         }
         let member = Member {
-            pool,
             concurrency,
             served: record.served,
             ready: record.concurrency.is_some(),
-            cold: false,
             retiring: record.retiring,
-            waits_for: None,
-            load_error: None,
-            broken: None,
+            ..Member::new(pool)
         };
         let worker = Worker {
             function: key,
-            serving,
+            serving: serving(record.id, (record.version, record.load_key), record.rules),
             started: Now {
                 mono: now.mono.saturating_sub(age),
                 unix_ms: now.unix_ms,
@@ -213,7 +162,7 @@ impl Supervisor {
             runs,
             kind: WorkerKind::Member(Box::new(member)),
         };
-        self.workers.insert(id, worker);
+        self.insert_adopted_worker(id, worker);
     }
 
     fn go_on_calling(
@@ -223,41 +172,26 @@ impl Supervisor {
         (record, worker_age): (&MemberRecord<'_>, Duration),
         call: &CallRecord,
     ) -> Run {
-        let age = match call.times {
+        let age = match call.run.times {
             Some(times) => worker_age.saturating_sub(times.started_after),
-            None => Duration::from_millis(now.unix_ms.saturating_sub(call.started_ms)),
+            None => Duration::from_millis(now.unix_ms.saturating_sub(call.run.started_ms)),
         };
         let started = Now {
             mono: now.mono.saturating_sub(age),
-            unix_ms: call.started_ms,
+            unix_ms: call.run.started_ms,
         };
         let origin = Origin {
-            invocation: call.invocation,
-            attempt: call.attempt,
-            poll: call.poll,
+            run: &call.run,
             version: record.version,
-            trigger: call.trigger,
-            accepted_ms: call.accepted_ms,
-            first_ms: call.first_ms,
-            deadline_ms: call.deadline_ms,
             started: started.mono,
-            times: call.times,
         };
         self.go_on(now, (id, key), &origin);
-        let timeout_at = call.timeout.map(|timeout| started.mono.saturating_add(timeout));
-        if let Some(at) = timeout_at {
-            self.timers.arm(at, Timer::Attempt(id, call.invocation));
+        let mut run = call.run.run(started);
+        run.call = Some((call.call, call.cold));
+        if let Some(at) = run.timeout_at {
+            self.timers.arm(at, Timer::Attempt(id, run.invocation));
         }
-        Run {
-            invocation: call.invocation,
-            attempt: Attempt(call.attempt),
-            poll: call.poll,
-            started,
-            timeout: call.timeout,
-            timeout_at,
-            ending: None,
-            call: Some((call.call, call.cold)),
-        }
+        run
     }
 
     /// Retires the workers of functions that were deleted while no fnd was running.

@@ -25,6 +25,7 @@ mod pool;
 mod queue;
 mod restore;
 mod rules;
+mod run_record;
 mod service;
 mod shutdown;
 mod starts;
@@ -44,7 +45,8 @@ pub use calls::Answered;
 pub use event::{Event, Exited, Installed, LAST_RESULT_MAX, LastAttempt, Now, ReplyTo, Restored, Submit};
 pub use handover::{AdoptedMember, CallRecord, MemberRecord};
 pub use rules::{FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
-pub use takeover::{Adopted, ScriptRecord, Times};
+pub use run_record::{RunRecord, Times};
+pub use takeover::{Adopted, ScriptRecord};
 pub use view::{FunctionView, Trial};
 
 use crate::words::words;

@@ -39,6 +39,23 @@ pub(super) struct Member {
     pub(super) broken: Option<String>,
 }
 
+impl Member {
+    /// Returns the state of a worker whose code is not loaded.
+    pub(super) fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            concurrency: 1,
+            served: 0,
+            ready: false,
+            cold: false,
+            retiring: false,
+            waits_for: None,
+            load_error: None,
+            broken: None,
+        }
+    }
+}
+
 /// A version that is tried before it serves.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -215,17 +232,8 @@ impl Supervisor {
             attempt: None,
             lasts: None,
         })));
-        let member = Member {
-            pool,
-            concurrency: 1,
-            served: 0,
-            ready: false,
-            cold: want == Want::Demand,
-            retiring: false,
-            waits_for: None,
-            load_error: None,
-            broken: None,
-        };
+        let mut member = Member::new(pool);
+        member.cold = want == Want::Demand;
         let worker = Worker {
             function: key,
             serving,

@@ -22,10 +22,10 @@ impl Supervisor {
         let adopted = self.worth_adopting(&mut restored, out);
         let members = self.members_worth_adopting(&mut restored, out);
         let calls = members.iter().flat_map(|member| &member.record.calls);
-        let calls = calls.map(|call| call.invocation);
+        let calls = calls.map(|call| call.run.invocation);
         let going_on: BTreeSet<_> = adopted
             .iter()
-            .map(|adopted| adopted.record.invocation)
+            .map(|adopted| adopted.record.run.invocation)
             .chain(calls)
             .collect();
         for (name, content) in restored.loaded {

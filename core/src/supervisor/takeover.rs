@@ -15,16 +15,15 @@ use super::attempt::{Done, Ended};
 use super::event::{Now, Restored};
 use super::function::{FunctionKey, Presence, Serving};
 use super::handover::{AdoptedMember, CallRecord};
-use super::invocation::{Deadline, Invocation, Stage, Started};
+use super::invocation::{Invocation, Stage};
 use super::rules::Rules;
-use super::submit::on_mono;
+use super::run_record::{Origin, RunRecord};
 use super::timers::Timer;
 use super::verdict::Ending;
-use super::worker::{Phase, Run, Worker, WorkerKind};
-use crate::outcome::Trigger;
+use super::worker::{Phase, Worker, WorkerKind};
 use crate::record::Payload;
 use fnd_wire::frame::TermCause;
-use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,42 +46,11 @@ pub struct ScriptRecord<'a> {
     /// The content key by which "once per content" is decided.
     #[serde(with = "crate::text::id")]
     pub load_key: Version,
-    /// The invocation.
-    #[serde(with = "crate::text::id")]
-    pub invocation: InvocationId,
-    /// Number of the attempt.
-    pub attempt: u32,
-    /// Polls before this attempt.
-    pub poll: u32,
-    /// The invocation's trigger.
-    pub trigger: Trigger,
-    /// When the invocation was accepted, Unix milliseconds.
-    pub accepted_ms: u64,
-    /// When the invocation's first attempt began, Unix milliseconds.
-    pub first_ms: u64,
-    /// When this attempt began, Unix milliseconds.
-    pub started_ms: u64,
-    /// Timeout of this attempt.
-    pub timeout: Option<Duration>,
-    /// End of the whole invocation, Unix milliseconds.
-    pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a record of an older fnd.
-    #[serde(default)]
-    pub times: Option<Times>,
+    /// The attempt.
+    #[serde(flatten)]
+    pub run: RunRecord,
     /// The rules of the version that runs, without the payload.
     pub rules: Cow<'a, Rules>,
-}
-
-/// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
-/// from the age of the worker, which the spawner measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
-    /// From the worker's start to the attempt's; zero for a script, whose worker is the attempt.
-    pub started_after: Duration,
-    /// From the start of the invocation's first attempt to the start of this one.
-    pub since_first: Duration,
-    /// From the attempt's start to the deadline of the invocation.
-    pub deadline_in: Option<Duration>,
 }
 
 /// A worker of an earlier fnd. It runs, or its exit follows.
@@ -98,45 +66,6 @@ pub struct Adopted {
     pub termed: Option<(Duration, TermCause)>,
     /// Whether the worker has ended; its [`Exited`](super::Exited) follows.
     pub ended: bool,
-}
-
-/// What an adoption record says of an invocation and its newest attempt.
-pub(super) struct Origin {
-    pub(super) invocation: InvocationId,
-    pub(super) attempt: u32,
-    pub(super) poll: u32,
-    pub(super) version: Version,
-    pub(super) trigger: Trigger,
-    pub(super) accepted_ms: u64,
-    pub(super) first_ms: u64,
-    pub(super) deadline_ms: Option<u64>,
-    /// When this attempt began.
-    pub(super) started: Duration,
-    pub(super) times: Option<Times>,
-}
-
-impl Origin {
-    /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
-    fn first(&self, now: Now) -> Started {
-        let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.first_ms));
-        let since = |times: Times| now.mono.saturating_sub(self.started).saturating_add(times.since_first);
-        Started {
-            unix_ms: self.first_ms,
-            at: now.mono,
-            before: self.times.map_or_else(by_wall, since),
-        }
-    }
-
-    /// Returns when the whole invocation ends.
-    fn deadline(&self, now: Now) -> Option<Deadline> {
-        let unix_ms = self.deadline_ms?;
-        let remaining = self.times.and_then(|times| times.deadline_in);
-        let at = remaining.map_or_else(
-            || on_mono(now, unix_ms),
-            |remaining| self.started.saturating_add(remaining),
-        );
-        Some(Deadline { at, unix_ms })
-    }
 }
 
 /// An end that waits until fnd knows whether its function still exists.
@@ -158,18 +87,7 @@ impl Supervisor {
             id: worker.serving.id.0,
             version: worker.serving.version,
             load_key: worker.serving.load_key,
-            invocation: run.invocation,
-            attempt: run.attempt.0,
-            poll: run.poll,
-            trigger: invocation.trigger,
-            accepted_ms: invocation.accepted_ms,
-            first_ms: invocation
-                .started
-                .map_or(run.started.unix_ms, |started| started.unix_ms),
-            started_ms: run.started.unix_ms,
-            timeout: run.timeout,
-            deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
-            times: Some(times(worker, run, invocation)),
+            run: RunRecord::of(worker, run, invocation),
             rules: Cow::Borrowed(&*worker.serving.rules),
         })
     }
@@ -177,7 +95,8 @@ impl Supervisor {
     /// Returns the workers whose attempt has no stored end yet. The others are killed.
     pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
         let ended = &restored.ended;
-        let is_over = |adopted: &mut Adopted| ended.contains(&(adopted.record.invocation, adopted.record.attempt));
+        let is_over =
+            |adopted: &mut Adopted| ended.contains(&(adopted.record.run.invocation, adopted.record.run.attempt));
         let mut adopted = std::mem::take(&mut restored.adopted);
         let over = adopted.extract_if(.., is_over);
         out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
@@ -188,7 +107,7 @@ impl Supervisor {
     /// stored. The others are killed.
     pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
         let ended = &restored.ended;
-        let is_over = |call: &CallRecord| ended.contains(&(call.invocation, call.attempt));
+        let is_over = |call: &CallRecord| ended.contains(&(call.run.invocation, call.run.attempt));
         let mut members = std::mem::take(&mut restored.members);
         let cannot_go_on = |member: &mut AdoptedMember| {
             member.record.rules.kind.pool().is_none() || member.record.calls.iter().any(is_over)
@@ -203,10 +122,10 @@ impl Supervisor {
     fn insert_adopted(&mut self, now: Now, key: FunctionKey, origin: &Origin) {
         let number = self.next_number();
         self.insert_invocation(Invocation {
-            id: origin.invocation,
+            id: origin.run.invocation,
             function: key,
-            trigger: origin.trigger,
-            accepted_ms: origin.accepted_ms,
+            trigger: origin.run.trigger,
+            accepted_ms: origin.run.accepted_ms,
             payload: Payload::default(),
             load_key: None,
             timeout: None,
@@ -232,28 +151,29 @@ impl Supervisor {
 
     /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker.
     pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &Origin) {
-        if !self.invocations.contains_key(&origin.invocation) {
+        let run = origin.run;
+        if !self.invocations.contains_key(&run.invocation) {
             self.insert_adopted(now, key, origin);
         }
-        if let Some(invocation) = self.invocations.get_mut(&origin.invocation)
-            && invocation.attempts <= origin.attempt
+        if let Some(invocation) = self.invocations.get_mut(&run.invocation)
+            && invocation.attempts <= run.attempt
         {
             let queue = &mut self.functions[invocation.function].queue;
             queue.change(invocation, Stage::Running { worker });
-            invocation.attempts = origin.attempt;
-            invocation.polls = origin.poll;
+            invocation.attempts = run.attempt;
+            invocation.polls = run.poll;
             invocation.version = Some(origin.version);
             let started = invocation.started.get_or_insert(origin.first(now));
             let deadline = origin.deadline(now);
             // The ledger has both times by the wall clock only.
-            if origin.times.is_some() {
+            if run.times.is_some() {
                 started.before = origin.first(now).before;
                 let before = std::mem::replace(&mut invocation.deadline, deadline);
                 if let Some(before) = before {
-                    self.timers.disarm(before.at, Timer::Deadline(origin.invocation));
+                    self.timers.disarm(before.at, Timer::Deadline(run.invocation));
                 }
                 if let Some(deadline) = deadline {
-                    self.timers.arm(deadline.at, Timer::Deadline(origin.invocation));
+                    self.timers.arm(deadline.at, Timer::Deadline(run.invocation));
                 }
             }
         }
@@ -271,72 +191,55 @@ impl Supervisor {
         let key = self.functions.find_or_add(&record.function);
         let started = Now {
             mono: now.mono.saturating_sub(age),
-            unix_ms: record.started_ms,
+            unix_ms: record.run.started_ms,
         };
         let origin = Origin {
-            started: started.mono,
-            times: record.times,
-            invocation: record.invocation,
-            attempt: record.attempt,
-            poll: record.poll,
+            run: &record.run,
             version: record.version,
-            trigger: record.trigger,
-            accepted_ms: record.accepted_ms,
-            first_ms: record.first_ms,
-            deadline_ms: record.deadline_ms,
+            started: started.mono,
         };
         self.go_on(now, (id, key), &origin);
-        let serving = Arc::new(Serving {
-            id: FunctionId(record.id),
-            version: record.version,
-            load_key: record.load_key,
-            load_id: InvocationId(0),
-            rules: Arc::new(record.rules.into_owned()),
-        });
-        let timeout_at = record.timeout.map(|timeout| started.mono.saturating_add(timeout));
+        let mut run = record.run.run(started);
         let deadline = origin.deadline(now).map(|deadline| deadline.at);
-        let (phase, ending) = match termed {
-            None => (Phase::Busy, None),
-            Some((ago, cause)) => {
-                let at = now.mono.saturating_sub(ago);
-                let kill_at = at.saturating_add(serving.rules.grace);
-                let ending = ending_of_term(cause, at, (timeout_at, deadline));
-                (Phase::Terminating { kill_at }, Some(ending))
-            }
-        };
-        let phase = if ended { Phase::Over } else { phase };
-        if let Some(at) = phase.timer() {
-            self.timers.arm(at, Timer::Worker(id));
+        let mut phase = Phase::Busy;
+        if let Some((ago, cause)) = termed {
+            let at = now.mono.saturating_sub(ago);
+            let kill_at = at.saturating_add(record.rules.grace);
+            run.ending = Some(ending_of_term(cause, at, (run.timeout_at, deadline)));
+            phase = Phase::Terminating { kill_at };
         }
-        let timeout_at = timeout_at.filter(|_| phase == Phase::Busy);
-        if let Some(at) = timeout_at {
-            self.timers.arm(at, Timer::Attempt(id, record.invocation));
+        if ended {
+            phase = Phase::Over;
         }
-        self.next_worker = self.next_worker.max(id.0.saturating_add(1));
-        let function = &mut self.functions[key];
-        function.id = Some(serving.id);
-        self.node.take_over(function, &serving.rules);
-        function.running.insert(id);
-        function.busy += 1;
-        let run = Run {
-            invocation: record.invocation,
-            attempt: Attempt(record.attempt),
-            poll: record.poll,
-            started,
-            timeout: record.timeout,
-            timeout_at,
-            ending,
-            call: None,
-        };
+        if phase != Phase::Busy {
+            run.timeout_at = None;
+        }
+        if let Some(at) = run.timeout_at {
+            self.timers.arm(at, Timer::Attempt(id, run.invocation));
+        }
         let worker = Worker {
             function: key,
-            kind: WorkerKind::of_process(&serving.rules.kind),
-            serving,
+            kind: WorkerKind::of_process(&record.rules.kind),
+            serving: serving(record.id, (record.version, record.load_key), record.rules),
             started,
             phase,
             adopted: true,
             runs: vec![run],
         };
+        self.insert_adopted_worker(id, worker);
+    }
+
+    /// Adds a worker of an earlier fnd to the books of its function and of the node.
+    pub(super) fn insert_adopted_worker(&mut self, id: WorkerId, worker: Worker) {
+        if let Some(at) = worker.phase.timer() {
+            self.timers.arm(at, Timer::Worker(id));
+        }
+        self.next_worker = self.next_worker.max(id.0.saturating_add(1));
+        let function = &mut self.functions[worker.function];
+        function.id = Some(worker.serving.id);
+        self.node.take_over(function, &worker.serving.rules);
+        function.running.insert(id);
+        function.busy += worker.runs.len();
         self.workers.insert(id, worker);
     }
 
@@ -374,14 +277,15 @@ impl Supervisor {
     }
 }
 
-/// Returns the times of an attempt for its adoption record.
-pub(super) fn times(worker: &Worker, run: &Run, invocation: &Invocation) -> Times {
-    let at = run.started.mono;
-    Times {
-        started_after: at.saturating_sub(worker.started.mono),
-        since_first: invocation.started.map_or(Duration::ZERO, |started| started.elapsed(at)),
-        deadline_in: invocation.deadline.map(|deadline| deadline.at.saturating_sub(at)),
-    }
+/// Returns the version that a worker of an earlier fnd runs.
+pub(super) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<Serving> {
+    Arc::new(Serving {
+        id: FunctionId(id),
+        version,
+        load_key,
+        load_id: InvocationId(0),
+        rules: Arc::new(rules.into_owned()),
+    })
 }
 
 /// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it.

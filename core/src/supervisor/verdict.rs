@@ -6,7 +6,7 @@ use super::words;
 use super::worker::{Phase, Run, Worker};
 use crate::outcome::Reason;
 use fnd_wire::frame::ExitStatus;
-use fnd_wire::units::print_duration;
+use fnd_wire::units::{print_duration, spell_size};
 use std::time::Duration;
 
 /// Why fnd ends an attempt.
@@ -187,7 +187,7 @@ fn judge(rules: &Rules, exited: &Exited) -> (Reason, String) {
     match (reason, exited.result_too_large) {
         // The result would become `previous`: a poll must not lose its state silently.
         (Reason::Ok | Reason::ExecuteAgain, Some(size)) => {
-            let limit = words::size(rules.result_max);
+            let limit = spell_size(rules.result_max);
             let words = format!("the result has {size} bytes, the limit is {limit} (limits.result)");
             return (Reason::ResultTooLarge, words);
         }

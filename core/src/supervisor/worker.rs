@@ -205,16 +205,12 @@ impl Supervisor {
         ending: Ending,
         out: &mut Vec<Action>,
     ) {
-        let Some(worker) = self.workers.get_mut(&id) else {
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.phase != Phase::Over) else {
             return;
         };
-        let over = worker.phase == Phase::Over;
         let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
             return;
         };
-        if over {
-            return;
-        }
         let first = run.ending.is_none();
         // The first reason stays, unless somebody cancels the whole invocation.
         if first || matches!(ending, Ending::Cancelled(_)) {
@@ -223,12 +219,9 @@ impl Supervisor {
         if let Some(at) = run.timeout_at.take() {
             self.timers.disarm(at, Timer::Attempt(id, invocation));
         }
-        match worker.phase {
-            Phase::Busy | Phase::Idle { .. } | Phase::Leaving { .. } if first => self.terminate(now, id, out),
-            // The worker gets its SIGTERM once it is started.
-            Phase::Starting | Phase::Loading { .. } => {}
-            // The worker is already ending.
-            _ => {}
+        // A worker that starts gets its SIGTERM once it is started, one that is ending has it. An idle one has no attempt.
+        if first && matches!(worker.phase, Phase::Busy | Phase::Leaving { .. }) {
+            self.terminate(now, id, out);
         }
     }
 

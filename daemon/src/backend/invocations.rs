@@ -2,15 +2,14 @@
 
 use super::{Control, failure};
 use crate::control::backend::{
-    Answering, Failure, FunctionBackend as _, InvocationBackend, InvocationFilter, PassedOn, Pending, Repeated,
-    SubmitRequest,
+    Answering, Failure, FunctionBackend as _, InvocationBackend, PassedOn, Pending, Repeated, SubmitRequest,
 };
 use crate::driver::Daemon;
 use crate::ledger;
 use crate::workers::http::Upload;
 use fnd_core::api::{AttemptView, DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::Trigger;
-use fnd_core::record::RunResult;
+use fnd_core::record::{InvocationFilter, RunResult};
 use fnd_core::supervisor::{Event, Submit};
 use fnd_wire::ids::InvocationId;
 use hyper::body::Incoming;
@@ -105,7 +104,6 @@ impl InvocationBackend for Control {
         let reader = self.reader.clone();
         drop(self.settled());
         Box::pin(async move {
-            let filter = filter_of(filter, false);
             let page = reader.list(filter).await.map_err(failure)?;
             Ok(InvocationList {
                 invocations: page.records.iter().map(InvocationView::of).collect(),
@@ -132,7 +130,7 @@ impl InvocationBackend for Control {
     fn dead_letters(&self, filter: InvocationFilter) -> Pending<Result<DeadLetterList, Failure>> {
         let reader = self.reader.clone();
         Box::pin(async move {
-            let found = reader.dead_letters(filter_of(filter, true)).await.map_err(failure)?;
+            let found = reader.dead_letters(filter).await.map_err(failure)?;
             Ok(DeadLetterList {
                 dead_letters: found.letters,
                 next: found.next.map(|id| id.to_string()),
@@ -147,21 +145,5 @@ impl InvocationBackend for Control {
 
     fn drop_dead_letter(&self, id: InvocationId) -> Pending<Result<bool, Failure>> {
         Box::pin(self.clone().discard_dead_letter(id))
-    }
-}
-
-fn filter_of(filter: InvocationFilter, dead: bool) -> ledger::Filter {
-    ledger::Filter {
-        function: filter.function,
-        state: filter.state,
-        reason: filter.reason,
-        trigger: filter.trigger,
-        version: filter.version,
-        text: filter.text,
-        dead,
-        since_ms: filter.since_ms,
-        until_ms: filter.until_ms,
-        limit: Some(filter.limit),
-        after: filter.after,
     }
 }

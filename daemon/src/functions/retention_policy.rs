@@ -2,7 +2,7 @@
 
 use crate::driver::State;
 use crate::ledger::{KeepOf, Retention};
-use crate::output::kept;
+use crate::output::kept::KeepOutput;
 use fnd_core::manifest::{History, Logs};
 use fnd_core::settings::Settings;
 use std::collections::HashMap;
@@ -23,10 +23,10 @@ pub(crate) fn at_first(settings: &Settings) -> Retention {
 }
 
 /// Returns the retention of the output while no function is known yet: nothing is forgotten that a manifest may keep.
-pub(crate) fn logs(settings: &Settings) -> kept::Keep {
-    kept::Keep {
+pub(crate) fn logs(settings: &Settings) -> Retention<KeepOutput> {
+    Retention {
         functions: HashMap::new(),
-        others: kept::KeepOf {
+        others: KeepOutput {
             keep_for: settings.logs.keep_for,
             keep_bytes: u64::MAX,
         },
@@ -48,7 +48,7 @@ impl State {
             let functions = self.functions.registry.iter();
             functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
         };
-        self.log_keeper.keep(kept::Keep {
+        self.log_keeper.keep(Retention {
             functions: manifests()
                 .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
                 .collect(),
@@ -72,8 +72,8 @@ fn keep_of(history: &History) -> KeepOf {
     }
 }
 
-fn keep_of_logs(logs: &Logs) -> kept::KeepOf {
-    kept::KeepOf {
+fn keep_of_logs(logs: &Logs) -> KeepOutput {
+    KeepOutput {
         keep_for: logs.keep_for,
         keep_bytes: logs.keep_bytes,
     }

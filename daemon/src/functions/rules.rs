@@ -5,6 +5,7 @@ use fnd_core::manifest::{self, HttpServer, Listen, Manifest, Mode, RetryOn};
 use fnd_core::outcome::Class;
 use fnd_core::record::Payload;
 use fnd_core::supervisor::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
+use fnd_wire::units::spell_size;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
         deadline: limits.deadline.filter(|_| manifest.service.is_none()),
         memory: limits.memory,
         cpu_milli: limits.cpu,
-        memory_text: size_text(limits.memory),
+        memory_text: spell_size(limits.memory),
         max_running: manifest.pool.max,
         kind: kind(manifest),
         retry: retry(&manifest.retry),
@@ -90,18 +91,6 @@ fn pool(pool: &manifest::Pool, server: Option<&HttpServer>) -> Pool {
         load_max: server.map_or(LOAD_MAX, |server| server.start_timeout),
         alone: server.is_some_and(|server| matches!(server.listen, Listen::Port(_))),
     }
-}
-
-/// Returns a size for people, in the largest unit that keeps it whole: `256 MiB`.
-fn size_text(bytes: u64) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut whole = bytes;
-    let mut unit = 0;
-    while whole >= 1024 && whole.is_multiple_of(1024) && unit + 1 < units.len() {
-        whole /= 1024;
-        unit += 1;
-    }
-    format!("{whole} {}", units[unit])
 }
 
 fn retry(retry: &manifest::Retry) -> Retry {

@@ -1,11 +1,12 @@
 //! Queries for dead letters, and the copy of the whole ledger.
 
 use super::list::list;
-use super::query::{Filter, QueryError, Reader};
+use super::query::{QueryError, Reader};
 use super::room::{self, Free, Pages};
 use super::rows::{self, RECORD, blob};
 use super::{FILE, OpenError, in_flight, schema};
 use fnd_core::api::{DeadLetter, InvocationView};
+use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::InvocationId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::fs::File;
@@ -24,13 +25,13 @@ pub struct DeadPage {
 }
 
 impl Reader {
-    /// Lists dead letters, newest first; [`Filter::dead`] counts as set.
+    /// Lists dead letters, newest first; [`InvocationFilter::dead`] counts as set.
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn dead_letters(&self, filter: Filter) -> Result<DeadPage, QueryError> {
+    pub async fn dead_letters(&self, filter: InvocationFilter) -> Result<DeadPage, QueryError> {
         self.ask(move |db| {
-            let page = list(db, &Filter { dead: true, ..filter })?;
+            let page = list(db, &InvocationFilter { dead: true, ..filter })?;
             let letter = |record| letter(db, InvocationView::of(record), SHOWN.0);
             let letters = page.records.iter().map(letter).collect::<rusqlite::Result<_>>()?;
             Ok(DeadPage {

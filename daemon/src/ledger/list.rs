@@ -6,10 +6,10 @@
 //! invocations, unfinished invocations, dead letters. A cursor is an id, and ids grow with time, so new invocations
 //! appear in no later page.
 
-use super::query::{Filter, PAGE_MAX, Page};
+use super::query::{PAGE_MAX, Page};
 use super::rows::{self, FAILED, RECORD, UNFINISHED, int};
 use fnd_core::outcome::State;
-use fnd_core::record::InvocationRecord;
+use fnd_core::record::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -35,7 +35,7 @@ impl Statement {
 }
 
 /// Returns the statement of a filter: it lists all candidates, each with whether it matches.
-pub(super) fn statement(filter: &Filter) -> Statement {
+pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     let text = |word: &str| Value::Text(word.to_owned());
     let mut fits = Statement {
         sql: "1".to_owned(),
@@ -93,7 +93,7 @@ pub(super) fn statement(filter: &Filter) -> Statement {
 }
 
 /// Lists a page.
-pub(super) fn list(db: &Connection, filter: &Filter) -> rusqlite::Result<Page> {
+pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<Page> {
     let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX) as usize;
     let Statement { sql, values } = statement(filter);
     let mut statement = db.prepare_cached(&sql)?;

@@ -35,7 +35,7 @@ pub use dead::{DeadPage, copy};
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
-pub use query::{Filter, PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
+pub use query::{PAGE_MAX, Page, QueryError, Reader, ResultOf, StoredInvocation, Whole};
 pub use restore::LastRun;
 pub use retention::{KeepOf, Retention};
 pub use room::Free;

@@ -7,8 +7,8 @@ use super::list::list;
 use super::rows::{self, ATTEMPT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::Writer;
-use fnd_core::outcome::{Reason, State, Trigger};
-use fnd_core::record::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use fnd_core::outcome::State;
+use fnd_core::record::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::io;
@@ -24,33 +24,6 @@ const WAITING_MAX: usize = crate::control::limits::CONNECTIONS_MAX;
 const FLUSH: Duration = Duration::from_secs(10);
 /// Most elements of a page.
 pub const PAGE_MAX: u32 = 1000;
-
-/// Which invocations to list; absent means all.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Invocations of this function.
-    pub function: Option<FunctionName>,
-    /// Invocations in this state.
-    pub state: Option<State>,
-    /// Invocations whose last reason is this one.
-    pub reason: Option<Reason>,
-    /// Invocations with this trigger.
-    pub trigger: Option<Trigger>,
-    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
-    pub version: Option<String>,
-    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
-    pub text: Option<String>,
-    /// Dead letters only.
-    pub dead: bool,
-    /// Accepted at this time or later, Unix milliseconds.
-    pub since_ms: Option<u64>,
-    /// Accepted before this time, Unix milliseconds.
-    pub until_ms: Option<u64>,
-    /// Most invocations of the page, 1 to [`PAGE_MAX`]; absent: 100.
-    pub limit: Option<u32>,
-    /// Only invocations older than this one: the cursor of the previous page.
-    pub after: Option<InvocationId>,
-}
 
 /// A page of the history.
 #[derive(Debug, Clone, Default)]
@@ -138,7 +111,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`QueryError`].
-    pub async fn list(&self, filter: Filter) -> Result<Page, QueryError> {
+    pub async fn list(&self, filter: InvocationFilter) -> Result<Page, QueryError> {
         self.ask(move |db| list(db, &filter)).await
     }
 

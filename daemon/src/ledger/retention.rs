@@ -28,16 +28,17 @@ impl Default for KeepOf {
     }
 }
 
-/// How much history is kept; records that exceed any of these limits are forgotten.
+/// How much history is kept, or with other limits of one function how much output; what exceeds any of these limits is
+/// forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retention {
+pub struct Retention<T = KeepOf> {
     /// The limits of functions that set their own.
-    pub functions: HashMap<FunctionName, KeepOf>,
+    pub functions: HashMap<FunctionName, T>,
     /// The limits of all other functions.
-    pub others: KeepOf,
-    /// Greatest age since acceptance, for all functions.
+    pub others: T,
+    /// Greatest age, for all functions.
     pub keep_for: Duration,
-    /// Most bytes of the whole history.
+    /// Most bytes of all functions together.
     pub keep_bytes: u64,
 }
 
@@ -52,8 +53,9 @@ impl Default for Retention {
     }
 }
 
-impl Retention {
-    pub(super) fn of(&self, function: &FunctionName) -> KeepOf {
+impl<T: Copy> Retention<T> {
+    /// Returns the limits of a function.
+    pub(crate) fn of(&self, function: &FunctionName) -> T {
         self.functions.get(function).copied().unwrap_or(self.others)
     }
 }

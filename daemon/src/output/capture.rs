@@ -1,6 +1,6 @@
 //! The part of one attempt's output that is kept. Pure: bytes and times in, lines out.
 
-use super::Meta;
+use super::{Captured, Meta};
 use crate::output::kept::{Decoder, Line, Lines, Stream, level_word};
 use fnd_core::protocol::Level;
 use fnd_core::record::RunResult;
@@ -202,6 +202,17 @@ impl Capture {
     /// Returns the bytes of both streams that were not kept.
     pub(super) fn dropped(&self) -> u64 {
         self.gap.saturating_add(self.cut)
+    }
+
+    /// Returns what was captured, without a result.
+    pub(super) fn captured(&self) -> Captured {
+        Captured {
+            stdout_bytes: self.bytes(Stream::Stdout),
+            stderr_bytes: self.bytes(Stream::Stderr),
+            dropped_bytes: self.dropped(),
+            last_error_line: self.error_line(),
+            ..Captured::default()
+        }
     }
 
     /// Returns standard output as the result; absent where it is empty, or larger than a result may be and so only log.

@@ -315,15 +315,10 @@ impl Thread {
         }
         let capture = &mut running.capture;
         let meta = capture.meta.clone();
-        let sinks = &mut self.io.sinks;
-        capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
+        self.io.sinks.end(capture);
         let mut captured = Captured {
-            stdout_bytes: capture.bytes(Stream::Stdout),
-            stderr_bytes: capture.bytes(Stream::Stderr),
-            dropped_bytes: capture.dropped(),
             result: capture.take_result(),
-            result_too_large: None,
-            last_error_line: capture.error_line(),
+            ..capture.captured()
         };
         match result.map(|file| result::read(file, meta.result_max)) {
             None | Some(Ok(Written::No)) => {}
@@ -436,9 +431,7 @@ impl Running {
                 Ok((0, _)) => self.close(stream, &io.epoll),
                 Ok((count, time_ms)) => {
                     read += count;
-                    let bytes = &io.buffer[..count];
-                    let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
-                    self.capture.feed(stream, time_ms, bytes, &mut seen);
+                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
                     io.spools.bound(&mut self.spool, &mut self.capture);
                 }
                 Err(Errno::AGAIN) => return,
@@ -470,8 +463,7 @@ impl Running {
                         }
                     };
                     left = left.saturating_sub(count);
-                    let mut seen = |line: &Line<'_>, in_head| io.sinks.seen(&meta, line, in_head);
-                    self.capture.feed(stream, time_ms, &io.buffer[..count], &mut seen);
+                    io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
                 }
             }
             // The pipe holds more than can be copied: its bytes are taken out and spooled as before.
@@ -503,6 +495,20 @@ fn stream(mark: u64) -> Stream {
 }
 
 impl Sinks {
+    /// Gives bytes of a stream to a capture and passes the lines on.
+    pub(super) fn feed(&mut self, capture: &mut Capture, (stream, time_ms): (Stream, u64), bytes: &[u8]) {
+        let meta = capture.meta.clone();
+        capture.feed(stream, time_ms, bytes, &mut |line, in_head| {
+            self.seen(&meta, line, in_head)
+        });
+    }
+
+    /// Ends a capture and passes its unfinished lines on.
+    pub(super) fn end(&mut self, capture: &mut Capture) {
+        let meta = capture.meta.clone();
+        capture.end(clock::unix_ms(), &mut |line, in_head| self.seen(&meta, line, in_head));
+    }
+
     /// Passes a line on. The journal gets only the lines that the head keeps: a flood must not push everything else out
     /// of it.
     pub(super) fn seen(&mut self, meta: &Meta, line: &Line<'_>, in_head: bool) {

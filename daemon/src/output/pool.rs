@@ -5,7 +5,7 @@ use super::capture::Capture;
 use super::poll::{Io, Thread};
 use super::{Captured, Meta};
 use crate::clock;
-use crate::output::kept::{Line, Stream};
+use crate::output::kept::Stream;
 use fnd_wire::ids::WorkerId;
 use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
@@ -117,8 +117,7 @@ impl Thread {
 
     /// Ends a capture; it is kept and reported at the end of this turn.
     fn conclude(&mut self, mut capture: Capture, done: Option<Done>) {
-        let (meta, sinks) = (capture.meta.clone(), &mut self.io.sinks);
-        capture.end(clock::unix_ms(), &mut |line, in_head| sinks.seen(&meta, line, in_head));
+        self.io.sinks.end(&mut capture);
         self.concluded.push((capture, done));
     }
 
@@ -137,14 +136,7 @@ impl Thread {
             self.note_disk(written);
             for (capture, done) in ended {
                 if let Some(done) = done {
-                    done(Captured {
-                        stdout_bytes: capture.bytes(Stream::Stdout),
-                        stderr_bytes: capture.bytes(Stream::Stderr),
-                        dropped_bytes: capture.dropped(),
-                        result: None,
-                        result_too_large: None,
-                        last_error_line: capture.error_line(),
-                    });
+                    done(capture.captured());
                 }
             }
         }
@@ -225,10 +217,8 @@ impl Pool {
         let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
         let capture = call.unwrap_or(&mut self.own);
         let stream = if pipe == 0 { Stream::Stdout } else { Stream::Stderr };
-        let meta = capture.meta.clone();
         let (bytes, sinks) = io.read_so_far(count);
-        let mut seen = |line: &Line<'_>, in_head| sinks.seen(&meta, line, in_head);
-        capture.feed(stream, clock::unix_ms(), bytes, &mut seen);
+        sinks.feed(capture, (stream, clock::unix_ms()), bytes);
     }
 
     /// Returns whether a pipe has unread bytes, so that there will be another turn.

@@ -43,8 +43,8 @@ impl Books {
         let scripts = restored.adopted.iter().map(|adopted| &adopted.record);
         let calls = restored.members.iter().flat_map(|member| &member.record.calls);
         let running = scripts
-            .map(|script| (script.invocation, script.attempt))
-            .chain(calls.map(|call| (call.invocation, call.attempt)));
+            .map(|script| (script.run.invocation, script.run.attempt))
+            .chain(calls.map(|call| (call.run.invocation, call.run.attempt)));
         for (invocation, attempt) in running {
             let trace = traces.get(&invocation).map(|trace| (*trace).clone());
             // No record says which request started the invocation.

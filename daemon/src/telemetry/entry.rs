@@ -96,12 +96,6 @@ impl Visit for Entry {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        let mut chain = value.to_string();
-        let mut source = value.source();
-        while let Some(cause) = source {
-            let _ = write!(chain, ": {cause}"); // writing to a String cannot fail
-            source = cause.source();
-        }
-        self.set(field.name(), format_args!("{chain}"));
+        self.set(field.name(), format_args!("{}", crate::chain(value)));
     }
 }

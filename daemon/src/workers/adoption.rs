@@ -111,10 +111,10 @@ impl Worker {
     /// Returns the attempts that run in it.
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.record {
-            Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.invocation, note.attempt)],
+            Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.run.invocation, note.run.attempt)],
             Some(AdoptionRecord::Member { handed_over, .. }) => {
                 let calls = handed_over.iter().flat_map(|member| &member.calls);
-                calls.map(|call| (call.invocation, call.attempt)).collect()
+                calls.map(|call| (call.run.invocation, call.run.attempt)).collect()
             }
             None => Vec::new(),
         }
@@ -159,9 +159,8 @@ impl Workers {
             }
         }
         output.adopt(piped);
-        let known = adopted
-            .iter()
-            .map(|adopted| (adopted.record.invocation, Attempt(adopted.record.attempt)));
+        let runs = adopted.iter().map(|adopted| &adopted.record.run);
+        let known = runs.map(|run| (run.invocation, Attempt(run.attempt)));
         output.salvage(known.collect());
         (adopted, members)
     }
@@ -221,7 +220,7 @@ impl Workers {
             }
             let server = member_record.rules.kind.http().map(|_| Server::new(None, endpoint));
             let under_way = member_record.calls.iter();
-            let under_way = under_way.map(|call| (call.call, meta(call.invocation, call.attempt)));
+            let under_way = under_way.map(|call| (call.call, meta(call.run.invocation, call.run.attempt)));
             attached.member = self.take_on(
                 worker,
                 (channel, server),
@@ -291,8 +290,8 @@ impl Workers {
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
             let meta = Meta {
                 function: note.function.clone().into_owned(),
-                invocation: note.invocation,
-                attempt: Attempt(note.attempt),
+                invocation: note.run.invocation,
+                attempt: Attempt(note.run.attempt),
                 output_max,
                 result_max: note.rules.result_max,
             };

@@ -393,7 +393,7 @@ fn filters_and_waits_reach_the_daemon() {
     assert_eq!(filter.reason, Some(fnd_core::outcome::Reason::Exit(3)));
     assert_eq!(
         (filter.since_ms, filter.until_ms, filter.limit),
-        (Some(1_795_248_000_000), None, 7)
+        (Some(1_795_248_000_000), None, Some(7))
     );
     assert_eq!(filter.after.map(|id| id.to_string()).as_deref(), Some(ENDED));
     let answer = get(&server.socket, &format!("/v1/invocations/{RUNNING}?wait=10ms"));

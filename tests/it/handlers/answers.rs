@@ -1,6 +1,6 @@
 //! What a handler returns reaches the caller as it is: status, headers, bytes; from every runtime.
 
-use super::{ask, install, lines};
+use super::{ask, lines};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
@@ -9,14 +9,12 @@ use serde_json::json;
 #[test]
 fn status_headers_and_body_are_the_functions() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "py.py",
         "",
         "def handler(event, context): return {'status': 201, 'headers': {'X-Name': 'value'}, 'body': {'made': True}}\n",
     );
-    install(
-        &fnd,
+    fnd.install(
         "js.cjs",
         "",
         "module.exports = () => ({ status: 201, headers: { 'X-Name': 'value' }, body: { made: true } });\n",
@@ -25,7 +23,7 @@ fn status_headers_and_body_are_the_functions() {
     if fnd_tests::require::met(&["deno"]) {
         let code =
             "export default () => Response.json({ made: true }, { status: 201, headers: { 'X-Name': 'value' } });\n";
-        install(&fnd, "ts.ts", "", code);
+        fnd.install("ts.ts", "", code);
         names.push("ts");
     }
     for name in names {
@@ -42,19 +40,17 @@ fn status_headers_and_body_are_the_functions() {
 #[test]
 fn bytes_are_kept() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
+    fnd.install(
         "py.py",
         "",
         "def handler(event, context): return event['extensions']['request'].body\n",
     );
-    install(
-        &fnd,
+    fnd.install(
         "js.cjs",
         "",
         "module.exports = (event) => event.extensions.request.body;\n",
     );
-    install(&fnd, "sh.sh", "", "handler() {\n  cat >\"$FND_RESULT\"\n}\n");
+    fnd.install("sh.sh", "", "handler() {\n  cat >\"$FND_RESULT\"\n}\n");
     let bytes: Vec<u8> = (0..600_000_u32)
         .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
         .collect();
@@ -73,7 +69,7 @@ fn a_bash_handler_is_warm() {
     let fnd = Fnd::start();
     let code =
         "loaded=$$\nhandler() {\n  echo noise >&2\n  printf '{\"pid\":%s,\"data\":%s}' \"$loaded\" \"$DATA\"\n}\n";
-    install(&fnd, "shell.sh", "", code);
+    fnd.install("shell.sh", "", code);
     let first = ask(&fnd, "shell", "[1]");
     assert_eq!(first["data"], json!([1]));
     assert_eq!(ask(&fnd, "shell", "[1]"), first);
@@ -119,7 +115,7 @@ fn typescript_with_a_named_export() {
     require!(deno);
     let fnd = Fnd::start();
     let code = "interface Event { data: { name: string } }\nexport async function handler(event: Event, context: unknown): Promise<object> {\n  return { hello: event.data.name };\n}\n";
-    install(&fnd, "typed.ts", "", code);
+    fnd.install("typed.ts", "", code);
     assert_eq!(ask(&fnd, "typed", "{\"name\":\"Ada\"}"), json!({"hello": "Ada"}));
     fnd.finish();
 }
@@ -137,7 +133,7 @@ async def handler(event, context):
         await asyncio.sleep(0.01)
     return event['data']
 ";
-    install(&fnd, "choir.py", "[pool]\nmax = 1\nconcurrency = 6\n", code);
+    fnd.install("choir.py", "[pool]\nmax = 1\nconcurrency = 6\n", code);
     let ids: Vec<_> = (0..CALLS).map(|call| fnd.queue("choir", &call.to_string())).collect();
     for (call, id) in ids.iter().enumerate() {
         let view = fnd.wait_end(*id);

@@ -1,6 +1,6 @@
 //! Workers that break: each is replaced, and only the call it had fails.
 
-use super::{ask, install, is_alive, kill_process, pid_in, reason, start};
+use super::{ask, is_alive, kill_process, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -28,7 +28,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
     let fnd = Fnd::start();
     let gate = fnd.shared_directory("gate");
     let code = MISCHIEF.replace("GATE", &gate.display().to_string());
-    install(&fnd, "risky.py", "[limits]\nresult = \"1K\"\n[pool]\nmax = 2\n", &code);
+    fnd.install("risky.py", "[limits]\nresult = \"1K\"\n[pool]\nmax = 2\n", &code);
     let neighbour = start(&fnd, "risky", "\"wait\"");
     let beside = pid_in(&gate.join("waiting"));
     let cases = [
@@ -77,7 +77,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
 fn a_killed_call_is_tried_again_in_a_new_worker() {
     let fnd = Fnd::start();
     let code = "import os, signal\ndef handler(event, context):\n    if context['attempt'] == 1: os.kill(os.getpid(), signal.SIGKILL)\n    return 'better'\n";
-    install(&fnd, "twice.py", "[retry]\nretries = 1\ninterval = \"1ms\"\n", code);
+    fnd.install("twice.py", "[retry]\nretries = 1\ninterval = \"1ms\"\n", code);
     let (answer, view) = fnd.run("twice", "");
     assert_eq!(answer.text(), "better");
     let workers: Vec<_> = view.attempt_records.iter().map(|attempt| attempt.worker).collect();
@@ -122,7 +122,7 @@ worker.serve(lambda data, previous, head, log: str(os.getpid()).encode())
 fn sys_exit_ends_the_call_only() {
     let fnd = Fnd::start();
     let code = "import os, sys\ndef handler(event, context):\n    if event['data'] is not None: sys.exit(event['data'])\n    return os.getpid()\n";
-    install(&fnd, "exits.py", "", code);
+    fnd.install("exits.py", "", code);
     let before = ask(&fnd, "exits", "");
     for (code, expected) in [("0", "ok"), ("65", "failed"), ("4", "error"), ("\"words\"", "error")] {
         let (_, view) = fnd.run("exits", code);

@@ -114,7 +114,7 @@ fn a_file_put_in_the_place_of_another_is_another_interpreter() {
     let pythons = Pythons::new();
     let fnd = Fnd::start_with(&pythons.setup());
     // A worker that is kept: without an end of its own it would go on in the old file for ever.
-    super::install(&fnd, "kept.py", "[pool]\nmin = 1\n", WHO);
+    fnd.install("kept.py", "[pool]\nmin = 1\n", WHO);
     let before = fnd.function("kept").unwrap();
     assert_eq!(exe(&fnd, "kept"), pythons.says("one"));
     pythons.copy(&pythons.program("one"));
@@ -132,7 +132,7 @@ fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
     let fnd = Fnd::start_with(&pythons.setup());
     // Nothing else that is installed may take its place.
     let manifest = "runtime = \"python3.99\"\n[pool]\nmin = 1\nmax = 1\n";
-    super::install(&fnd, "steady.py", manifest, WHO);
+    fnd.install("steady.py", manifest, WHO);
     assert_eq!(exe(&fnd, "steady"), pythons.says("one"));
     let away = pythons.at("away");
     std::fs::rename(pythons.at("python"), &away).unwrap();
@@ -147,7 +147,7 @@ fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
     assert!(shown.out().contains("help:"), "{shown}");
     assert_eq!(exe(&fnd, "steady"), pythons.says("one"), "its worker goes on");
     // Without it a function that comes now cannot run, and can once it is there.
-    let late = super::with_manifest("late.py", manifest, WHO);
+    let late = fnd_tests::install::with_manifest("late.py", manifest, WHO);
     fnd.drop_file("late.py", &late);
     let _ = fnd.wait_function("late", "to be refused", |function| function.state.as_str() == "invalid");
     std::fs::rename(&away, pythons.at("python")).unwrap();

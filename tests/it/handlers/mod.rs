@@ -21,28 +21,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::Path;
 
-/// Installs a function with a manifest inside its file, in the comments of its language.
-#[track_caller]
-fn install(fnd: &Fnd, file: &str, manifest: &str, code: &str) {
-    fnd.drop_file(file, &with_manifest(file, manifest, code));
-    let (name, _) = file.rsplit_once('.').unwrap();
-    let function = fnd.wait_ready(name);
-    assert_eq!(function.error, None, "{name}");
-}
-
-fn with_manifest(file: &str, manifest: &str, code: &str) -> String {
-    let comment = if file.ends_with(".py") || file.ends_with(".sh") {
-        "#"
-    } else {
-        "//"
-    };
-    let mut text = format!("{comment} /// fnd\n");
-    for line in manifest.lines() {
-        text += &format!("{comment} {line}\n");
-    }
-    format!("{text}{comment} ///\n{code}")
-}
-
 /// Calls a function that must succeed and returns what it said.
 #[track_caller]
 fn ask(fnd: &Fnd, name: &str, json: &str) -> Value {

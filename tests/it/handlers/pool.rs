@@ -1,6 +1,6 @@
 //! The pool: how many workers there are, how long they stay, how many calls each has.
 
-use super::{ask, install, is_alive};
+use super::{ask, is_alive};
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn different(answers: &[Value]) -> usize {
 fn there_are_never_more_workers_than_the_pool_has() {
     let fnd = Fnd::start();
     let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.3)\n    return os.getpid()\n";
-    install(&fnd, "crowd.py", "[pool]\nmax = 3\n", code);
+    fnd.install("crowd.py", "[pool]\nmax = 3\n", code);
     let answers = together(&fnd, "crowd", 20);
     assert_eq!(answers.len(), 20);
     assert!((2..=3).contains(&different(&answers)), "{answers:?}");
@@ -39,7 +39,7 @@ fn workers_are_started_ahead_and_kept() {
         "import os\nopen('{}/%d' % os.getpid(), 'w').close()\ndef handler(event, context): return os.getpid()\n",
         gate.display()
     );
-    install(&fnd, "ahead.py", "[pool]\nmin = 2\nidle = \"100ms\"\n", &mark);
+    fnd.install("ahead.py", "[pool]\nmin = 2\nidle = \"100ms\"\n", &mark);
     let loaded = || std::fs::read_dir(&gate).unwrap().count();
     wait_until("two workers to have loaded it", PATIENCE, || {
         (loaded() == 2).then_some(())
@@ -60,7 +60,7 @@ fn workers_are_started_ahead_and_kept() {
 #[test]
 fn an_idle_worker_leaves_and_the_next_call_is_cold() {
     let fnd = Fnd::start();
-    install(&fnd, "rare.py", "[pool]\nidle = \"300ms\"\n", PID);
+    fnd.install("rare.py", "[pool]\nidle = \"300ms\"\n", PID);
     let first = ask(&fnd, "rare", "");
     wait_until("the idle worker to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
@@ -74,7 +74,7 @@ fn an_idle_worker_leaves_and_the_next_call_is_cold() {
 #[test]
 fn a_worker_is_replaced_after_so_many_calls() {
     let fnd = Fnd::start();
-    install(&fnd, "worn.py", "[pool]\nmax = 1\nmax_invocations = 2\n", PID);
+    fnd.install("worn.py", "[pool]\nmax = 1\nmax_invocations = 2\n", PID);
     let pids: Vec<Value> = (0..6).map(|_| ask(&fnd, "worn", "")).collect();
     assert_eq!(different(&pids), 3, "{pids:?}");
     for pair in pids.chunks(2) {
@@ -89,11 +89,11 @@ fn many_calls_are_in_flight_in_one_worker() {
     let fnd = Fnd::start();
     let manifest = "[pool]\nmax = 1\nconcurrency = 8\n";
     let python = "import asyncio, os\nall_begun = asyncio.Barrier(8)\nasync def handler(event, context):\n    print('of', context['invocation'])\n    await all_begun.wait()\n    return os.getpid()\n";
-    install(&fnd, "py.py", manifest, python);
+    fnd.install("py.py", manifest, python);
     shares_a_worker(&fnd, "py");
     require!(deno);
     let deno = "let begun = 0;\nconst all = Promise.withResolvers();\nexport default async () => {\n  if (++begun === 8) all.resolve();\n  await all.promise;\n  return Deno.pid;\n};\n";
-    install(&fnd, "deno.ts", manifest, deno);
+    fnd.install("deno.ts", manifest, deno);
     shares_a_worker(&fnd, "deno");
     fnd.finish();
 }
@@ -107,9 +107,7 @@ fn shares_a_worker(fnd: &Fnd, name: &str) {
 #[test]
 fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
     let fnd = Fnd::start();
-    install(
-        &fnd,
-        "alone.py",
+    fnd.install("alone.py",
         "[pool]\nisolation = \"invocation\"\nspare = 2\n",
         "import os\ncount = 0\ndef handler(event, context):\n    global count\n    count += 1\n    return [os.getpid(), count]\n",
     );
@@ -136,7 +134,7 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
 #[test]
 fn a_worker_is_replaced_when_it_is_old() {
     let fnd = Fnd::start();
-    install(&fnd, "aged.py", "[pool]\nmin = 1\nmax = 1\nmax_age = \"700ms\"\n", PID);
+    fnd.install("aged.py", "[pool]\nmin = 1\nmax = 1\nmax_age = \"700ms\"\n", PID);
     let first = ask(&fnd, "aged", "");
     wait_until("the old worker to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
@@ -144,7 +142,7 @@ fn a_worker_is_replaced_when_it_is_old() {
     let (answer, _) = fnd.run("aged", "");
     assert_ne!(answer.json::<Value>(), first);
     let code = "import time\ndef handler(event, context):\n    time.sleep(0.6)\n    return 1\n";
-    install(&fnd, "long.py", "[pool]\nmax = 1\nmax_age = \"200ms\"\n", code);
+    fnd.install("long.py", "[pool]\nmax = 1\nmax_age = \"200ms\"\n", code);
     for _ in 0..2 {
         let (answer, view) = fnd.run("long", "");
         assert_eq!((answer.json::<Value>(), view.attempts), (Value::from(1), 1));

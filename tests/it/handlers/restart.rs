@@ -1,6 +1,6 @@
 //! fnd ends while a handler works: after a crash its calls are interrupted, once; a planned stop finishes them.
 
-use super::{ask, install, is_alive, pid_in, reason, start};
+use super::{ask, is_alive, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -44,7 +44,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
     require!(root, cgroup);
     let mut fnd = Fnd::start_with(&Setup::default().detached());
     let gate = fnd.shared_directory("gate");
-    install(&fnd, "works.py", "[limits]\ngrace = \"300ms\"\n", &waits(&gate));
+    fnd.install("works.py", "[limits]\ngrace = \"300ms\"\n", &waits(&gate));
     let before = ask(&fnd, "works", "").as_i64().unwrap();
     let id = start(&fnd, "works", "1");
     assert_eq!(pid_in(&gate.join("waiting")), before);
@@ -76,9 +76,8 @@ fn a_crash_interrupts_a_call_exactly_once() {
 fn draining_finishes_calls_and_ends_idle_workers() {
     let mut fnd = Fnd::start();
     let gate = fnd.shared_directory("gate");
-    install(&fnd, "works.py", "", &waits(&gate));
-    install(
-        &fnd,
+    fnd.install("works.py", "", &waits(&gate));
+    fnd.install(
         "rests.py",
         "",
         "import os\ndef handler(event, context): return os.getpid()\n",

@@ -1,6 +1,6 @@
 //! A call that takes too long: the worker ends with everything it started, whatever it is doing.
 
-use super::{install, reason};
+use super::reason;
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, now, require, wait_until};
@@ -58,7 +58,7 @@ def handler(event, context):
         time.sleep(1.7)
     return os.getpid()
 ";
-    install(&fnd, "slow.py", LIMITS, code);
+    fnd.install("slow.py", LIMITS, code);
     for what in ["sum", "re", "deaf", "late"] {
         ends_in_time(&fnd, "slow", &format!("\"{what}\""));
     }
@@ -78,11 +78,11 @@ fn javascript_that_blocks_or_never_resolves() {
 }};\n"
         )
     };
-    install(&fnd, "node.cjs", LIMITS, &code("module.exports =", "process.pid"));
+    fnd.install("node.cjs", LIMITS, &code("module.exports =", "process.pid"));
     ends_in_time(&fnd, "node", "\"block\"");
     ends_in_time(&fnd, "node", "\"never\"");
     require!(deno);
-    install(&fnd, "deno.ts", LIMITS, &code("export default", "Deno.pid"));
+    fnd.install("deno.ts", LIMITS, &code("export default", "Deno.pid"));
     ends_in_time(&fnd, "deno", "\"block\"");
     ends_in_time(&fnd, "deno", "\"never\"");
     fnd.finish();

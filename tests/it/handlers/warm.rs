@@ -1,6 +1,6 @@
 //! The same worker answers call after call, and what it says belongs to exactly the call it says it in.
 
-use super::{ask, install, lines, reason};
+use super::{ask, lines, reason};
 use fnd_core::outcome::State;
 use fnd_tests::Fnd;
 
@@ -44,9 +44,9 @@ def handler(event, context):
 fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
     let fnd = Fnd::start();
     let python = "import os\ndef handler(event, context):\n    deeper(event['data'])\n    return os.getpid()\ndef deeper(n):\n    1 / n\n";
-    install(&fnd, "py.py", "", python);
+    fnd.install("py.py", "", python);
     let node = "const deeper = (n) => { if (!n) throw new Error('division by zero'); };\nmodule.exports = (event) => { deeper(event.data); return process.pid; };\n";
-    install(&fnd, "js.cjs", "", node);
+    fnd.install("js.cjs", "", node);
     for (name, trace) in [("py", "ZeroDivisionError"), ("js", "at deeper")] {
         let before = ask(&fnd, name, "1");
         let (answer, view) = fnd.run(name, "0");
@@ -78,7 +78,7 @@ def handler(event, context):
     return attempt
 ";
     let manifest = "[retry]\nretries = 5\ninterval = \"5ms\"\n[poll]\nrepeat = \"10ms\"\n";
-    install(&fnd, "kinds.py", manifest, code);
+    fnd.install("kinds.py", manifest, code);
     let (answer, view) = fnd.run("kinds", "\"failed\"");
     assert_eq!(answer.status, 500);
     assert_eq!((reason(&view).as_str(), view.attempts), ("failed", 1));

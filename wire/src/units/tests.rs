@@ -70,6 +70,20 @@ fn sizes() {
 }
 
 #[test]
+fn sizes_in_sentences() {
+    for (bytes, expected) in [
+        (0, "0 bytes"),
+        (1000, "1000 bytes"),
+        (64 << 10, "64 KiB"),
+        (256 << 20, "256 MiB"),
+        (3 << 30, "3 GiB"),
+        (2048 << 40, "2048 TiB"),
+    ] {
+        assert_eq!(spell_size(bytes), expected);
+    }
+}
+
+#[test]
 fn shares_of_the_cpu() {
     for (text, expected, printed) in [
         ("500m", 500, "500m"),

@@ -34,6 +34,39 @@ fn script_record(durable: bool) -> ScriptRecord<'static> {
     serde_json::from_str(&text).unwrap()
 }
 
+/// The spawner keeps the record over an upgrade, so the next fnd reads what this one wrote.
+#[test]
+fn an_adoption_record_has_its_fields_beside_each_other() {
+    let text = serde_json::to_string(&script_record(true)).unwrap();
+    let fields = [
+        "function",
+        "id",
+        "version",
+        "load_key",
+        "invocation",
+        "attempt",
+        "poll",
+        "trigger",
+        "accepted_ms",
+        "first_ms",
+        "started_ms",
+        "timeout",
+        "deadline_ms",
+        "times",
+        "rules",
+    ];
+    let mut from = 0;
+    for field in fields {
+        let at = text[from..].find(&format!("\"{field}\":"));
+        from += at.unwrap_or_else(|| panic!("no `{field}` in its place: {text}"));
+    }
+    let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(older.as_object().unwrap().len(), fields.len());
+    older.as_object_mut().unwrap().remove("times");
+    let older: ScriptRecord<'_> = serde_json::from_value(older).unwrap();
+    assert_eq!((older.run.invocation, older.run.times), (id(1), None));
+}
+
 fn adopted(record: ScriptRecord<'static>) -> Adopted {
     Adopted {
         worker: WorkerId(1),
@@ -158,7 +191,7 @@ fn what_the_ledger_has_the_end_of_is_killed_and_forgotten() {
 #[test]
 fn the_end_of_an_earlier_attempt_that_is_not_on_disk_is_recorded() {
     let (first, mut second) = (adopted(script_record(false)), adopted(script_record(false)));
-    (second.worker, second.record.attempt) = (WorkerId(2), 2);
+    (second.worker, second.record.run.attempt) = (WorkerId(2), 2);
     let (mut b, actions) = next(vec![unfinished(State::Running, 2, false)], vec![first, second]);
     assert_eq!(actions, "");
     b.event(installed("f", 1, retrying()));
@@ -223,7 +256,7 @@ fn an_end_waits_for_its_function_and_says_when_it_was() {
 fn of_two_attempts_the_newer_goes_on_and_the_older_is_recorded() {
     let older = adopted(script_record(true));
     let mut newer = older.clone();
-    (newer.worker, newer.record.attempt, newer.age) = (WorkerId(2), 2, secs(1));
+    (newer.worker, newer.record.run.attempt, newer.age) = (WorkerId(2), 2, secs(1));
     let (mut b, actions) = next(vec![unfinished(State::Running, 1, true)], vec![older, newer]);
     assert_eq!((actions.as_str(), b.s.running()), ("", 2));
     b.event(installed("f", 1, retrying()));

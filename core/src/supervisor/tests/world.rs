@@ -603,11 +603,11 @@ impl World {
         });
         let adopted: Vec<Adopted> = adopted.collect();
         let calls = members.iter().flat_map(|member| &member.record.calls);
-        let recorded = calls.map(|call| (call.invocation, call.attempt));
+        let recorded = calls.map(|call| (call.run.invocation, call.run.attempt));
         let recorded = recorded.chain(
             adopted
                 .iter()
-                .map(|adopted| (adopted.record.invocation, adopted.record.attempt)),
+                .map(|adopted| (adopted.record.run.invocation, adopted.record.run.attempt)),
         );
         let ended = recorded.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
         let ended = ended.collect();

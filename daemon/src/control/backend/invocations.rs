@@ -3,8 +3,8 @@
 use super::{Answering, Failure, Pending};
 use crate::workers::http::exchange::Passing;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
-use fnd_core::outcome::{Reason, State, Trigger};
-use fnd_core::record::{Payload, RunResult};
+use fnd_core::outcome::{State, Trigger};
+use fnd_core::record::{InvocationFilter, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::Response;
 use hyper::body::Incoming;
@@ -104,29 +104,4 @@ pub struct SubmitRequest {
     pub priority: i8,
     /// A retry with the same key is the same invocation, as long as that is in the history.
     pub idempotency_key: Option<Arc<str>>,
-}
-
-/// Which invocations to list. An absent field does not restrict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvocationFilter {
-    /// Invocations of this function.
-    pub function: Option<FunctionName>,
-    /// Invocations in this state.
-    pub state: Option<State>,
-    /// Invocations whose last attempt has this reason.
-    pub reason: Option<Reason>,
-    /// Invocations with this trigger.
-    pub trigger: Option<Trigger>,
-    /// Invocations whose last attempt ran a version that begins with this text, in lower-case hexadecimal.
-    pub version: Option<String>,
-    /// Invocations whose message contains this text, ignoring the case of ASCII letters.
-    pub text: Option<String>,
-    /// Accepted at this time or later, Unix milliseconds.
-    pub since_ms: Option<u64>,
-    /// Accepted before this time, Unix milliseconds.
-    pub until_ms: Option<u64>,
-    /// Most invocations of the page, at least 1.
-    pub limit: u32,
-    /// The cursor: only invocations after this one in the list, which are older.
-    pub after: Option<InvocationId>,
 }

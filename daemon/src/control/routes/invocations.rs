@@ -1,11 +1,11 @@
 //! `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
-use crate::control::backend::InvocationFilter;
 use crate::control::call::Call;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::response::{Answered, Refusal, json};
 use fnd_core::outcome::{Reason, State, Trigger};
+use fnd_core::record::InvocationFilter;
 use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Lists a page of invocations, newest first.
@@ -35,7 +35,8 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
         text: query.get("text", "a part of a message", some)?,
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,
-        limit: query.count("limit", PAGE)?,
+        limit: Some(query.count("limit", PAGE)?),
+        dead: false,
         after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
     })
 }

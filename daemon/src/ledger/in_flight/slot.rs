@@ -67,20 +67,8 @@ wire_structs! {
         pub exit_code: Option<u8>,
         /// Signal number.
         pub signal: Option<u8>,
-        /// CPU time, microseconds.
-        pub cpu_us: u64,
-        /// Peak memory, bytes.
-        pub memory_peak_bytes: Option<u64>,
-        /// Whether the peak is that of the largest process only.
-        pub peak_of_largest: bool,
-        /// Time for which the CPU quota held it back, microseconds.
-        pub throttled_us: u64,
-        /// Bytes on standard output, on standard error, and dropped from both.
-        pub stdout_bytes: u64,
-        pub stderr_bytes: u64,
-        pub dropped_bytes: u64,
-        /// Whether it shared its worker.
-        pub scope_worker: bool,
+        /// What it used and printed.
+        pub usage: Usage,
         /// Whether it left a result; the slot does not contain it.
         pub has_result: bool,
         /// Whether its last output is not on disk.
@@ -102,7 +90,6 @@ impl Over {
         if !record.state.is_final() && record.state != State::Waiting {
             return None;
         }
-        let usage = &attempt.usage;
         Some(Self {
             state: record.state.as_str().to_owned(),
             exhausted: record
@@ -119,14 +106,7 @@ impl Over {
             reason: attempt.reason.to_string(),
             exit_code: attempt.exit_code,
             signal: attempt.signal,
-            cpu_us: usage.cpu_us,
-            memory_peak_bytes: usage.memory_peak_bytes,
-            peak_of_largest: usage.peak_of_largest,
-            throttled_us: usage.throttled_us,
-            stdout_bytes: usage.stdout_bytes,
-            stderr_bytes: usage.stderr_bytes,
-            dropped_bytes: usage.dropped_bytes,
-            scope_worker: usage.scope_worker,
+            usage: attempt.usage,
             has_result: record.result.is_some(),
             printed,
             message: attempt.message.clone(),
@@ -166,16 +146,7 @@ impl Over {
             message: message.clone(),
             exit_code: self.exit_code,
             signal: self.signal,
-            usage: Usage {
-                cpu_us: self.cpu_us,
-                memory_peak_bytes: self.memory_peak_bytes,
-                peak_of_largest: self.peak_of_largest,
-                throttled_us: self.throttled_us,
-                stdout_bytes: self.stdout_bytes,
-                stderr_bytes: self.stderr_bytes,
-                dropped_bytes: self.dropped_bytes,
-                scope_worker: self.scope_worker,
-            },
+            usage: self.usage,
             next_attempt_ms: self.next_attempt_ms,
         };
         let state = State::parse(&self.state)?;

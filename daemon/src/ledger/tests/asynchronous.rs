@@ -15,7 +15,7 @@ fn over(ledger: &Ledger, second: u64, function: &str, reason: Reason) -> Accepte
 }
 
 fn dead(ledger: &Ledger) -> Vec<u128> {
-    let page = wait(ledger.opened.reader.dead_letters(Filter::default())).unwrap();
+    let page = wait(ledger.opened.reader.dead_letters(InvocationFilter::default())).unwrap();
     page.letters.iter().map(|letter| letter.invocation.id.0 >> 80).collect()
 }
 
@@ -159,23 +159,23 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
         let reason = if second % 5 == 0 { Reason::Exit(3) } else { Reason::Ok };
         over(&ledger, second, "f", reason);
     }
-    let failed = Filter {
+    let failed = InvocationFilter {
         state: Some(State::Failed),
-        ..Filter::default()
+        ..InvocationFilter::default()
     };
     assert_eq!(ledger.ids(failed.clone()), [20_000, 15_000, 10_000, 5_000]);
     let version = |hex: &str| {
         ledger
-            .ids(Filter {
+            .ids(InvocationFilter {
                 version: Some(hex.to_owned()),
-                ..Filter::default()
+                ..InvocationFilter::default()
             })
             .len()
     };
     assert_eq!((version("0707"), version("08")), (20, 0));
     let text = |text: &str| {
         ledger
-            .ids(Filter {
+            .ids(InvocationFilter {
                 text: Some(text.to_owned()),
                 ..failed.clone()
             })
@@ -186,10 +186,10 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
     let mut seen = Vec::new();
     let mut after = None;
     for round in 0.. {
-        let page = ledger.list(Filter {
+        let page = ledger.list(InvocationFilter {
             limit: Some(6),
             after,
-            ..Filter::default()
+            ..InvocationFilter::default()
         });
         seen.extend(page.records.iter().map(|record| record.id.0 >> 80));
         over(&ledger, 100 + round, "f", Reason::Ok);
@@ -226,16 +226,16 @@ fn a_page_checks_so_many_and_the_next_goes_on_from_there() {
     let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
     let checked = CHECK_MAX as u64;
     fill(&db, checked * 2 + 10);
-    let only_first = Filter {
+    let only_first = InvocationFilter {
         until_ms: Some(1001),
-        ..Filter::default()
+        ..InvocationFilter::default()
     };
     let mut pages = Vec::new();
     let mut after = None;
     loop {
         let page = crate::ledger::list::list(
             &db,
-            &Filter {
+            &InvocationFilter {
                 after,
                 ..only_first.clone()
             },
@@ -262,55 +262,55 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
     let function = Some(name("f"));
     let since_ms = Some(1);
     for (filter, index) in [
-        (Filter::default(), "PRIMARY KEY"),
+        (InvocationFilter::default(), "PRIMARY KEY"),
         (
-            Filter {
+            InvocationFilter {
                 since_ms,
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "PRIMARY KEY",
         ),
         (
-            Filter {
+            InvocationFilter {
                 text: Some("x".to_owned()),
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "PRIMARY KEY",
         ),
         (
-            Filter {
+            InvocationFilter {
                 function: function.clone(),
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "by_function",
         ),
         (
-            Filter {
+            InvocationFilter {
                 state: Some(State::Failed),
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "INDEX failed ",
         ),
         (
-            Filter {
+            InvocationFilter {
                 state: Some(State::Interrupted),
                 function: function.clone(),
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "failed_of",
         ),
         (
-            Filter {
+            InvocationFilter {
                 state: Some(State::Running),
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "unfinished",
         ),
         (
-            Filter {
+            InvocationFilter {
                 dead: true,
                 function,
-                ..Filter::default()
+                ..InvocationFilter::default()
             },
             "INDEX dead ",
         ),
@@ -528,7 +528,7 @@ fn a_ledger_of_the_schema_before_is_taken_over() {
     let ledger = Ledger::open(state.path());
     assert_eq!(ledger.opened.restored.unfinished.len(), 1);
     assert_eq!(dead(&ledger), [0_u128; 0]);
-    let old = ledger.list(Filter::default()).records;
+    let old = ledger.list(InvocationFilter::default()).records;
     assert_eq!(old.len(), 2);
     let stored = wait(ledger.opened.reader.stored_invocation(old[1].id))
         .unwrap()
@@ -579,12 +579,12 @@ fn ten_million() {
     let begun = crate::clock::monotonic();
     let ledger = Ledger::open(directory.path());
     println!("opened in {:?}", begun.elapsed());
-    let measure = |what: &str, filter: Filter| {
+    let measure = |what: &str, filter: InvocationFilter| {
         let mut times = Vec::new();
         let mut after = None;
         for _ in 0..200 {
             let begun = crate::clock::monotonic();
-            let page = ledger.list(Filter {
+            let page = ledger.list(InvocationFilter {
                 after,
                 ..filter.clone()
             });
@@ -594,34 +594,34 @@ fn ten_million() {
         times.sort();
         println!("page of {what}: p50 {:?} p99 {:?}", times[100], times[197]);
     };
-    measure("all", Filter::default());
+    measure("all", InvocationFilter::default());
     measure(
         "a function",
-        Filter {
+        InvocationFilter {
             function: Some(name("f7")),
-            ..Filter::default()
+            ..InvocationFilter::default()
         },
     );
     measure(
         "what failed",
-        Filter {
+        InvocationFilter {
             state: Some(State::Failed),
-            ..Filter::default()
+            ..InvocationFilter::default()
         },
     );
     measure(
         "a text, rare",
-        Filter {
+        InvocationFilter {
             text: Some("nowhere".to_owned()),
-            ..Filter::default()
+            ..InvocationFilter::default()
         },
     );
     measure(
         "a reason of a function, rare",
-        Filter {
+        InvocationFilter {
             function: Some(name("f7")),
             reason: Some(Reason::Oom),
-            ..Filter::default()
+            ..InvocationFilter::default()
         },
     );
     ledger.stop();

@@ -13,7 +13,9 @@ mod unwritable;
 use super::*;
 use fnd_core::outcome::{Exhausted, Reason, State, Trigger};
 use fnd_core::protocol::HttpRequest;
-use fnd_core::record::{Accepted, AttemptRecord, InvocationRecord, Payload, Response, RunResult, Usage};
+use fnd_core::record::{
+    Accepted, AttemptRecord, InvocationFilter, InvocationRecord, Payload, Response, RunResult, Usage,
+};
 use fnd_wire::ids::{Attempt, FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -79,11 +81,11 @@ impl Ledger {
         }
     }
 
-    fn list(&self, filter: Filter) -> Page {
+    fn list(&self, filter: InvocationFilter) -> Page {
         wait(self.opened.reader.list(filter)).unwrap()
     }
 
-    fn ids(&self, filter: Filter) -> Vec<u128> {
+    fn ids(&self, filter: InvocationFilter) -> Vec<u128> {
         self.list(filter)
             .records
             .iter()
@@ -308,7 +310,7 @@ fn what_is_stored_is_there_after_a_restart() {
         enabled: false,
     });
     assert_eq!(
-        ledger.ids(Filter::default()),
+        ledger.ids(InvocationFilter::default()),
         [2000, 1000],
         "what was submitted before the question is in the answer"
     );
@@ -388,48 +390,48 @@ fn lists_are_filtered_and_paged() {
             );
         }
     }
-    let all = Filter::default();
-    let check = |filter: Filter, expected: &[u128]| {
+    let all = InvocationFilter::default();
+    let check = |filter: InvocationFilter, expected: &[u128]| {
         let found: Vec<u128> = ledger.ids(filter).iter().map(|ms| ms / 1_000_000).collect();
         assert_eq!(found, expected);
     };
     check(
-        Filter {
+        InvocationFilter {
             function: Some(name("even")),
             ..all.clone()
         },
         &[8, 6, 4, 2],
     );
     check(
-        Filter {
+        InvocationFilter {
             state: Some(State::Queued),
             ..all.clone()
         },
         &[2, 1],
     );
     check(
-        Filter {
+        InvocationFilter {
             reason: Some(Reason::Timeout),
             ..all.clone()
         },
         &[5],
     );
     check(
-        Filter {
+        InvocationFilter {
             trigger: Some(Trigger::Load),
             ..all.clone()
         },
         &[],
     );
     check(
-        Filter {
+        InvocationFilter {
             since_ms: Some(3_000_000),
             until_ms: Some(5_000_000),
             ..all.clone()
         },
         &[4, 3],
     );
-    let page = ledger.list(Filter {
+    let page = ledger.list(InvocationFilter {
         limit: Some(4),
         ..all.clone()
     });
@@ -437,14 +439,14 @@ fn lists_are_filtered_and_paged() {
     // New ones do not shift the pages.
     ledger.store(accepted(20_000, "odd")).unwrap();
     check(
-        Filter {
+        InvocationFilter {
             limit: Some(4),
             after: page.next,
             ..all.clone()
         },
         &[5, 4, 3, 2],
     );
-    let last = ledger.list(Filter {
+    let last = ledger.list(InvocationFilter {
         limit: Some(4),
         after: Some(id(2000)),
         ..all
@@ -494,10 +496,10 @@ fn old_history_goes_but_not_what_matters() {
     }
     let count = |function: &str| {
         ledger
-            .ids(Filter {
+            .ids(InvocationFilter {
                 function: Some(name(function)),
                 limit: Some(1000),
-                ..Filter::default()
+                ..InvocationFilter::default()
             })
             .len()
     };
@@ -579,7 +581,7 @@ fn calls_that_are_over_within_a_batch_leave_their_ends_and_counts() {
         Box::new(attempt(&again, 2, Reason::Ok)),
         Box::new(last),
     ));
-    assert_eq!(ledger.ids(Filter::default()), [4000, 3000, 2000, 1000]);
+    assert_eq!(ledger.ids(InvocationFilter::default()), [4000, 3000, 2000, 1000]);
     assert_eq!(ledger.get(again.id).unwrap().1.len(), 2);
     let result = wait(ledger.opened.reader.result(call(3).id)).unwrap();
     assert!(matches!(result, ResultOf::Ended(Some(result)) if *result.data == *large));

@@ -248,9 +248,9 @@ impl Model {
 
     fn check(&mut self, ledger: &Ledger) {
         ledger.opened.writer.flush(LIMIT);
-        let filter = Filter {
+        let filter = InvocationFilter {
             limit: Some(1000),
-            ..Filter::default()
+            ..InvocationFilter::default()
         };
         let there: BTreeSet<_> = ledger
             .list(filter.clone())

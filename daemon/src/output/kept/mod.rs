@@ -11,7 +11,7 @@ mod retention;
 pub use lines::{Decoder, Line, Lines, Stream, level_word};
 pub(crate) use read::view;
 pub use read::{Query, read};
-pub use retention::{Bell, Keep, KeepOf, Keeper};
+pub use retention::{Bell, KeepOutput, Keeper};
 
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashMap;

@@ -9,7 +9,7 @@
 
 use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
-use crate::ledger::{Free, room};
+use crate::ledger::{Free, Retention, room};
 use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, VecDeque};
 use std::fs::Metadata;
@@ -27,14 +27,14 @@ const QUIET_MS: u64 = 60_000;
 
 /// How much output of one function is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeepOf {
+pub struct KeepOutput {
     /// Greatest age of the newest line of a segment.
     pub keep_for: Duration,
     /// Most bytes.
     pub keep_bytes: u64,
 }
 
-impl Default for KeepOf {
+impl Default for KeepOutput {
     fn default() -> Self {
         Self {
             keep_for: Duration::from_secs(30 * 86_400),
@@ -43,40 +43,21 @@ impl Default for KeepOf {
     }
 }
 
-/// How much output is kept; segments that exceed any of these limits are forgotten.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keep {
-    /// The limits of functions that set their own.
-    pub functions: HashMap<FunctionName, KeepOf>,
-    /// The limits of all other functions.
-    pub others: KeepOf,
-    /// Greatest age of the newest line of a segment, for all functions.
-    pub keep_for: Duration,
-    /// Most bytes of all functions together.
-    pub keep_bytes: u64,
-}
-
-impl Default for Keep {
+impl Default for Retention<KeepOutput> {
     fn default() -> Self {
         Self {
             functions: HashMap::new(),
-            others: KeepOf::default(),
-            keep_for: KeepOf::default().keep_for,
+            others: KeepOutput::default(),
+            keep_for: KeepOutput::default().keep_for,
             keep_bytes: u64::MAX,
         }
-    }
-}
-
-impl Keep {
-    fn of(&self, function: &FunctionName) -> KeepOf {
-        self.functions.get(function).copied().unwrap_or(self.others)
     }
 }
 
 /// Tells the thread that there is more output, and returns how much may be kept. The default bell wakes no thread.
 #[derive(Debug, Clone, Default)]
 pub struct Bell {
-    rules: Arc<Mutex<Keep>>,
+    rules: Arc<Mutex<Retention<KeepOutput>>>,
     rings: Option<SyncSender<()>>,
 }
 
@@ -91,9 +72,9 @@ impl Bell {
     #[cfg(test)]
     pub(super) fn of(function: &FunctionName, keep_bytes: u64) -> Self {
         let bell = Self::default();
-        let of = KeepOf {
+        let of = KeepOutput {
             keep_bytes,
-            ..KeepOf::default()
+            ..KeepOutput::default()
         };
         bell.rules.lock().unwrap().functions.insert(function.clone(), of);
         bell
@@ -161,7 +142,11 @@ impl Keeper {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(root: PathBuf, keep: Keep, clock: impl Fn() -> u64 + Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        root: PathBuf,
+        keep: Retention<KeepOutput>,
+        clock: impl Fn() -> u64 + Send + 'static,
+    ) -> io::Result<Self> {
         let (sender, hears) = sync_channel(1);
         let bytes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes);
@@ -189,7 +174,7 @@ impl Keeper {
     }
 
     /// Sets new limits; output that exceeds them is forgotten soon.
-    pub fn keep(&self, keep: Keep) {
+    pub fn keep(&self, keep: Retention<KeepOutput>) {
         let mut rules = self.bell.rules.lock().unwrap_or_else(PoisonError::into_inner);
         if *rules != keep {
             *rules = keep;
@@ -251,7 +236,7 @@ impl Kept {
 /// Forgets output that is not kept, and on a disk that is nearly full as much as is needed. While there is little
 /// output, recent output is not forgotten for that: this would not help a disk that other data has filled. Returns the
 /// bytes that remain.
-fn sweep(root: &Path, keep: &Keep, now_ms: u64, is_low: impl Fn() -> bool) -> io::Result<u64> {
+fn sweep(root: &Path, keep: &Retention<KeepOutput>, now_ms: u64, is_low: impl Fn() -> bool) -> io::Result<u64> {
     let of: HashMap<_, _> = keep
         .functions
         .iter()
@@ -373,11 +358,11 @@ mod tests {
         names
     }
 
-    fn keep(seconds: u64, keep_bytes: u64) -> Keep {
-        Keep {
+    fn keep(seconds: u64, keep_bytes: u64) -> Retention<KeepOutput> {
+        Retention {
             keep_for: Duration::from_secs(seconds),
             keep_bytes,
-            ..Keep::default()
+            ..Retention::default()
         }
     }
 
@@ -425,7 +410,7 @@ mod tests {
         ] {
             let root = made(&ALL);
             let mut keep = keep(1000, 9000);
-            let of = KeepOf {
+            let of = KeepOutput {
                 keep_for: Duration::from_secs(of.0),
                 keep_bytes: of.1,
             };

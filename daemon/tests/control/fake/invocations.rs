@@ -3,11 +3,9 @@
 use super::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
-use fnd_core::record::{InvocationRecord, Response, RunResult};
+use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
 use fnd_core::supervisor::{Answer, Rejection, ReplyTo};
-use fnd_daemon::control::backend::{
-    Answering, Failure, InvocationBackend, InvocationFilter, PassedOn, Pending, Repeated, SubmitRequest,
-};
+use fnd_daemon::control::backend::{Answering, Failure, InvocationBackend, PassedOn, Pending, Repeated, SubmitRequest};
 use fnd_wire::ids::{InvocationId, Version};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -7,9 +7,10 @@ mod streams;
 
 use fnd_core::api::LogLine;
 use fnd_core::diagnostic::{Diagnostic, Place, Severity};
+use fnd_core::record::InvocationFilter;
 use fnd_core::supervisor::{Answer, ReplyTo};
 use fnd_daemon::buffers::Buffers;
-use fnd_daemon::control::backend::{Answering, InvocationFilter, Leaving, LogQuery, Pending, SubmitRequest};
+use fnd_daemon::control::backend::{Answering, Leaving, LogQuery, Pending, SubmitRequest};
 use fnd_daemon::control::peer::Access;
 use fnd_daemon::control::{Stop, listen, serve};
 use fnd_daemon::http::connections::Connections;

@@ -1,4 +1,4 @@
-// Loads a function and serves it over descriptor 3 (runtimes/PROTOCOL.md). The same file serves node and deno.
+// Loads a function and serves it over descriptor 3 (runtimes/PROTOCOL.md). Node and deno share this file.
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
@@ -9,7 +9,6 @@ import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
 // Calls in flight at once; `[pool] concurrency` says how many of them fnd makes use of.
 const CONCURRENCY = 1000;
 const NONE = Buffer.alloc(0);
-const ours = new URL("..", import.meta.url).pathname;
 
 /** Serves the file `entry` until fnd says stop, or is gone. */
 export async function serve(entry) {
@@ -33,7 +32,7 @@ export async function serve(entry) {
       const { head, payload, previous } = parts(content);
       wire.send(call, RESULT, ...await answer(head, payload, previous, call));
     } catch (error) {
-      wire.json(call, ERROR, failure(error, ours));
+      wire.json(call, ERROR, failure(error));
     }
   }
 
@@ -58,7 +57,7 @@ export async function serve(entry) {
     [handler, name] = find(await import(pathToFileURL(entry).href));
     writes = isExpress(handler);
   } catch (error) {
-    wire.json(0, ERROR, { ...failure(error, ours), kind: "error" });
+    wire.json(0, ERROR, { ...failure(error), kind: "error" });
     wire.end(() => process.exit(1));
     return;
   }

@@ -1,4 +1,4 @@
-// Frames on descriptor 3. The same file serves node and deno; a test keeps the two alike.
+// Frames on descriptor 3. Node and deno share this file.
 import { Buffer } from "node:buffer";
 import { Socket } from "node:net";
 

@@ -1,6 +1,8 @@
-// What goes back: results and failures. The same file serves node and deno.
+// What goes back: results and failures. Node and deno share this file.
 import { Buffer } from "node:buffer";
 
+// Where the shims are: node/, deno/ and this directory.
+const SHIMS = new URL("../..", import.meta.url).pathname;
 const TEXT_MAX = 16 << 10, STACK_MAX = 32 << 10;
 
 class TransientException extends Error {
@@ -102,8 +104,8 @@ function body(value) {
   return [Buffer.from(text), "application/json"];
 }
 
-/** Returns an Error, of the function's own lines: those of `ours`, the shim's directory, are left out. */
-export function failure(error, ours) {
+/** Returns an Error. Its stack has no lines of the shims. */
+export function failure(error) {
   const kind = kindOf(error);
   const isError = error instanceof Error;
   const message = (isError ? error.message || error.name : String(error)).slice(0, TEXT_MAX);
@@ -116,7 +118,7 @@ export function failure(error, ours) {
   }
   if (kind !== "error" || !isError) return { kind, message };
   const lines = String(error.stack).split("\n");
-  const stack = lines.filter((line) => !line.includes(ours) && !/^\s+at .*(\(|\s)(node:|ext:)/.test(line));
+  const stack = lines.filter((line) => !line.includes(SHIMS) && !/^\s+at .*(\(|\s)(node:|ext:)/.test(line));
   return { kind, message, stack: stack.join("\n").slice(0, STACK_MAX) };
 }
 
