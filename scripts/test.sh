@@ -13,8 +13,9 @@ export FND_SKIP_LOG=$target/skipped
 mkdir -p "$target"
 : >"$FND_SKIP_LOG"
 
-# The end-to-end tests start these as programs; building the tests alone does not build them.
-build_dev -p fnd -p fnd-spawner -p fndctl
+# The end-to-end tests start fnd and the others as programs, which building the tests alone does not build. Everything at once: cargo
+# unites the features of what it is asked for, so naming the programs would build half of their dependencies twice.
+cargo build --workspace --all-targets --locked
 
 # Prints the tests of a report that failed, and those that passed only at a second try (NEXTEST_RETRIES), each with where
 # and why. The element of a failure has both: "thread ... panicked at FILE:LINE" as its attribute, the message on the next line.
@@ -46,6 +47,8 @@ if command -v cargo-nextest >/dev/null; then
     # What the compiler has written is on the disk before the first test: else that one waits for gigabytes.
     cargo nextest run --workspace --locked --no-run
     sync
+    # Tests that start programs wait for most of their time, so that one for each CPU leaves it idle.
+    export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}
     cargo nextest run --workspace --locked --no-fail-fast "$@" || code=$?
 else
     cargo test --workspace --locked --no-fail-fast --lib --bins --tests "$@" || code=$?
