@@ -1,14 +1,14 @@
 //! Turns frames of the spawner into events of the supervisor.
 
 use super::{Message, State};
-use crate::functions::confirming::Judged;
+use crate::functions::install::Judged;
 use crate::output::Piped;
 use crate::workers::adoption::Ends;
 use crate::workers::http::Server;
 use crate::workers::link::Incoming;
 use crate::workers::{Asked, Attached, Starting};
 use fnd_core::supervisor::Event;
-use fnd_wire::frame::{Exited, Refused, Reply, Spawned};
+use fnd_wire::frame::{Exited, Reply, Spawned};
 use std::os::fd::OwnedFd;
 
 impl State {
@@ -20,8 +20,8 @@ impl State {
             descriptors,
         } = incoming;
         match reply {
-            Reply::Installed(installed) => self.judged(request, Judged::Installed(Box::new(installed))),
-            Reply::Refused(refused) => self.judged(request, Judged::Refused(Box::new(refused))),
+            Reply::Installed(installed) => self.functions.judged(request, Judged::Installed(Box::new(installed))),
+            Reply::Refused(refused) => self.functions.judged(request, Judged::Refused(Box::new(refused))),
             Reply::Spawned(spawned) | Reply::SpawnedWithChannel(spawned) => {
                 self.spawned(request, &spawned, descriptors.into_iter());
             }
@@ -61,21 +61,8 @@ impl State {
 
     fn failed(&mut self, request: u32, message: &str) {
         tracing::error!("fnd-spawner: {message}");
-        if let Some(candidate) = self.functions.installer.answered(request) {
-            let function = candidate.function.clone();
-            self.functions
-                .installer
-                .refused(candidate.clone(), self.clock.now().mono);
-            let refused = Refused {
-                function: function.clone(),
-                problems: Vec::new(),
-                document: None,
-            };
-            let error = format!(
-                "{}: {message}",
-                self.functions.registry.refused(candidate, refused, None)
-            );
-            self.step(Event::Refused { function, error });
+        if let Some(change) = self.functions.failed(request, message, self.clock.now().mono) {
+            self.changed(change);
         }
         match self.workers.asked.remove(&request) {
             Some(Asked::Spawn(asked)) => {

@@ -28,11 +28,8 @@ impl State {
     /// [`Self::catch_up`], so that a worker and a caller need not wait for their own records.
     pub(crate) fn answer_first(&mut self, event: Event) {
         self.catch_up();
-        let mut actions = std::mem::take(&mut self.turn.actions);
-        self.observe_event(&event);
-        self.supervisor.handle(self.clock.now(), event, &mut actions);
+        let mut actions = self.decide(event);
         for action in actions.drain(..) {
-            self.records.keep_end(&action);
             match action {
                 Action::Call(_) | Action::Reply(..) => self.perform(action),
                 other => self.turn.rest.push_back(other),
@@ -50,12 +47,19 @@ impl State {
             let Some(event) = self.turn.follow_up.pop_front() else {
                 return;
             };
-            let mut actions = Vec::new();
-            self.observe_event(&event);
-            self.supervisor.handle(self.clock.now(), event, &mut actions);
-            actions.iter().for_each(|action| self.records.keep_end(action));
-            self.turn.rest.extend(actions);
+            let mut actions = self.decide(event);
+            self.turn.rest.extend(actions.drain(..));
+            self.turn.actions = actions;
         }
+    }
+
+    /// Has the supervisor decide what follows from an event. Ends of attempts are kept before anybody is told of them.
+    fn decide(&mut self, event: Event) -> Vec<Action> {
+        let mut actions = std::mem::take(&mut self.turn.actions);
+        self.observe_event(&event);
+        self.supervisor.handle(self.clock.now(), event, &mut actions);
+        actions.iter().for_each(|action| self.records.keep_end(action));
+        actions
     }
 
     fn perform(&mut self, action: Action) {

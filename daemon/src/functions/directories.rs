@@ -4,11 +4,10 @@
 //! status files, their installed versions and their history wait until every directory was read. Code that depends on
 //! this checks [`Supervisor::is_scanned`](fnd_core::supervisor::Supervisor::is_scanned).
 
-use crate::driver::State;
+use crate::functions::Functions;
 use crate::functions::catalog::{AWAY, Rescan};
 use crate::report::problems::Problem;
 use fnd_core::diagnostic::Diagnostic;
-use fnd_core::supervisor::Event;
 
 /// The directories and files that could not be read.
 #[derive(Debug, Default)]
@@ -43,39 +42,25 @@ impl Unread {
     }
 }
 
-impl State {
-    /// Stores what the last scan could not read.
-    pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>) {
-        let readable = unread.is_empty() && !self.functions.unread.now.is_empty();
-        self.functions.unread.now = unread;
-        if readable && !self.supervisor.is_scanned() {
+impl Functions {
+    /// Stores what the last scan could not read. `scanned`: it is decided what was deleted before the start.
+    pub(crate) fn set_unread(&mut self, unread: Vec<Diagnostic>, scanned: bool) {
+        let readable = unread.is_empty() && !self.unread.now.is_empty();
+        self.unread.now = unread;
+        if readable && !scanned {
             // Everything can be read for the first time. The functions seen now must be installed before others count
             // as deleted.
-            let number = self.functions.installer.new_scan();
-            self.functions.catalog.rescan(number, Rescan::default());
-            self.functions.unread.deciding = Some(number);
+            let number = self.installer.new_scan();
+            self.catalog.rescan(number, Rescan::default());
+            self.unread.deciding = Some(number);
         }
     }
 
-    /// Decides what was deleted before the start, once the deciding scan is over.
-    pub(crate) fn decide(&mut self) {
-        let over = |number: u64| self.functions.installer.is_settled(number);
-        if self.functions.unread.deciding.is_some_and(over) {
-            self.functions.unread.deciding = None;
-            if self.functions.unread.now.is_empty() {
-                self.step(Event::Scanned { whole: true });
-                self.all_known();
-            }
-        }
-    }
-
-    /// Removes what is left of functions that are gone: every function that exists is known.
-    pub(crate) fn all_known(&mut self) {
-        if self.supervisor.is_scanned() {
-            self.forget_statuses();
-            self.prune_all();
-            self.sweep();
-            self.retain();
-        }
+    /// Returns whether the deciding scan is over and everything was read: what is not there was deleted before the
+    /// start.
+    pub(crate) fn has_decided(&mut self) -> bool {
+        let installer = &self.installer;
+        let over = self.unread.deciding.take_if(|number| installer.is_settled(*number));
+        over.is_some() && self.unread.now.is_empty()
     }
 }

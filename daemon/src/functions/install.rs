@@ -1,233 +1,246 @@
-//! Turns answers of the spawner about files, and events of the catalog, into events of the supervisor and requests to
-//! install.
+//! What follows from the answers of the spawner about files and from the events of the catalog.
 
-use crate::driver::State;
-use crate::functions::catalog::CatalogEvent;
-use crate::functions::registry::{Serving, diagnostic};
-use crate::functions::rules::rules;
-use crate::start::systemd;
-use crate::workers::Asked;
+use super::Functions;
+use super::catalog::{Candidate, CatalogEvent};
+use super::registry::{Serving, diagnostic};
+use super::rules::rules;
 use fnd_core::diagnostic::{Diagnostic, Severity};
 use fnd_core::judge::{SettingsDocument, Verdict};
-use fnd_core::report::ReportEvent;
-use fnd_core::supervisor::{self, Event};
+use fnd_core::supervisor;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Install, Installed, Refused, Request, SettingsRead};
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, Version};
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 
-impl State {
-    pub(crate) fn installed(&mut self, request: u32, mut installed: Installed) {
-        let document = std::mem::take(&mut installed.document);
-        let Some(candidate) = self.functions.installer.answered(request) else {
-            return;
-        };
-        let name = candidate.function.clone();
-        self.functions.installer.is_final(&name);
-        let verdict = match read_document::<Verdict>(&document) {
-            Ok(verdict) => verdict,
-            Err(error) => {
-                tracing::error!("the verdict on `{name}` cannot be read: {error}");
-                return;
-            }
-        };
-        for problem in &installed.warnings {
-            tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
+/// The spawner's answer about a function's files.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// They are installed.
+    Installed(Box<Installed>),
+    /// They cannot be used.
+    Refused(Box<Refused>),
+}
+
+/// What has changed.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// A version is installed and can serve; without an id for the run that it may start.
+    Installed(Box<supervisor::Installed>),
+    /// The newest content of a function cannot serve.
+    Refused {
+        function: FunctionName,
+        error: String,
+        /// Whether that is to be reported: a retry that is refused again is not.
+        report: bool,
+        /// Whether an earlier version goes on.
+        serving: bool,
+    },
+    /// A function is gone.
+    Removed(FunctionName),
+    /// The directories were scanned.
+    Rescanned,
+    /// Two files claim the same function.
+    Clash { function: FunctionName, error: String },
+    /// Problems of names and directories were found, or are over; with what could not be read.
+    Found(Vec<Diagnostic>),
+    /// The catalog has checked files again whose answer was kept.
+    Confirmed(u32, Judged),
+}
+
+impl Functions {
+    /// Keeps the spawner's answer until the files were checked again: the spawner reads them a moment after the
+    /// catalog's scan, and somebody may have begun to write in between. The catalog's thread checks, since a directory
+    /// on a network may be slow.
+    pub(crate) fn judged(&mut self, request: u32, judged: Judged) {
+        if let Some(candidate) = self.installer.candidate(request) {
+            self.catalog.confirm(request, candidate.clone());
+            self.judged.insert(request, judged);
         }
-        let serves = self
-            .supervisor
-            .version_and_error(&name)
-            .and_then(|(version, _)| version);
-        let Some(serving) = self.functions.registry.installed(candidate, installed, verdict, serves) else {
-            return;
-        };
-        let mut event = installed_event(&name, serving, &self.node.settings.host);
-        // A function that runs because its file is there waits until the directories are quiet. The supervisor gets
-        // everything else at once.
-        if event.rules.run_on_load {
-            self.functions.loading.insert(name.clone());
-            event.rules.run_on_load = false;
-        }
-        let version = event.version;
-        self.deliver(event);
-        self.switched(&name, version);
     }
 
-    /// Hands a version to the supervisor, with an id for the run that it may start.
-    fn deliver(&mut self, mut event: supervisor::Installed) {
-        event.load_id = self.ids.next(self.clock.now().unix_ms);
-        self.step(Event::Installed(Box::new(event)));
-    }
-
-    pub(crate) fn refused(&mut self, request: u32, mut refused: Refused) {
-        let Some(candidate) = self.functions.installer.answered(request) else {
-            return;
-        };
-        let name = candidate.function.clone();
-        let document = refused.document.take();
-        let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
-        // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
-        // files.
-        let known = if refused.problems.is_empty() {
-            self.functions.installer.is_final(&name);
-            false
-        } else {
-            self.functions
-                .installer
-                .refused(candidate.clone(), self.clock.now().mono)
-        };
-        let error = self.functions.registry.refused(candidate, refused, verdict);
-        let serving = self
-            .functions
-            .registry
-            .get(&name)
-            .is_some_and(|function| function.newest.is_some());
-        if !known {
-            self.report(ReportEvent::ContentRefused {
-                function: &name,
-                error: &error,
-                serving,
-            });
+    /// Handles the result of that check. If the files have changed, the answer is dropped: the catalog hands the files
+    /// on again when they are complete.
+    fn confirmed(&mut self, request: u32, same: bool) -> Option<Change> {
+        // Absent: checked twice, which cannot happen, and does no harm.
+        let judged = self.judged.remove(&request)?;
+        if same {
+            return Some(Change::Confirmed(request, judged));
         }
-        self.prune(&name);
-        self.step(Event::Refused { function: name, error });
+        if let Some(candidate) = self.installer.answered(request) {
+            self.installer.is_final(&candidate.function);
+        }
+        None
     }
 
     /// Handles an event of the catalog.
-    pub(crate) fn catalog_event(&mut self, event: CatalogEvent) {
+    pub(crate) fn catalog_event(&mut self, event: CatalogEvent) -> Vec<Change> {
         match event {
             CatalogEvent::Changed(candidates) => {
-                self.functions.quiet = false;
-                self.functions.installer.want(candidates);
+                self.quiet = false;
+                self.installer.want(candidates);
             }
             CatalogEvent::Removed(names) => {
-                for name in names {
-                    self.remove(&name);
+                for name in &names {
+                    self.installer.forget(name);
+                    self.loading.remove(name);
+                    self.registry.remove(name);
                 }
+                return names.into_iter().map(Change::Removed).collect();
             }
             CatalogEvent::Findings {
                 problems,
                 clashes,
                 unread,
             } => {
-                for candidate in clashes {
-                    let name = candidate.function.clone();
-                    let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
-                        .with_help("remove or rename one of them; until then the version that served goes on");
-                    let error = self.functions.registry.unusable(candidate, Vec::new(), vec![problem]);
-                    self.step(Event::Refused { function: name, error });
-                }
-                self.functions.name_problems = problems;
-                self.set_unread(unread);
-                self.problems_changed();
+                self.name_problems = problems;
+                let clashes = clashes.into_iter().map(|candidate| self.clash(candidate));
+                let mut changes: Vec<_> = clashes.collect();
+                changes.push(Change::Found(unread));
+                return changes;
             }
             CatalogEvent::Scanned(number) => {
-                self.report(ReportEvent::Rescanned);
-                self.functions.installer.scanned(number);
+                self.installer.scanned(number);
+                return vec![Change::Rescanned];
             }
-            CatalogEvent::Confirmed(request, same) => self.confirmed(request, same),
-            CatalogEvent::Quiet => self.functions.quiet = true,
+            CatalogEvent::Confirmed(request, same) => return self.confirmed(request, same).into_iter().collect(),
+            CatalogEvent::Quiet => self.quiet = true,
             CatalogEvent::Blind(problem) => tracing::warn!("{problem}"),
         }
+        Vec::new()
     }
 
-    fn remove(&mut self, name: &FunctionName) {
-        self.functions.installer.forget(name);
-        self.functions.loading.remove(name);
-        self.functions.registry.remove(name);
-        self.step(Event::Removed(name.clone()));
-        self.workers.request(&Request::Remove(name.clone()), Vec::new());
-        self.prune(name);
-        self.sweep();
+    fn clash(&mut self, candidate: Candidate) -> Change {
+        let function = candidate.function.clone();
+        let problem = Diagnostic::error("clash", format!("two files claim the function `{function}`"))
+            .with_help("remove or rename one of them; until then the version that served goes on");
+        let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
+        Change::Clash { function, error }
     }
 
-    /// Starts the functions that run because their file is there: the directories are quiet and everything is
-    /// installed.
-    fn load(&mut self) {
-        for name in std::mem::take(&mut self.functions.loading) {
-            let newest = self
-                .functions
-                .registry
-                .get(&name)
-                .and_then(|function| function.newest.as_ref());
-            if let Some(serving) = newest {
-                let event = installed_event(&name, serving, &self.node.settings.host);
-                self.deliver(event);
-            }
+    /// Handles the answer that files are installed. `serves` gives the version of a function that serves until now.
+    pub(crate) fn installed(
+        &mut self,
+        request: u32,
+        mut installed: Installed,
+        serves: impl FnOnce(&FunctionName) -> Option<Version>,
+        host: &str,
+    ) -> Option<Change> {
+        let document = std::mem::take(&mut installed.document);
+        let candidate = self.installer.answered(request)?;
+        let name = candidate.function.clone();
+        self.installer.is_final(&name);
+        let verdict = read_document::<Verdict>(&document)
+            .inspect_err(|error| tracing::error!("the verdict on `{name}` cannot be read: {error}"))
+            .ok()?;
+        for problem in &installed.warnings {
+            tracing::warn!("{name}  {}: {}; {}", problem.file, problem.message, problem.help);
         }
-    }
-
-    /// Retries refused installations whose reason may be over.
-    pub(crate) fn install_due(&mut self) {
-        let mono = self.clock.now().mono;
-        if self.functions.installer.next_due().is_some_and(|due| due <= mono) {
-            self.functions.installer.try_again(mono);
-            self.settle();
+        let serving = self.registry.installed(candidate, installed, verdict, serves(&name))?;
+        let mut event = installed_event(&name, serving, host);
+        // A function that runs because its file is there waits until the directories are quiet. The supervisor gets
+        // everything else at once.
+        if event.rules.run_on_load {
+            self.loading.insert(name);
+            event.rules.run_on_load = false;
         }
+        Some(Change::Installed(Box::new(event)))
     }
 
-    /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
-    pub(crate) fn settle(&mut self) {
-        while let Some(candidate) = self
-            .functions
+    /// Handles the answer that files cannot be used.
+    pub(crate) fn refused(&mut self, request: u32, mut refused: Refused, mono: Duration) -> Option<Change> {
+        let candidate = self.installer.answered(request)?;
+        let function = candidate.function.clone();
+        let document = refused.document.take();
+        let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
+        // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
+        // files.
+        let known = if refused.problems.is_empty() {
+            self.installer.is_final(&function);
+            false
+        } else {
+            self.installer.refused(candidate.clone(), mono)
+        };
+        let error = self.registry.refused(candidate, refused, verdict);
+        let serving = self.registry.get(&function).is_some_and(|known| known.newest.is_some());
+        Some(Change::Refused {
+            function,
+            error,
+            report: !known,
+            serving,
+        })
+    }
+
+    /// Handles the answer that an installation failed for a reason outside of the files.
+    pub(crate) fn failed(&mut self, request: u32, message: &str, mono: Duration) -> Option<Change> {
+        let candidate = self.installer.answered(request)?;
+        self.installer.refused(candidate.clone(), mono);
+        let function = candidate.function.clone();
+        let refused = Refused {
+            function: function.clone(),
+            problems: Vec::new(),
+            document: None,
+        };
+        let error = format!("{}: {message}", self.registry.refused(candidate, refused, None));
+        Some(Change::Refused {
+            function,
+            error,
+            report: false,
+            serving: false,
+        })
+    }
+
+    /// Returns the next installation to ask for, while there is room.
+    pub(crate) fn next_install(&mut self) -> Option<(Request, Candidate)> {
+        let candidate = self
             .installer
-            .next_request(|function| self.functions.versions.is_pruning(function))
-        {
-            let request = Request::Install(Install {
-                directory: candidate.directory,
-                function: candidate.function.clone(),
-                source: candidate.source.clone(),
-                sidecar: candidate.sidecar.clone(),
-                directory_form: candidate.directory_form,
-            });
-            match self.workers.send(&request, Vec::new()) {
-                Some(number) => self.functions.installer.asked(number, candidate),
-                None => break,
-            }
+            .next_request(|function| self.versions.is_pruning(function))?;
+        let request = Request::Install(Install {
+            directory: candidate.directory,
+            function: candidate.function.clone(),
+            source: candidate.source.clone(),
+            sidecar: candidate.sidecar.clone(),
+            directory_form: candidate.directory_form,
+        });
+        Some((request, candidate))
+    }
+
+    /// Returns the functions that run because their file is there, once the directories are quiet and everything is
+    /// installed.
+    pub(crate) fn loaded(&mut self, host: &str) -> Vec<supervisor::Installed> {
+        if !self.quiet || !self.installer.is_idle() || self.loading.is_empty() {
+            return Vec::new();
         }
-        if self.functions.quiet && self.functions.installer.is_idle() && !self.functions.loading.is_empty() {
-            self.load();
-        }
-        if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
-            self.announce();
-            self.retain();
-            self.functions
-                .interpreters
-                .follow(&self.functions.registry.interpreters());
-        }
-        self.decide();
-        if self.functions.settling.is_empty() {
-            return;
-        }
-        // Without a function to install, a scan may be over before the configuration is read.
-        let reading = self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
-        let installer = &self.functions.installer;
+        let names = std::mem::take(&mut self.loading);
+        let newest = |name: &FunctionName| {
+            let serving = self.registry.get(name)?.newest.as_ref()?;
+            Some(installed_event(name, serving, host))
+        };
+        names.iter().filter_map(newest).collect()
+    }
+
+    /// Wakes the callers whose scan is over and installed; with `reading` the configuration is not read yet. Returns
+    /// whether a reload is over with that.
+    pub(crate) fn wake_settled(&mut self, reading: bool) -> bool {
+        let installer = &self.installer;
         let settled = |scan: u64| !reading && installer.is_settled(scan);
-        for (_, waiting) in self.functions.settling.extract_if(.., |(scan, _)| settled(*scan)) {
+        let waited = !self.settling.is_empty();
+        for (_, waiting) in self.settling.extract_if(.., |(scan, _)| settled(*scan)) {
             let _ = waiting.send(()); // an error: the caller has gone
         }
-        if self.functions.settling.is_empty() && std::mem::take(&mut self.functions.reloading) {
-            systemd::ready();
-        }
+        waited && self.settling.is_empty() && std::mem::take(&mut self.reloading)
     }
 
-    /// Reports the functions to the service manager, but not the runs: those change with every invocation.
-    pub(crate) fn announce(&mut self) {
-        let functions = self.functions.registry.iter().count();
-        let refused = self
-            .functions
-            .registry
-            .iter()
-            .filter(|(_, function)| function.error.is_some())
-            .count();
+    /// Returns how many functions there are, and how many of them have errors, in words.
+    pub(crate) fn announcement(&self) -> String {
+        let functions = self.registry.iter().count();
+        let refused = self.registry.iter().filter(|(_, function)| function.error.is_some());
         let mut line = format!("functions: {functions}");
-        if refused > 0 {
-            line += &format!(", with errors: {refused} (`fndctl status` shows them)");
+        match refused.count() {
+            0 => {}
+            refused => line += &format!(", with errors: {refused} (`fndctl status` shows them)"),
         }
-        if self.node.settings.refused {
-            line += "; the configuration is refused and the last good one in force (`fndctl status` says why)";
-        }
-        systemd::status(&line);
+        line
     }
 }
 

@@ -5,10 +5,10 @@
 //! any change of `/opt/python/current/bin/python3` is seen. This module has an inotify instance of its own, because
 //! notify also asks for every opening of a file, which in `/usr/bin` is every start of a program.
 
+use crate::driver::Daemon;
 use crate::driver::inbox::Input;
-use crate::driver::{Daemon, State};
+use crate::functions::Functions;
 use crate::workers;
-use fnd_core::report::ReportEvent;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -248,32 +248,23 @@ impl Daemon {
     }
 }
 
-impl State {
-    /// Asks for a new preparation of every function whose interpreter has changed.
-    pub(crate) fn check_interpreters(&mut self) {
-        let changed = self.functions.interpreters.check();
-        if changed.is_empty() {
-            return;
-        }
+impl Functions {
+    /// Queues every function whose interpreter has changed. Returns those interpreters, each with the number of its
+    /// functions.
+    pub(crate) fn check_interpreters(&mut self) -> Vec<(Changed, usize)> {
         let mut again = BTreeMap::new();
-        for Changed { path, real } in &changed {
-            let users = self
-                .functions
-                .registry
-                .iter()
-                .filter(|(_, function)| function.interpreters.contains(path));
+        let mut counted = Vec::new();
+        for changed in self.interpreters.check() {
+            let functions = self.registry.iter();
+            let users = functions.filter(|(_, function)| function.interpreters.contains(&changed.path));
             let users: Vec<_> = users
                 .map(|(name, function)| (name.clone(), function.candidate.clone()))
                 .collect();
-            self.report(ReportEvent::InterpreterChanged {
-                path,
-                real: real.as_deref(),
-                functions: users.len(),
-            });
+            counted.push((changed, users.len()));
             again.extend(users);
         }
-        self.functions.installer.want(again.into_values().collect());
-        self.settle();
+        self.installer.want(again.into_values().collect());
+        counted
     }
 }
 

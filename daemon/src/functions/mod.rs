@@ -2,19 +2,16 @@
 //!
 //! - `catalog/`: watches and scans the functions directories
 //! - `installer.rs`: the queue of installations; `reinstall.rs`: those to try again later
-//! - `confirming.rs`: files may not have changed while they were installed
-//! - `install.rs`: what follows from the spawner's and the catalog's answers
+//! - `install.rs`: what follows from the spawner's and the catalog's answers, as a list of changes
 //! - `registry.rs`: each function's newest content and the version that serves
 //! - `rules.rs`: what the supervisor has to know of a manifest
-//! - `installed_versions.rs`, `retention_policy.rs`: which versions and how much history and output are kept
+//! - `retention_policy.rs`: how much history and output are kept
 //! - `interpreters.rs`: an interpreter that changes makes a new version
 //! - `directories.rs`: directories that cannot be read
 
 pub mod catalog;
-pub(crate) mod confirming;
 pub(crate) mod directories;
 pub(crate) mod install;
-mod installed_versions;
 pub mod installer;
 pub(crate) mod interpreters;
 pub mod registry;
@@ -23,8 +20,8 @@ pub(crate) mod retention_policy;
 pub mod rules;
 
 use crate::functions::catalog::{Catalog, Versions};
-use crate::functions::confirming::Judged;
 use crate::functions::directories::Unread;
+use crate::functions::install::Judged;
 use crate::functions::installer::Installer;
 use crate::functions::interpreters::Interpreters;
 use crate::functions::registry::Registry;

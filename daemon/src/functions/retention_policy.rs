@@ -1,6 +1,6 @@
 //! Computes how much history and output is kept, from the current configuration and manifests.
 
-use crate::driver::State;
+use crate::functions::Functions;
 use crate::ledger::{KeepOf, Retention};
 use crate::output::kept::KeepOutput;
 use fnd_core::manifest::{History, Logs};
@@ -35,31 +35,29 @@ pub(crate) fn logs(settings: &Settings) -> Retention<KeepOutput> {
     }
 }
 
-impl State {
-    /// Sends the retention in force to the ledger and the keeper of output.
-    pub(crate) fn retain(&self) {
-        if !self.supervisor.is_scanned() {
-            return;
-        }
+impl Functions {
+    /// Returns the retention of the history and of the output by the manifests.
+    pub(crate) fn retention(&self, settings: &Settings) -> (Retention, Retention<KeepOutput>) {
         // A function without a valid manifest, or without a file, does not permit that its history is forgotten: it may
         // be repaired, or be on its way to another place. It makes no more history; age and the total size bound what
         // it has.
         let manifests = || {
-            let functions = self.functions.registry.iter();
+            let functions = self.registry.iter();
             functions.filter_map(|(name, function)| Some((name.clone(), &function.newest.as_ref()?.manifest)))
         };
-        self.log_keeper.keep(Retention {
-            functions: manifests()
-                .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
-                .collect(),
-            ..logs(&self.node.settings.settings)
-        });
-        self.records.ledger.retain(Retention {
+        let history = Retention {
             functions: manifests()
                 .map(|(name, manifest)| (name, keep_of(&manifest.history)))
                 .collect(),
-            ..at_first(&self.node.settings.settings)
-        });
+            ..at_first(settings)
+        };
+        let output = Retention {
+            functions: manifests()
+                .map(|(name, manifest)| (name, keep_of_logs(&manifest.logs)))
+                .collect(),
+            ..logs(settings)
+        };
+        (history, output)
     }
 }
 

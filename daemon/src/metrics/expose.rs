@@ -1,10 +1,11 @@
 //! Exposes metrics beside the control socket, in the places that the configuration in force names.
 
 use super::{listen, textfile};
-use crate::driver::State;
+use crate::driver::Daemon;
 use crate::report::problems::Problem;
 use fnd_core::settings;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tokio::task::JoinHandle;
 
 /// The places, and the problems of each.
@@ -35,6 +36,23 @@ impl Exposed {
         true
     }
 
+    /// Serves metrics in these places and no others.
+    pub(crate) fn serve(&mut self, wanted: &settings::Metrics, daemon: &Rc<Daemon>) {
+        if self.wanted == *wanted {
+            return;
+        }
+        self.stop();
+        self.wanted = wanted.clone();
+        self.tasks.extend(
+            wanted
+                .listen
+                .map(|address| tokio::task::spawn_local(listen::serve(Rc::clone(daemon), address))),
+        );
+        let textfile = wanted.textfile.as_ref();
+        self.tasks
+            .extend(textfile.map(|path| tokio::task::spawn_local(textfile::keep(Rc::clone(daemon), path.into()))));
+    }
+
     fn stop(&mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
         self.problems.clear();
@@ -44,26 +62,5 @@ impl Exposed {
 impl Drop for Exposed {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl State {
-    /// Serves metrics in the places that the configuration names.
-    pub(crate) fn expose_metrics(&mut self) {
-        let wanted = &self.node.settings.settings.metrics;
-        let Some(daemon) = self.inbox.daemon().filter(|_| self.reporter.exposed.wanted != *wanted) else {
-            return;
-        };
-        self.reporter.exposed.stop();
-        self.reporter.exposed.wanted = wanted.clone();
-        let tasks = &mut self.reporter.exposed.tasks;
-        tasks.extend(wanted.listen.map(|address| {
-            let daemon = std::rc::Rc::clone(&daemon);
-            tokio::task::spawn_local(listen::serve(daemon, address))
-        }));
-        tasks.extend(wanted.textfile.as_ref().map(|path| {
-            let daemon = std::rc::Rc::clone(&daemon);
-            tokio::task::spawn_local(textfile::keep(daemon, path.into()))
-        }));
     }
 }

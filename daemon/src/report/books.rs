@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// The books.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(crate) struct Books {
     /// The version and the error of each function as reported last.
     functions: HashMap<FunctionName, (Option<Version>, Option<Box<str>>)>,
     /// The function of each process, and whether the process belongs to a pool.
@@ -23,18 +23,18 @@ pub(super) struct Books {
 
 /// What has changed in a function since it was reported last.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) is_new: bool,
-    pub(super) is_gone: bool,
+pub(crate) struct Changes {
+    pub(crate) is_new: bool,
+    pub(crate) is_gone: bool,
     /// The version that serves now.
-    pub(super) loaded: Option<Version>,
+    pub(crate) loaded: Option<Version>,
     /// Whether there is an error, and another one than before.
-    pub(super) refused: bool,
+    pub(crate) refused: bool,
 }
 
 impl Books {
     /// Adds the attempts and workers of an earlier fnd from their records.
-    pub(super) fn restored(&mut self, restored: &Restored) {
+    pub(crate) fn restored(&mut self, restored: &Restored) {
         let traces: HashMap<InvocationId, &Trace> = restored
             .unfinished
             .iter()
@@ -63,7 +63,7 @@ impl Books {
     }
 
     /// Adds a process. If it belongs to a pool, returns the pool's numbers of processes before and after.
-    pub(super) fn worker_requested(&mut self, order: &SpawnOrder) -> Option<(u32, u32)> {
+    pub(crate) fn worker_requested(&mut self, order: &SpawnOrder) -> Option<(u32, u32)> {
         let is_member = order.attempt.is_none();
         self.workers.insert(order.worker, (order.function.clone(), is_member));
         is_member.then(|| self.scale(&order.function, 1))
@@ -71,14 +71,14 @@ impl Books {
 
     /// Removes a process. Returns its function and, if it belonged to a pool, the pool's numbers of processes before
     /// and after. Returns nothing for a process that is not known.
-    pub(super) fn worker_ended(&mut self, worker: WorkerId) -> Option<(FunctionName, Option<(u32, u32)>)> {
+    pub(crate) fn worker_ended(&mut self, worker: WorkerId) -> Option<(FunctionName, Option<(u32, u32)>)> {
         let (function, is_member) = self.workers.remove(&worker)?;
         let scaled = is_member.then(|| self.scale(&function, -1));
         Some((function, scaled))
     }
 
     /// Returns all processes.
-    pub(super) fn workers(&self) -> Vec<WorkerId> {
+    pub(crate) fn workers(&self) -> Vec<WorkerId> {
         self.workers.keys().copied().collect()
     }
 
@@ -94,7 +94,7 @@ impl Books {
     }
 
     /// Adds an attempt that is about to begin.
-    pub(super) fn attempt_begins(&mut self, attempt: &AttemptOrder) {
+    pub(crate) fn attempt_begins(&mut self, attempt: &AttemptOrder) {
         let method = attempt
             .payload
             .request
@@ -105,12 +105,12 @@ impl Books {
     }
 
     /// Removes an attempt that could not be started.
-    pub(super) fn attempt_put_back(&mut self, invocation: InvocationId, attempt: Attempt) {
+    pub(crate) fn attempt_put_back(&mut self, invocation: InvocationId, attempt: Attempt) {
         self.attempts.remove(&(invocation, attempt));
     }
 
     /// Removes an attempt that has ended; returns its span and the method of its request.
-    pub(super) fn attempt_ended(&mut self, attempt: &AttemptRecord) -> (Span, &'static str) {
+    pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord) -> (Span, &'static str) {
         let request = self.attempts.remove(&(attempt.invocation, attempt.attempt));
         let (trace, method) = request.unwrap_or((None, metrics::method(None)));
         (Span::of(trace.as_ref(), attempt.invocation, attempt.attempt), method)
@@ -118,7 +118,7 @@ impl Books {
 
     /// Compares a function with what was reported of it last. `now` is its version and error; nothing for a function
     /// that is gone.
-    pub(super) fn update(&mut self, function: &FunctionName, now: Option<(Option<Version>, Option<&str>)>) -> Changes {
+    pub(crate) fn update(&mut self, function: &FunctionName, now: Option<(Option<Version>, Option<&str>)>) -> Changes {
         let Some((version, error)) = now else {
             return Changes {
                 is_gone: self.functions.remove(function).is_some(),

@@ -1,15 +1,16 @@
 //! Reports what happens: in the journal, on the stream, in the metrics and in the status files.
 //!
 //! ```text
-//! observe ──────────┐                ┌─▶ journal
-//! perform, incoming ┼─▶ ReportEvent ─┼─▶ stream
-//! problems ─────────┘                ├─▶ metrics
-//!                                    └─▶ status
+//!                        ┌─▶ journal
+//! driver ─▶ ReportEvent ─┼─▶ stream
+//!                        ├─▶ metrics
+//!                        └─▶ status
 //! ```
 //! Another destination is one more file with one `match` over [`ReportEvent`]. No file here changes what fnd does.
 //!
-//! - `observe.rs`: makes report events of the supervisor's events and decisions
-//! - `books.rs`: what `observe.rs` has to remember for that: processes, running attempts, versions as reported last
+//! The driver makes the events.
+//!
+//! - `books.rs`: what the driver has to remember for that: processes, running attempts, versions as reported last
 //! - `journal.rs`: the messages of fnd, in words for people and fields for queries
 //! - `stream.rs`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
 //! - `metrics.rs`: which counters an event increases; does not define them (`crate::metrics` does)
@@ -17,18 +18,16 @@
 //! - `status_files.rs`: when and how a status file is written; does not know what is in it
 //! - `examples.rs`: events for the tests of these files
 
-mod books;
+pub(crate) mod books;
 #[cfg(test)]
 pub(crate) mod examples;
 mod journal;
 mod metrics;
-mod observe;
 pub(crate) mod problems;
 mod status;
 mod status_files;
 mod stream;
 
-use crate::driver::State;
 use crate::metrics::{Exposed, Metrics};
 use crate::stream::{Happening, Ring};
 use books::Books;
@@ -36,13 +35,14 @@ use fnd_core::report::ReportEvent;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+pub(crate) use status::changed_by;
 pub(crate) use status_files::StatusFiles;
 
 /// The destinations that keep what they are given, and the books.
 pub(crate) struct Reporter {
     pub(crate) ring: Rc<Ring>,
     pub(crate) metrics: Rc<RefCell<Metrics>>,
-    books: Books,
+    pub(crate) books: Books,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
     pub(crate) exposed: Exposed,
@@ -64,7 +64,7 @@ impl Reporter {
     }
 
     /// Reports an event everywhere but in the status files.
-    fn report(&self, event: ReportEvent<'_>) {
+    pub(crate) fn report(&self, event: ReportEvent<'_>) {
         journal::write(event);
         metrics::count(&mut self.metrics.borrow_mut(), event);
         stream::describe(event, |function, what| {
@@ -74,15 +74,5 @@ impl Reporter {
                 what,
             });
         });
-    }
-}
-
-impl State {
-    /// Reports an event.
-    pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
-        self.reporter.report(event);
-        if let Some(function) = status::changed_by(event) {
-            self.status_changed(function);
-        }
     }
 }

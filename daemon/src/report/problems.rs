@@ -2,17 +2,14 @@
 //! one begins and once when it is over (stream, journal). A problem of one function is not here: it is in that
 //! function's state.
 //!
-//! No part is polled. A part whose problems changed signals it ([`State::problems_changed`], or
-//! [`Message::ProblemsChanged`] from another thread). The main loop then compares all problems with those reported
+//! No part is polled. A part whose problems changed signals it (`problems_changed` of the driver, or [`Message::ProblemsChanged`]
+//! from another thread). The main loop then compares all problems with those reported
 //! last.
 //!
 //! [`Message::ProblemsChanged`]: crate::driver::Message::ProblemsChanged
 
-use crate::driver::State;
 use crate::ledger::Forgetting;
-use crate::workers::silence::start_problems;
 use fnd_core::instant;
-use fnd_core::report::ReportEvent;
 use std::collections::BTreeMap;
 
 /// Every code, each described in `docs/metrics.md`.
@@ -69,12 +66,12 @@ pub(crate) struct Reported {
     /// The text, by code and `about`.
     last: BTreeMap<(&'static str, String), String>,
     /// Whether the problems may have changed since.
-    due: bool,
+    pub(crate) due: bool,
 }
 
 impl Reported {
     /// Compares with all problems that exist now. Returns those that began and those that are over.
-    fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
+    pub(crate) fn update(&mut self, now: Vec<Problem>) -> (Vec<Problem>, Vec<Problem>) {
         let mut last = std::mem::take(&mut self.last);
         let mut began = Vec::new();
         for problem in now {
@@ -91,95 +88,8 @@ impl Reported {
     }
 }
 
-impl State {
-    /// Has the main loop compare the problems with those reported last.
-    pub(crate) fn problems_changed(&mut self) {
-        self.reporter.problems.due = true;
-        self.changed.notify_one();
-    }
-
-    /// Returns the problems of the configuration, the directories, the disk and fnd's other parts.
-    pub(crate) fn problems(&self) -> Vec<Problem> {
-        let health = self.records.ledger.health();
-        let refused = |code: &'static str| {
-            move |diagnostic: &fnd_core::diagnostic::Diagnostic| {
-                Problem::about(code, diagnostic.line(), diagnostic.line())
-            }
-        };
-        let mut problems: Vec<_> = self
-            .node
-            .settings
-            .diagnostics
-            .iter()
-            .map(refused("configuration"))
-            .collect();
-        if self.node.settings.refused {
-            let text = "the configuration is refused and the last good one is in force: correct the file, then `fndctl reload`";
-            problems.push(Problem::new("configuration-refused", text));
-        }
-        problems.extend(self.functions.name_problems.iter().map(refused("functions-directory")));
-        problems.extend(self.functions.unread.problems());
-        problems.extend(health.failing.map(|error| {
-            let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";
-            let text = format!("the history cannot be written: {error}; {follows}");
-            Problem::new("history-failing", text)
-        }));
-        problems.extend(self.reporter.exposed.problems());
-        problems.extend(
-            self.callers
-                .buffers
-                .problem()
-                .map(|text| Problem::new("buffers-full", text)),
-        );
-        problems.extend(
-            self.callers
-                .connections
-                .problem()
-                .map(|text| Problem::new("connections", text)),
-        );
-        problems.extend(start_problems(&self.supervisor));
-        if health.lost > 0 {
-            let text = format!(
-                "{} records of the history were lost: the disk was full or too slow",
-                health.lost
-            );
-            problems.push(Problem::new("history-lost", text));
-        }
-        problems.extend(health.hold.map(|why| {
-            let text = format!("durable work is refused: {why}");
-            Problem::new("history-incomplete", text)
-        }));
-        problems.extend(health.set_aside.map(|note| Problem::new("history-set-aside", &*note)));
-        problems.extend(of_forgetting(health.forgetting));
-        problems
-    }
-
-    /// Reports which problems began and which are over, if they may have changed.
-    pub(crate) fn report_problems(&mut self) {
-        if !std::mem::take(&mut self.reporter.problems.due) {
-            return;
-        }
-        let now = self.problems();
-        let (began, over) = self.reporter.problems.update(now);
-        for Problem { code, text, .. } in &over {
-            self.report(ReportEvent::Problem {
-                code,
-                text,
-                lasts: false,
-            });
-        }
-        for Problem { code, text, .. } in &began {
-            self.report(ReportEvent::Problem {
-                code,
-                text,
-                lasts: true,
-            });
-        }
-    }
-}
-
 /// Returns the problems of records forgotten early, and of a clock that keeps records from being forgotten.
-fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Problem> {
+pub(crate) fn of_forgetting(forgetting: Forgetting) -> impl Iterator<Item = Problem> {
     let forgotten = (forgetting.for_room > 0).then(|| {
         let text = format!(
             "{} records of the history were forgotten before their time since fnd started: the disk is nearly full; make \

@@ -1,7 +1,7 @@
 //! Keeps at most `keep_versions` installed versions of each function, and none of a deleted one. fnd decides which
 //! versions stay, the spawner deletes the others.
 
-use crate::driver::State;
+use super::State;
 use crate::ledger::Command;
 use crate::workers::Asked;
 use fnd_wire::frame::{PROTOCOL_SWEEP, Prune, Request, Sweep};

@@ -1,7 +1,7 @@
 //! Makes report events of the supervisor's events and decisions. It sees an event before the supervisor and a decision
 //! when it is performed, and changes neither.
 
-use crate::driver::State;
+use super::State;
 use fnd_core::record::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::report::ReportEvent;
 use fnd_core::supervisor::{AttemptOrder, Event, Restored, SpawnOrder};

@@ -1,0 +1,162 @@
+//! Hands what changes in the functions to the supervisor, the spawner and the reports.
+
+use super::State;
+use crate::functions::catalog::CatalogEvent;
+use crate::functions::install::{Change, Judged};
+use crate::start::systemd;
+use crate::workers::Asked;
+use fnd_core::report::ReportEvent;
+use fnd_core::supervisor::{self, Event};
+use fnd_wire::frame::Request;
+use fnd_wire::ids::FunctionName;
+
+impl State {
+    /// Handles an event of the catalog.
+    pub(super) fn catalog_event(&mut self, event: CatalogEvent) {
+        for change in self.functions.catalog_event(event) {
+            self.changed(change);
+        }
+    }
+
+    /// Handles a change of the functions.
+    pub(super) fn changed(&mut self, change: Change) {
+        match change {
+            Change::Installed(installed) => {
+                let (function, version) = (installed.function.clone(), installed.version);
+                self.deliver(*installed);
+                self.switched(&function, version);
+            }
+            Change::Refused {
+                function,
+                error,
+                report,
+                serving,
+            } => {
+                if report {
+                    self.report(ReportEvent::ContentRefused {
+                        function: &function,
+                        error: &error,
+                        serving,
+                    });
+                }
+                self.prune(&function);
+                self.step(Event::Refused { function, error });
+            }
+            Change::Removed(function) => self.removed(&function),
+            Change::Rescanned => self.report(ReportEvent::Rescanned),
+            Change::Clash { function, error } => self.step(Event::Refused { function, error }),
+            Change::Found(unread) => {
+                self.functions.set_unread(unread, self.supervisor.is_scanned());
+                self.problems_changed();
+            }
+            Change::Confirmed(request, judged) => {
+                let change = match judged {
+                    Judged::Installed(installed) => {
+                        let supervisor = &self.supervisor;
+                        let serves = |name: &FunctionName| supervisor.version_and_error(name)?.0;
+                        let host = &self.node.settings.host;
+                        self.functions.installed(request, *installed, serves, host)
+                    }
+                    Judged::Refused(refused) => self.functions.refused(request, *refused, self.clock.now().mono),
+                };
+                if let Some(change) = change {
+                    self.changed(change);
+                }
+            }
+        }
+    }
+
+    /// Hands a version to the supervisor, with an id for the run that it may start.
+    fn deliver(&mut self, mut event: supervisor::Installed) {
+        event.load_id = self.ids.next(self.clock.now().unix_ms);
+        self.step(Event::Installed(Box::new(event)));
+    }
+
+    fn removed(&mut self, function: &FunctionName) {
+        self.step(Event::Removed(function.clone()));
+        self.workers.request(&Request::Remove(function.clone()), Vec::new());
+        self.prune(function);
+        self.sweep();
+    }
+
+    /// Retries refused installations whose reason may be over.
+    pub(super) fn install_due(&mut self) {
+        let mono = self.clock.now().mono;
+        if self.functions.installer.next_due().is_some_and(|due| due <= mono) {
+            self.functions.installer.try_again(mono);
+            self.settle();
+        }
+    }
+
+    /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
+    pub(super) fn settle(&mut self) {
+        while let Some((request, candidate)) = self.functions.next_install() {
+            match self.workers.send(&request, Vec::new()) {
+                Some(number) => self.functions.installer.asked(number, candidate),
+                None => break,
+            }
+        }
+        for loaded in self.functions.loaded(&self.node.settings.host) {
+            self.deliver(loaded);
+        }
+        if self.functions.installer.is_idle() && self.functions.registry.take_changed() {
+            self.announce();
+            self.retain();
+            let functions = &mut self.functions;
+            functions.interpreters.follow(&functions.registry.interpreters());
+        }
+        if self.functions.has_decided() {
+            self.step(Event::Scanned { whole: true });
+            self.all_known();
+        }
+        // Without a function to install, a scan may be over before the configuration is read.
+        let reading = || self.workers.asked.values().any(|asked| matches!(asked, Asked::Reload));
+        if !self.functions.settling.is_empty() && self.functions.wake_settled(reading()) {
+            systemd::ready();
+        }
+    }
+
+    /// Reports the functions to the service manager, but not the runs: those change with every invocation.
+    pub(super) fn announce(&mut self) {
+        let mut line = self.functions.announcement();
+        if self.node.settings.refused {
+            line += "; the configuration is refused and the last good one in force (`fndctl status` says why)";
+        }
+        systemd::status(&line);
+    }
+
+    /// Removes what is left of functions that are gone: every function that exists is known.
+    pub(crate) fn all_known(&mut self) {
+        if self.supervisor.is_scanned() {
+            self.forget_statuses();
+            self.prune_all();
+            self.sweep();
+            self.retain();
+        }
+    }
+
+    /// Asks for a new preparation of every function whose interpreter has changed.
+    pub(super) fn check_interpreters(&mut self) {
+        let changed = self.functions.check_interpreters();
+        if changed.is_empty() {
+            return;
+        }
+        for (changed, functions) in changed {
+            self.report(ReportEvent::InterpreterChanged {
+                path: &changed.path,
+                real: changed.real.as_deref(),
+                functions,
+            });
+        }
+        self.settle();
+    }
+
+    /// Sends the retention in force to the ledger and the keeper of output.
+    pub(crate) fn retain(&self) {
+        if self.supervisor.is_scanned() {
+            let (history, output) = self.functions.retention(&self.node.settings.settings);
+            self.log_keeper.keep(output);
+            self.records.ledger.retain(history);
+        }
+    }
+}
