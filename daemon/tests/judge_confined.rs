@@ -8,38 +8,74 @@
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{PACKET_MAX, Partial, packets};
 use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings};
+use fnd_wire::trust::JUDGE_ID;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+/// A judge that has answered, so it is past its start.
+struct Judge {
+    socket: File,
+    child: Child,
+}
+
+impl Judge {
+    fn start(command: &mut Command) -> Self {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let child = command.arg("--judge").stdin(Stdio::from(theirs)).spawn().unwrap();
+        let mut judge = Self {
+            socket: File::from(ours),
+            child,
+        };
+        judge.ask();
+        judge
+    }
+
+    /// Asks it something and expects the answer.
+    fn ask(&mut self) {
+        let settings = JudgeSettings {
+            files: vec![],
+            runtimes: vec![],
+        };
+        for packet in packets(&JudgeRequest::Settings(settings).to_wire()) {
+            self.socket.write_all(&packet).unwrap();
+        }
+        let (mut partial, mut packet) = (Partial::default(), vec![0; PACKET_MAX]);
+        let reply = loop {
+            let length = self.socket.read(&mut packet).unwrap();
+            assert!(length > 0, "the judge ended");
+            if let Some(whole) = partial.add(&packet[..length]).unwrap() {
+                break JudgeReply::from_wire(&whole).unwrap();
+            }
+        };
+        assert!(matches!(reply, JudgeReply::Settings(settings) if settings.policy.is_some()));
+    }
+
+    fn proc(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.child.id())
+    }
+
+    /// Ends it as the spawner does.
+    fn end(mut self) {
+        drop(self.socket);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn fnd() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_fnd"))
+}
 
 #[test]
 fn the_judge_has_no_files_no_network_and_few_system_calls() {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let mut judge = Command::new(env!("CARGO_BIN_EXE_fnd"))
-        .arg("--judge")
-        .stdin(Stdio::from(theirs))
-        .spawn()
-        .unwrap();
-    let mut socket = File::from(ours);
-    let settings = JudgeSettings {
-        files: vec![],
-        runtimes: vec![],
-    };
-    for packet in packets(&JudgeRequest::Settings(settings).to_wire()) {
-        socket.write_all(&packet).unwrap();
-    }
-    let (mut partial, mut packet) = (Partial::default(), vec![0; PACKET_MAX]);
-    let reply = loop {
-        let length = socket.read(&mut packet).unwrap();
-        assert!(length > 0, "the judge ended");
-        if let Some(whole) = partial.add(&packet[..length]).unwrap() {
-            break JudgeReply::from_wire(&whole).unwrap();
-        }
-    };
-    assert!(matches!(reply, JudgeReply::Settings(settings) if settings.policy.is_some()));
-    // Its answer says that it is past its start.
-    let of = |name: &str| format!("/proc/{}/{name}", judge.id());
+    let judge = Judge::start(&mut fnd());
+    let of = |name: &str| judge.proc(name);
     let status = fs::read_to_string(of("status")).unwrap();
     assert!(
         status.contains("Seccomp:\t2") && status.contains("NoNewPrivs:\t1"),
@@ -62,6 +98,124 @@ fn the_judge_has_no_files_no_network_and_few_system_calls() {
             "{interfaces}"
         );
     }
-    drop(socket);
-    assert!(judge.wait().unwrap().success());
+    judge.end();
+}
+
+/// Two instances have judges of the same user. proc(5): what `/proc` has of a process belongs to root, instead of to its user, where
+/// the process is not dumpable; then its user may neither trace it nor read its memory.
+#[test]
+fn other_processes_of_its_user_cannot_look_into_the_judge() {
+    // By descriptor, as the spawner starts it: its user need not reach the program.
+    let program = rustix::fs::open(env!("CARGO_BIN_EXE_fnd"), OFlags::PATH, Mode::empty()).unwrap();
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    let own = rustix::process::geteuid();
+    let user = if own.is_root() { JUDGE_ID } else { own.as_raw() };
+    if own.is_root() {
+        command.uid(user).gid(user);
+    }
+    let judge = Judge::start(&mut command);
+    let status = fs::read_to_string(judge.proc("status")).unwrap();
+    assert!(
+        status.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")),
+        "{status}"
+    );
+    assert_eq!(fs::metadata(judge.proc("mem")).unwrap().uid(), 0);
+    judge.end();
+}
+
+/// What an attacker in the judge would try: the test makes the judge's process do the calls itself, in place of the read in which it
+/// waits. Without the filter each of them ends otherwise, if only with another error.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_call_that_the_judge_does_not_need_is_refused_and_it_goes_on() {
+    use nix::libc;
+    use nix::sys::ptrace;
+    use nix::sys::wait::waitpid;
+    use nix::unistd::Pid;
+
+    if !rustix::process::geteuid().is_root() {
+        return; // nobody else may trace it
+    }
+    let mut judge = Judge::start(&mut fnd());
+    let pid = Pid::from_raw(judge.child.id().cast_signed());
+    // It has answered, but may not be in its read yet.
+    let in_read = format!("{} ", libc::SYS_read);
+    while !fs::read_to_string(judge.proc("syscall")).unwrap().starts_with(&in_read) {
+        std::thread::yield_now();
+    }
+    ptrace::attach(pid).unwrap();
+    waitpid(pid, None).unwrap();
+    let waiting = ptrace::getregs(pid).unwrap();
+    assert_eq!(waiting.orig_rax, libc::SYS_read.cast_unsigned());
+    let prepare = |number: u64, arguments: [u64; 6]| {
+        let mut registers = waiting;
+        // Back to the instruction of the call, which has two bytes; and no call is to be restarted.
+        (registers.rip, registers.orig_rax) = (waiting.rip - 2, u64::MAX);
+        registers.rax = number;
+        [
+            registers.rdi,
+            registers.rsi,
+            registers.rdx,
+            registers.r10,
+            registers.r8,
+            registers.r9,
+        ] = arguments;
+        ptrace::setregs(pid, registers).unwrap();
+    };
+    let call = |number: i64, arguments: [u64; 6]| {
+        prepare(number.cast_unsigned(), arguments);
+        // It stops before the call and after it.
+        for _ in 0..2 {
+            ptrace::syscall(pid, None).unwrap();
+            waitpid(pid, None).unwrap();
+        }
+        ptrace::getregs(pid).unwrap().rax.cast_signed()
+    };
+    let none = [0; 6];
+    let map = |protection: i32| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let [protection, flags] = [protection, flags].map(|word| u64::from(word.cast_unsigned()));
+        [0, 4096, protection, flags, u64::MAX, 0]
+    };
+    assert_eq!(call(libc::SYS_getpid, none), pid.as_raw().into());
+    assert!(call(libc::SYS_mmap, map(libc::PROT_READ)) > 0);
+    let own = judge.child.id().into();
+    for (number, arguments) in [
+        (libc::SYS_openat, none),
+        (libc::SYS_open, none),
+        (libc::SYS_memfd_create, none),
+        (
+            libc::SYS_socket,
+            [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, 0, 0, 0],
+        ),
+        (libc::SYS_connect, [u64::MAX, 0, 0, 0, 0, 0]),
+        (libc::SYS_ioctl, [u64::MAX, 0, 0, 0, 0, 0]),
+        (libc::SYS_execve, none),
+        (libc::SYS_fork, none),
+        (libc::SYS_clone3, none),
+        (libc::SYS_kill, [own, 0, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [libc::PR_GET_DUMPABLE as u64, 0, 0, 0, 0, 0]),
+        (libc::SYS_unshare, none),
+        (libc::SYS_process_vm_readv, none),
+        (libc::SYS_io_uring_setup, none),
+        (libc::SYS_getppid, none),
+        (libc::SYS_mmap, map(libc::PROT_READ | libc::PROT_EXEC)),
+    ] {
+        assert_eq!(call(number, arguments), -i64::from(libc::EPERM), "system call {number}");
+    }
+    // It reads on as if nothing had been.
+    prepare(
+        waiting.orig_rax,
+        [
+            waiting.rdi,
+            waiting.rsi,
+            waiting.rdx,
+            waiting.r10,
+            waiting.r8,
+            waiting.r9,
+        ],
+    );
+    ptrace::detach(pid, None).unwrap();
+    judge.ask();
+    judge.end();
 }
