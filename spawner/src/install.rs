@@ -32,7 +32,7 @@ const HELD_MAX: u64 = 1 << 20;
 /// Bytes of code that the judge gets, all files together.
 const SHOWN_MAX: usize = 8 << 20;
 /// Limits for one turn of the loop: files, bytes, and time.
-const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
+pub const TURN: (usize, u64, Duration) = (64, 8 << 20, Duration::from_millis(5));
 /// Largest entry from which byte-order mark and carriage returns are removed: a larger one has data after its text.
 const TEXT_MAX: u64 = 1 << 20;
 /// Help for a source that is too large.
@@ -146,13 +146,13 @@ impl Snapshot {
         })
     }
 
-    /// Reads as many files as fit in one turn of the loop.
+    /// Reads as many files as fit in one turn of the loop, which has these limits; at least one.
     ///
     /// # Errors
     /// Why a file can't be read, or what is wrong with it.
-    pub fn read(&mut self, sources: &Sources) -> Result<Progress, Problem> {
-        let (start, until) = (self.bytes, now() + TURN.2);
-        for _ in 0..TURN.0 {
+    pub fn read(&mut self, sources: &Sources, turn: (usize, u64, Duration)) -> Result<Progress, Problem> {
+        let (start, until) = (self.bytes, now() + turn.2);
+        for _ in 0..turn.0 {
             let Some((relative, kind)) = self.pending.pop_front() else { break };
             let Install { source, directory, .. } = &self.install;
             let path = if relative.is_empty() { source.clone() } else { format!("{source}/{relative}") };
@@ -173,7 +173,7 @@ impl Snapshot {
             if self.large.is_some() {
                 return Ok(Progress::Copy);
             }
-            if self.bytes - start >= TURN.1 || now() >= until {
+            if self.bytes - start >= turn.1 || now() >= until {
                 break;
             }
         }
@@ -468,10 +468,45 @@ fn unix_text(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::unix_text;
+    use super::*;
+    use crate::policy::Myself;
+    use fnd_wire::ids::FunctionName;
 
     #[test]
     fn unix_text_has_no_mark_and_no_carriage_return_at_line_ends() {
         assert_eq!(unix_text(b"\xef\xbb\xbf#!/bin/bash\r\necho a\rb\r\n\r"), b"#!/bin/bash\necho a\rb\n\r");
+    }
+
+    /// Counts the turns in which a directory with a manifest, 99 files of 100 bytes and a directory is read.
+    fn turns(turn: (usize, u64, Duration)) -> usize {
+        let dir = tempfile::tempdir().unwrap();
+        let code = dir.path().join("f");
+        fs::create_dir_all(code.join("sub")).unwrap();
+        fs::write(code.join("function.toml"), "x".repeat(100)).unwrap();
+        for number in 0..99 {
+            fs::write(code.join(format!("{number}")), "x".repeat(100)).unwrap();
+        }
+        let function = FunctionName::new("f").unwrap();
+        let install = Install { directory: 0, function, source: "f".to_owned(), sidecar: None, directory_form: true };
+        let sources = Sources { dirs: vec![dir.path().to_owned()], myself: Myself::current() };
+        let mut snapshot = Snapshot::new(1, &install, &sources, dir.path().join("staging")).ok().unwrap();
+        let mut count = 1;
+        while snapshot.read(&sources, turn).ok().unwrap() == Progress::More {
+            count += 1;
+        }
+        assert_eq!(snapshot.files.len(), 100);
+        count
+    }
+
+    #[test]
+    fn a_turn_of_reading_ends_at_each_of_its_limits() {
+        let long = Duration::from_secs(3600);
+        // The function's directory, the one in it, and 100 files.
+        assert_eq!(turns((usize::MAX, u64::MAX, long)), 1);
+        assert_eq!(turns((10, u64::MAX, long)), 11);
+        // Ten files; what directories take is not counted.
+        assert!([10, 11].contains(&turns((usize::MAX, 1000, long))));
+        // As if everything took too long: one entry a turn.
+        assert_eq!(turns((usize::MAX, u64::MAX, Duration::ZERO)), 102);
     }
 }

@@ -4,8 +4,10 @@
 mod common;
 
 use common::{Harness, Options, Outcome, is_root, root};
-use fnd_wire::frame::{Prune, Reply, Request};
+use fnd_wire::frame::{Install, Prune, Reply, Request};
 use fnd_wire::ids::FunctionName;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
@@ -185,6 +187,49 @@ fn a_judge_reads_files_of_one_owner_only() {
     let number = harness.send(&Request::Reload, Vec::new());
     harness.answer(number);
     assert_ne!(judge(), before);
+}
+
+/// Asks for functions of these owners, all at once, and returns the owners in the order in which they are installed.
+fn order_of_owners(owners: &[u32]) -> Vec<u32> {
+    let mut harness = Harness::start();
+    // The spawner is stopped until it has been asked for all: their order depends on nothing else.
+    let pid = rustix::process::Pid::from_raw(harness.child.id().cast_signed()).unwrap();
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    signal(rustix::process::Signal::STOP);
+    let mut asked = BTreeMap::new();
+    for (index, owner) in owners.iter().enumerate() {
+        let source = format!("f{index}.sh");
+        std::os::unix::fs::chown(harness.write(&source, "echo"), Some(*owner), None).unwrap();
+        let function = FunctionName::new(&format!("f{index}")).unwrap();
+        let install = Install { directory: 0, function, source, sidecar: None, directory_form: false };
+        asked.insert(harness.send(&Request::Install(install), Vec::new()), *owner);
+    }
+    signal(rustix::process::Signal::CONT);
+    let next = |_: &u32| {
+        let request = Cell::new(0);
+        harness.wait(|number, reply| {
+            request.set(number);
+            matches!(reply, Reply::Installed(_))
+        });
+        asked[&request.get()]
+    };
+    owners.iter().map(next).collect()
+}
+
+#[test]
+fn files_of_one_owner_are_judged_together_and_no_owner_waits_for_ever() {
+    if !common::root() {
+        return;
+    }
+    // The judge has read root's configuration, so root's files come first: one more judge does for all others.
+    let mixed: Vec<u32> = [4321, 0].repeat(20);
+    assert_eq!(order_of_owners(&mixed), [[0; 20], [4321; 20]].concat());
+    // However many of root's there are, not more than 64 of them go before one that was there earlier.
+    let mut many = vec![0; 100];
+    many[0] = 4321;
+    let order = order_of_owners(&many);
+    let before = order.iter().take_while(|owner| **owner == 0).count();
+    assert!((32..=64).contains(&before), "{order:?}");
 }
 
 #[test]

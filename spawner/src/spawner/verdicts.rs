@@ -119,7 +119,7 @@ impl Spawner {
                 }
             },
         };
-        match snapshot.read(&self.sources) {
+        match snapshot.read(&self.sources, install::TURN) {
             Err(problem) => self.refuse_unread(snapshot, problem),
             Ok(Progress::More) => self.reading = Some(snapshot),
             Ok(Progress::Copy) => match snapshot.copier() {
