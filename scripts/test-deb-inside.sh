@@ -75,6 +75,32 @@ is disabled systemctl is-enabled fnd.service
 is "# mine" tail -n 1 /etc/fnd/fnd.toml
 is 70000 stat -c %u /var/lib/fnd/home/mine/kept
 
+# An upgrade where fnd.toml has a mistake. Nothing may be restarted: fnd would not start, and the functions end with it.
+# systemd does not run in here, so what it is asked for is written down instead.
+mkdir -p /run/systemd/system /asks
+for program in systemctl deb-systemd-invoke; do
+    cat >"/asks/$program" <<'PROGRAM'
+#!/bin/sh
+printf '%s\n' "$*" >>/asks/for
+case $* in *is-active*) test -e /asks/active ;; esac
+PROGRAM
+    chmod +x "/asks/$program"
+done
+upgrade() { # prints what it says and what it asks systemd for
+    : >/asks/for
+    PATH=/asks:$PATH dpkg --install /fnd.deb 2>&1 || fail "an upgrade ended with $?"
+    cat /asks/for
+}
+found=$(upgrade)
+[[ $found == *"restart fnd.service"* ]] || fail "an upgrade restarts nothing: $found"
+printf '[logs]\nkeep_fro = "1d"\n' >/etc/fnd/conf.d/mistake.toml
+found=$(upgrade)
+[[ $found == *keep_fro*"so fnd was not started"* && $found != *"restart fnd.service"* ]] || fail "a mistake, nothing runs: $found"
+touch /asks/active
+found=$(upgrade)
+[[ $found == *keep_fro*"so fnd was not restarted"* && $found != *"restart fnd.service"* ]] || fail "a mistake, fnd runs: $found"
+rm -r /etc/fnd/conf.d/mistake.toml /asks /run/systemd/system
+
 apt_get remove fnd
 [[ ! -e /usr/sbin/fnd ]] || fail "remove left /usr/sbin/fnd"
 for path in /etc/fnd/functions/mine.sh /etc/fnd/fnd.toml /var/lib/fnd/state/history /var/lib/fnd/home/mine/kept; do
@@ -92,3 +118,56 @@ apt_get install /fnd.deb
 is enabled systemctl is-enabled fnd.service
 apt_get purge fnd
 is "" traces
+
+# The commands of the page on operations, as they stand there: a backup of a machine that has a history, restored on one where the package
+# has just been installed and has started fnd once. For systemd, which does not run in here, fnd is started and stopped.
+sudo() { "$@"; }
+systemctl() { # VERB UNIT...
+    if [[ $1 == start ]]; then
+        fnd --best-effort-limits >>/log 2>&1 &
+        fnd=$!
+        soon fndctl status
+    else
+        kill "$fnd"
+        wait "$fnd" || fail "fnd ended with $?: $(cat /log)"
+    fi
+}
+soon() { # COMMAND...
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        if "$@" >/dev/null 2>&1; then return; fi
+        sleep 0.1 # there is nothing to wait on
+    done
+    fail "$* does not succeed: $(cat /log)"
+}
+page() { awk -v section="## $1" -v like="$2" '/^## / { there = $0 == section } there && /^sudo / && $0 ~ like' /operations.md; }
+run_page() { # SECTION PATTERN: runs its commands that match
+    local command commands
+    mapfile -t commands <<<"$(page "$@")"
+    ((${#commands[@]} > 1)) || fail "the page has only: ${commands[*]}"
+    for command in "${commands[@]}"; do
+        eval "$command" >>/log 2>&1 || fail "$command: $(cat /log)"
+    done
+}
+has_run() { fndctl history mine -o json | grep -q '"succeeded"'; }
+fresh() {
+    apt_get install /fnd.deb
+    systemctl start fnd
+}
+fresh
+cat >/etc/fnd/functions/mine.sh <<'CODE'
+echo hello >>"$STATE_DIRECTORY/kept"
+CODE
+soon has_run
+before=$(fndctl history mine -o json)
+run_page Backup 'fndctl backup '
+systemctl stop fnd
+apt_get purge fnd
+rm -r /etc/fnd
+fresh
+is "" find /etc/fnd/functions /var/lib/fnd/home -type f
+run_page Backup 'fnd.socket|fndctl restore'
+soon fndctl show mine
+is "$before" fndctl history mine -o json
+is hello cat /var/lib/fnd/home/mine/kept
+systemctl stop fnd

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the Debian package that `make deb` built: lintian and man find nothing, and in a fresh Debian it installs, keeps
-# people's data on an upgrade and on removal, and leaves nothing after a purge. As root; systemd does not run in there (the
+# people's data on an upgrade and on removal, restarts nothing on an upgrade with a mistake in the configuration, leaves nothing
+# after a purge, and is restored from a backup by the commands of docs/operations.md. As root; systemd does not run in there (the
 # tests in a virtual machine see to that part). The network is needed once, by apt.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -15,6 +16,7 @@ deb=${1:-${debs[-1]}}
 [[ -f $deb ]] || die "no package: run make deb first"
 
 fresh=$target/debian/bookworm.tar
+mkdir -p "$target/debian"
 if [[ ! -f $fresh ]]; then
     say "making a fresh Debian"
     three_times mmdebstrap --quiet --format=tar --variant=minbase --include=systemd bookworm "$fresh.new"
@@ -40,6 +42,7 @@ mkdir "$place/debian"
 tar --extract --file "$fresh" --directory "$place/debian" --exclude './dev/*'
 cp "$deb" "$place/debian/fnd.deb"
 cp "$root/scripts/test-deb-inside.sh" "$place/debian/inside.sh"
+cp "$root/docs/operations.md" "$place/debian"
 # Mounts and processes of its own, which end with it.
 unshare --mount --pid --fork --mount-proc="$place/debian/proc" chroot "$place/debian" /bin/bash /inside.sh
 say "$(basename "$deb") is fine"
