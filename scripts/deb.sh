@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package for this machine's architecture and prints where it is. What did not change is not built again.
-# `FND_PROFILE=package-test` builds it in less time, with slower programs: for tests of the package.
+# `FND_PROFILE=package-test` builds it in less time, with slower programs and without the package of debug information: for
+# tests of the package. `--tool` only installs the tool that packs.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -12,10 +13,11 @@ profile=${FND_PROFILE:-release}
 tool=$target/tools/bin/cargo-deb
 if [[ $("$tool" --version 2>/dev/null) != "cargo-deb $tool_version" ]]; then
     say "installing cargo-deb $tool_version below $target/tools"
-    # A debug build: it runs for seconds, so building it fast is what counts.
+    # A debug build: it runs for seconds, so building it fast is what counts. Without its own xz: the system's is used.
     CARGO_PROFILE_DEV_DEBUG=false CARGO_TARGET_DIR=$target/tools/build \
-        cargo install cargo-deb --locked --version "$tool_version" --debug --root "$target/tools" >&2
+        cargo install cargo-deb --locked --version "$tool_version" --no-default-features --features debug-id --debug --root "$target/tools" >&2
 fi
+[[ ${1:-} != --tool ]] || exit 0
 
 # Prints which libraries are linked into the programs, each with its licence and what that asks to be passed on. The
 # Apache licence itself is on every Debian machine.
@@ -53,5 +55,6 @@ mkdir -p "$stage"
 libraries >"$stage/libraries"
 gzip -9n "$stage"/*.[158] "$stage/changelog" "$stage/libraries"
 
-# The system's xz: the one inside a debug build of the tool takes minutes.
-"$tool" deb --quiet --no-build --profile "$profile" --dbgsym --compress-debug-symbols --compress-system --package fnd-packaging --output "$target/debian/"
+options=(--dbgsym --compress-debug-symbols)
+[[ $profile == release ]] || options=(--fast)
+"$tool" deb --quiet --no-build --profile "$profile" "${options[@]}" --compress-system --package fnd-packaging --output "$target/debian/"

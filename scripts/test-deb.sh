@@ -2,7 +2,7 @@
 # Checks the Debian package that `make deb` built: lintian and man find nothing, and in a fresh Debian it installs, keeps
 # people's data on an upgrade and on removal, restarts nothing on an upgrade with a mistake in the configuration, leaves nothing
 # after a purge, and is restored from a backup by the commands of docs/operations.md. As root; systemd does not run in there (the
-# tests in a virtual machine see to that part). The network is needed once, by apt.
+# tests in a virtual machine see to that part). The network is needed once, by apt. `--fresh` only makes that Debian.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -11,17 +11,19 @@ for program in mmdebstrap lintian man; do
     command -v "$program" >/dev/null || die "$program is missing: apt-get install mmdebstrap lintian man-db"
 done
 [[ $(id -u) == 0 ]] || die "needs root, for chroot"
-debs=("$target"/debian/fnd_*.deb)
-deb=${1:-${debs[-1]}}
-[[ -f $deb ]] || die "no package: run make deb first"
 
 fresh=$target/debian/bookworm.tar
-mkdir -p "$target/debian"
 if [[ ! -f $fresh ]]; then
     say "making a fresh Debian"
+    mkdir -p "$target/debian"
     three_times mmdebstrap --quiet --format=tar --variant=minbase --include=systemd bookworm "$fresh.new"
     mv "$fresh.new" "$fresh"
 fi
+[[ ${1:-} != --fresh ]] || exit 0
+
+debs=("$target"/debian/fnd_*.deb)
+deb=${1:-${debs[-1]}}
+[[ -f $deb ]] || die "no package: run make deb first"
 
 say "lintian"
 # The suite it is for is not Debian's own.
