@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 use fnd_tests::programs::repository;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the code below a path does not name.
 struct Rule {
@@ -203,6 +204,61 @@ fn every_exception_is_needed() {
             });
             assert!(needed, "{}: no {end} names any of {}", rule.path, rule.names);
         }
+    }
+}
+
+/// Returns the file with the header of a folder: `mod.rs` and the like, or the file of the same name beside it.
+fn header_of(folder: &Path) -> Option<PathBuf> {
+    // The `main.rs` beside a `lib.rs` is only a program.
+    let inside = ["lib.rs", "mod.rs", "main.rs"].map(|name| folder.join(name));
+    let mut all = inside.into_iter().chain([folder.with_extension("rs")]);
+    all.find(|path| path.exists())
+}
+
+/// Calls `see` with each folder of code below one, and with the names of its modules.
+fn folders(folder: &Path, see: &mut impl FnMut(&Path, BTreeSet<String>)) {
+    let mut modules = BTreeSet::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() && name != "snapshots" {
+            folders(&path, see);
+        }
+        let is_module = path.is_dir() || path.extension().is_some_and(|suffix| suffix == "rs");
+        if is_module && !["lib", "main", "mod", "snapshots", "tests"].contains(&name.as_str()) {
+            modules.insert(name);
+        }
+    }
+    see(folder, modules);
+}
+
+/// The header of a folder says what each of its files does.
+#[test]
+fn the_map_of_a_folder_names_its_files() {
+    for root in [
+        "core/src",
+        "ctl/src",
+        "spawner/src",
+        "tests/it",
+        "tests/src",
+        "tests/vm",
+        "wire/src",
+    ] {
+        folders(&repository().join(root), &mut |folder, modules| {
+            let text = header_of(folder)
+                .map(|path| fs::read_to_string(path).unwrap())
+                .unwrap_or_default();
+            let map = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("//! - ")?.split_once(": "));
+            let named: BTreeSet<String> = map
+                .flat_map(|(files, _)| files.split(", ").map(|file| file.replace('`', "")))
+                .collect();
+            assert!(
+                named == modules || modules.len() < 2,
+                "{}: {named:?}, not {modules:?}",
+                folder.display()
+            );
+        });
     }
 }
 

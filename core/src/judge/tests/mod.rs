@@ -1,4 +1,12 @@
 //! Tests the judge with files as people write them.
+//!
+//! Files:
+//! - `bad`: what is refused
+//! - `good`: what is accepted
+//! - `handlers`: handlers, HTTP programs and services
+//! - `random`: arbitrary bytes
+//! - `shipped`: the files in `config/`
+//! - `snapshot`: every key, and the documents
 
 /// Compares a text with the file in `snapshots/` that has the name of the test; CONTRIBUTING.md says how to accept a
 /// change.
