@@ -281,6 +281,14 @@ mod tests {
             assert!(reason(word).is_some(), "{word}");
         }
         assert_eq!(reason("nonsense"), None);
+        for word in Reason::words() {
+            let listed = match word {
+                "exit" => "exit-N",
+                "signal" => "signal-NAME",
+                word => word,
+            };
+            assert!(REASONS.contains(&listed), "{word} is not listed");
+        }
         for word in crate::manifest::RetryOn::WORDS {
             assert!(reason(word).is_some(), "{word}");
         }

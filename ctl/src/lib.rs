@@ -1,4 +1,14 @@
 //! `fndctl`, the client of fnd: it sends requests to the control socket and prints the answers; it decides nothing.
+//!
+//! Files:
+//! - `bin`: `main` of fndctl
+//! - `cli`: the command line
+//! - `client`: requests to the control socket
+//! - `commands`: the verbs
+//! - `exit`: exit codes and failures
+//! - `fuzzing`: what the fuzzer may call
+//! - `local`: places and a judge for verbs that need no daemon
+//! - `output`: the only place that prints
 
 mod cli;
 mod client;

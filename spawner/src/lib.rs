@@ -7,6 +7,36 @@
 //! fnd ──frames──▶ spawner ──▶ installer ──▶ judge
 //!                    └──────▶ workers ──orders──▶ launcher (one for each version) ──clone3──▶ worker
 //! ```
+//!
+//! Files:
+//! - `args`: the command line
+//! - `cgroup`: groups and their limits
+//! - `claim`: which function a file belongs to
+//! - `clock`: the only reader of the clock
+//! - `clone`: makes child processes
+//! - `contain`: an init for each attempt where there is no cgroup
+//! - `environment`: command line and environment of a process
+//! - `grants`: users and groups that a function may have
+//! - `install`: reads, judges and copies a function
+//! - `judge`: talks to `fnd --judge`
+//! - `launcher`: a process in a function's cgroup that starts its workers
+//! - `listener`: the socket, and who may connect
+//! - `log`: messages to standard error
+//! - `passed`: which descriptors of fnd are accepted
+//! - `places`: directories and their owners
+//! - `policy`: what a plan may be granted
+//! - `poller`: events of the loop
+//! - `protocol`: frames and descriptors over sockets
+//! - `ranges`: two spawners never give the same users
+//! - `reap`: the only waiter for children
+//! - `removal`: empties directories that functions owned
+//! - `sandbox`: takes rights away from a child
+//! - `settings`: configuration for the judge
+//! - `sockets`: directories of programs that serve HTTP
+//! - `source`: reads files that people wrote, without trust
+//! - `spawner`: the loop
+//! - `uids`: the table of functions and users
+//! - `workers`: launchers and workers, from start to end
 
 pub mod args;
 pub mod cgroup;

@@ -1,6 +1,20 @@
 //! End-to-end tests: real `fnd`, `fnd-spawner` and `fndctl`, one module per feature.
 //!
 //! Each test has an fnd of its own in a private root, and ends by looking that nothing of it is left.
+//!
+//! Files:
+//! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
+//! - `away`, `drop`, `versions`, `last_good`, `reload`: files, functions and configuration
+//! - `badinput`, `buffers`, `limits`, `shortage`: bounds
+//! - `corpus`, `examples`: scripts of all kinds
+//! - `crash`, `disk_faults`, `storm`: kills, failing disks, everything at once
+//! - `ctl`, `doctor`, `verify`: fndctl
+//! - `documents`, `pages`, `units`: what is written is true
+//! - `handlers`, `http_mode`, `service_mode`: what is not a script
+//! - `kill`, `retry`, `running`: how runs begin and end
+//! - `ledger`, `memory`, `output`, `status_file`: what is kept and shown
+//! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
+//! - `users`: two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod api;

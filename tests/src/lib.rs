@@ -5,6 +5,20 @@
 //! nothing sleeps instead. What a machine cannot do is skipped with its reason (`require!`).
 //!
 //! A failed expectation panics, with what was seen: that is what a harness is for.
+//!
+//! Files:
+//! - `ask`: requests to an fnd, in the API's types
+//! - `client`: requests over HTTP
+//! - `ctl`: runs fndctl
+//! - `fnd`: one fnd in a private root
+//! - `http_stub`: a server that functions call
+//! - `leftovers`: what a stopped fnd must not leave
+//! - `mount`: a small file system
+//! - `programs`: where programs and interpreters are
+//! - `require`: what a test needs of the machine
+//! - `tamper`: changes system calls of an fnd, by strace
+//! - `users`: users that no other fnd has
+//! - `wait`: waits for conditions
 
 pub mod ask;
 pub mod client;

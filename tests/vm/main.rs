@@ -5,6 +5,14 @@
 //! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only those
 //! scenarios run (`install` always and on each machine, since it brings fnd). `--changed` runs the core ones only, if
 //! nothing that needs all of them has changed ([`scope`]).
+//!
+//! Files:
+//! - `channel`: answers of the agent
+//! - `guest`: fnd in the machine
+//! - `machine`: QEMU
+//! - `report`: a line for each scenario
+//! - `scenarios`: one file an area
+//! - `scope`: which scenarios run
 #![expect(clippy::print_stderr, reason = "a line for each scenario is what a person watches")]
 
 mod channel;

@@ -4,6 +4,15 @@
 //! reads no file and no clock. [`form`] encodes values as bytes, [`frame`] lists the messages, [`plan`] holds the
 //! judge's answer about a function; [`ids`], [`naming`], [`trust`] and [`units`] are the rules for names, files and
 //! quantities.
+//!
+//! Files:
+//! - `form`: encodes flat structures as bytes
+//! - `frame`: the messages between fnd and the spawner
+//! - `ids`: types for names and numbers that identify things
+//! - `naming`: which function a path names
+//! - `plan`: the messages between the spawner and the judge
+//! - `trust`: which files and users are trusted
+//! - `units`: durations, sizes, shares and rates as people write them
 #![forbid(unsafe_code)]
 
 pub mod form;

@@ -2,6 +2,11 @@
 //!
 //! The daemon (`fnd --judge`), `fnd --check` and `fndctl validate` use the same code. It opens no file: the spawner
 //! finds out whether an interpreter, a user or a group exists.
+//!
+//! Files:
+//! - `choose`: the runtime of a file and the order of its interpreters
+//! - `command`: command line and environment of a plan
+//! - `function`: judges one function
 
 mod choose;
 mod command;

@@ -1,5 +1,11 @@
 //! Every key of a function's manifest: its values, its default and its meaning. The top-level keys are here; each kind
 //! of table has its own file.
+//!
+//! Files:
+//! - `around`: what is kept, what it sees, who is told, programs that stay
+//! - `limits`: `[limits]`
+//! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
+//! - `triggers`: `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]`
 
 mod around;
 mod limits;

@@ -2,6 +2,17 @@
 //!
 //! A [`Manifest`] is the result of parsing, defaults, sizes and checks: no field with a default is optional. Keys whose
 //! feature is not built yet are checked and refused, so they have no field here.
+//!
+//! Files:
+//! - `detect`: whether code is a handler, one scanner a language
+//! - `env_file`: files of `KEY=VALUE` lines
+//! - `forms`: which files of a directory are functions
+//! - `inline`: manifests in comments of the code
+//! - `keys`: every key, in one file a kind of table
+//! - `listing`: pairs manifests with code, and finds clashes
+//! - `pool`: `[pool]`, within what the memory holds
+//! - `resolve`: defaults, sizes, and keys that exclude each other
+//! - `server`: `[http_server]` and `[service]`
 
 pub mod detect;
 pub mod env_file;

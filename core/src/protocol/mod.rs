@@ -2,6 +2,10 @@
 //!
 //! This module converts bytes to messages and messages to bytes; it touches no socket. Input from a worker is the most
 //! hostile input of all: every length is checked against a bound before anything is allocated.
+//!
+//! Files:
+//! - `read`: joins frames of a worker to messages
+//! - `write`: cuts messages of fnd into frames
 
 mod read;
 #[cfg(test)]

@@ -1,4 +1,9 @@
 //! Runtimes as data: `runtimes/ID/runtime.toml` (contract, section 8).
+//!
+//! Files:
+//! - `keys`: every key of runtime.toml
+//! - `read`: reads runtime.toml
+//! - `shebang`: reads `#!` lines
 
 pub mod keys;
 pub mod read;

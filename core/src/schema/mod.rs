@@ -3,6 +3,13 @@
 //!
 //! `keys` defines the tables. [`source`] knows the positions in a person's file, [`read`] checks a file against its table, [`tree`] holds the
 //! result.
+//!
+//! Files:
+//! - `keys`: the macros `keys!` and `words!`
+//! - `pick`: typed access to a checked table
+//! - `read`: checks a file against its table and reports all problems
+//! - `source`: a text with its positions
+//! - `tree`: typed values with their positions
 
 pub(crate) mod keys;
 pub mod pick;

@@ -2,6 +2,10 @@
 //!
 //! Keys whose feature is not built yet are checked and refused, so they have no field here. `[defaults]` has none
 //! either: it is merged into every function's manifest.
+//!
+//! Files:
+//! - `keys`: every key of fnd.toml
+//! - `resolve`: merges fnd.toml and `conf.d`, and checks keys against each other
 
 pub mod keys;
 pub mod resolve;

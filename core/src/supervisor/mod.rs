@@ -10,6 +10,33 @@
 //! worker's phases) and `verdict` (reason and message); for handlers also `pool` (the set of workers) and `calls`
 //! (their answers). `ending` ends invocations from outside. `versions` changes functions. `restore`, `takeover` and
 //! `shutdown` begin and end the life of the state machine. `view` shows the state.
+//!
+//! Files:
+//! - `action`: what the edges shall do
+//! - `admission`: what may begin, by budget and rate
+//! - `attempt`: starts and ends attempts, and decides what follows
+//! - `calls`: calls of ready workers, and their answers
+//! - `claims`: work that is stored as begun before it begins
+//! - `ending`: cancellation, deadline, expiry
+//! - `event`: facts and requests that come in
+//! - `function`: the state of one function
+//! - `handover`: workers of handlers at a planned restart
+//! - `invocation`: one accepted request, until its record
+//! - `pool`: the workers of a handler or an HTTP program
+//! - `queue`: the books of a function's waiting work
+//! - `restore`: the state that an earlier fnd left
+//! - `rules`: the part of a manifest that is used here
+//! - `service`: processes that are always there
+//! - `shutdown`: drain, stop, hand over
+//! - `starts`: whether the node can start workers
+//! - `submit`: accepts or rejects requests
+//! - `takeover`: workers that an earlier fnd started
+//! - `timers`: all timers, and the next deadline
+//! - `verdict`: reason and message of an end
+//! - `versions`: new, changed and deleted functions
+//! - `view`: snapshots for the API
+//! - `words`: sizes in messages
+//! - `worker`: the phases of one process tree
 
 mod action;
 mod admission;

@@ -1,4 +1,19 @@
 //! The verbs, one file each: each asks the daemon, then prints.
+//!
+//! Files:
+//! - `status`, `list`, `show`: functions
+//! - `invoke`, `cancel`, `replay`, `result`: one run
+//! - `history`, `dead_letters`: many runs
+//! - `logs`, `events`: what is printed and what happens
+//! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
+//! - `validate`, `explain`, `completion`: need no daemon
+//! - `runtimes`, `sizes`, `config`, `version`: what is there
+//! - `backup`, `restore`: everything in one archive, and back
+//! - `verify`, `doctor`, `bundle`: find out what is wrong
+//! - `examine`: runs `fnd --examine` for `verify` and `backup`
+//! - `filter`: the options that select runs, and pages put together
+//! - `text`: instants, durations and sizes for people
+//! - `watch`: `--watch` of `list` and `status`
 
 pub(crate) mod backup;
 pub(crate) mod bundle;

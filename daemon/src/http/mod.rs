@@ -32,32 +32,3 @@ pub(crate) mod response;
 pub(crate) mod server;
 mod socket;
 pub(crate) mod stream;
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    /// Calls `check` with the path and the text of each file below a directory, except tests.
-    fn files(directory: &Path, check: &impl Fn(&Path, &str)) {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                files(&path, check);
-            } else if !path.ends_with("tests.rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                check(&path, text.split("#[cfg(test)]").next().unwrap());
-            }
-        }
-    }
-
-    #[test]
-    fn it_uses_no_part_that_listens_or_decides() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
-        files(&here, &|path, text| {
-            for other in ["backend", "control", "driver", "ledger", "metrics", "requests"] {
-                let used = text.contains(&format!("crate::{other}"));
-                assert!(!used, "{} uses crate::{other}", path.display());
-            }
-        });
-    }
-}

@@ -3,6 +3,11 @@
 //! BASE is the delegated systemd unit that the spawner runs in, otherwise (as root) a top-level `fnd-INSTANCE` in each
 //! hierarchy. Groups of other programs are never changed. Source: cgroups(7), kernel `admin-guide/cgroup-v2.rst`,
 //! systemd `CGROUP_DELEGATION.md`.
+//!
+//! Files:
+//! - `detect`: hierarchies, and what may be used of them
+//! - `leaf`: the group of one attempt
+//! - `limits`: writes limits and reads them back
 
 pub mod detect;
 pub mod leaf;

@@ -1,4 +1,12 @@
 //! Runs the spawner's loop: it handles one event at a time and never waits in between.
+//!
+//! Files:
+//! - `configuration`: the last good one is kept
+//! - `helpers`: copies of the spawner for work that takes long
+//! - `orphans`: processes whose parent has ended
+//! - `removing`: files that nobody needs any more
+//! - `requests`: connections and requests of fnd
+//! - `verdicts`: what the judge says, and installing
 
 mod configuration;
 mod helpers;

@@ -4,6 +4,14 @@
 //! Starting ──launcher answers──▶ Running ──pidfd──▶ Draining ──leaf empty──▶ Ended ──acknowledged──▶ gone
 //!     └────────failed──▶ gone                        (what is left is killed)
 //! ```
+//!
+//! Files:
+//! - `end`: ends of workers, answers of launchers
+//! - `held`: workers that outlive an fnd
+//! - `overdue`: starts and groups that take too long
+//! - `shortage`: whether the function or the machine ran short
+//! - `signals`: SIGTERM and SIGKILL
+//! - `start`: makes launchers, and orders starts
 
 mod end;
 mod held;

@@ -2,6 +2,9 @@
 //!
 //! The files are kept byte for byte (`.gitattributes`): carriage returns, byte-order marks and missing line ends are the
 //! point of them. One fnd serves a whole table; every mismatch of it is reported.
+//!
+//! Files:
+//! - `bash`, `deno`, `exec`, `python`: the scripts of a language
 
 mod bash;
 mod deno;

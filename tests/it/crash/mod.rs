@@ -3,6 +3,15 @@
 //!
 //! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
 //! come again, and what went wrong comes again as often as it did.
+//!
+//! Files:
+//! - `answered`: both die right after an answer
+//! - `check`: compares the history with the journals
+//! - `findings`: what is wrong, in words
+//! - `functions`: the functions, and the journal they write
+//! - `load`: the callers, and what they remember
+//! - `points`: where fnd is killed
+//! - `rest`: waits until everything has ended
 
 mod answered;
 pub(crate) mod check;

@@ -1,5 +1,14 @@
 //! Each file that fnd writes while writing it fails: fnd goes on or says no, never says yes to what it cannot keep, and is
 //! whole again when the fault has gone.
+//!
+//! Files:
+//! - `complete`: every file has a row in the table
+//! - `flips`: single bits are wrong
+//! - `full`: the disk is full at the start
+//! - `rare`: files that are written now and then
+//! - `short`: short writes
+//! - `start`: the disk fails at the start
+//! - `table`: every file that fnd writes
 
 mod complete;
 mod flips;

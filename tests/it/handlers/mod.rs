@@ -1,4 +1,16 @@
 //! Handlers: a function's code is loaded once and answers many calls, in real interpreters.
+//!
+//! Files:
+//! - `answers`: what is returned reaches the caller
+//! - `broken`: workers that break
+//! - `edit`: new versions while calls come
+//! - `foreign`: functions of other systems
+//! - `interpreter`: a replaced interpreter
+//! - `load`: code that cannot be loaded
+//! - `pool`: how many workers, and how long
+//! - `restart`: fnd ends while a handler works
+//! - `timeout`: calls that take too long
+//! - `warm`: many calls of one worker
 
 mod answers;
 mod broken;

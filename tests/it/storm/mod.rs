@@ -3,6 +3,13 @@
 //!
 //! A seed chooses what is done, not how the machine orders it: `make test-storm SEED=N` makes the same choices again.
 //! `STORM=edits,kills` leaves all other kinds out. `make test` takes all of them, with one seed.
+//!
+//! Files:
+//! - `actions`: what can happen, and choosing it
+//! - `after`: what must be gone afterwards
+//! - `callers`: functions and their callers
+//! - `ground`: the disk and the clock of an fnd
+//! - `perform`: does what was chosen
 
 mod actions;
 mod after;

@@ -1,4 +1,17 @@
 //! The scenarios, in the order they run: what destroys more comes later.
+//!
+//! Files:
+//! - `beside`: what else runs programs with limits
+//! - `doctor`: fndctl doctor
+//! - `faults`: full disk, clock, cgroup version 1
+//! - `first_minutes`: what a person does first
+//! - `install`: the package
+//! - `killing`: nothing outlives its end
+//! - `limits`: enforced by cgroup v2
+//! - `modes`: HTTP programs and services
+//! - `power`: reboots and power cuts
+//! - `service`: fnd under systemd
+//! - `takeover`: restart, crash, upgrade
 
 mod beside;
 mod doctor;

@@ -1,4 +1,23 @@
 //! Tests the judge with files as people write them.
+//!
+//! Files:
+//! - `bad`: what is refused
+//! - `good`: what is accepted
+//! - `handlers`: handlers, HTTP programs and services
+//! - `random`: arbitrary bytes
+//! - `shipped`: the files in `config/`
+//! - `snapshot`: every key, and the documents
+
+/// Compares a text with the file in `snapshots/` that has the name of the test; CONTRIBUTING.md says how to accept a
+/// change.
+macro_rules! snapshot {
+    ($text:expr) => {
+        insta::with_settings!(
+            { omit_expression => true, prepend_module_to_snapshot => false },
+            { insta::assert_snapshot!($text) }
+        )
+    };
+}
 
 mod bad;
 mod good;

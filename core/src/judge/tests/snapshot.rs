@@ -1,11 +1,9 @@
-//! Everything that the tables of keys say, and the documents made from them, as text in `snapshots/`. A change shows in
-//! the diff of these files; `UPDATE_SNAPSHOTS=1` writes them anew.
+//! Everything that the tables of keys say, and the documents made from them, as snapshots.
 
 use super::*;
 use crate::schema::read::read;
 use crate::schema::source::Source;
 use crate::schema::{Key, Kind};
-use std::path::Path;
 
 /// Returns a description of a kind, and adds the tables in it to a list.
 fn describe(kind: &Kind, tables: &mut Vec<&'static [Key]>) -> String {
@@ -41,26 +39,6 @@ fn lines(keys: &'static [Key], path: &str, result: &mut String) {
     }
 }
 
-#[track_caller]
-fn check(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/judge/tests/snapshots")
-        .join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
-        assert_eq!(expected, found, "line {} of {name}", number + 1);
-    }
-    assert!(
-        expected == found,
-        "{name} has {} lines, not {}",
-        found.lines().count(),
-        expected.lines().count()
-    );
-}
-
 /// Returns a document as the API shows it: the fields of an object are sorted.
 fn json(document: &impl serde::Serialize) -> String {
     format!("{:#}", serde_json::to_value(document).unwrap())
@@ -77,7 +55,7 @@ fn the_tables_of_keys_are_as_before() {
         result += &format!("# {file}\n");
         lines(keys, "", &mut result);
     }
-    check("keys.txt", &result);
+    snapshot!(result);
 }
 
 #[test]
@@ -140,7 +118,7 @@ fn documents_are_as_before() {
             .settings;
         result += &format!("# fnd.toml\n{}\n", json(&settings));
     }
-    check("documents.txt", &result);
+    snapshot!(result);
 }
 
 /// The shipped files name every key, so they have every problem of a key that is not built yet.
@@ -162,5 +140,5 @@ fn what_is_not_built_is_refused_as_before() {
             result += &format!("{} | {}\n", problem.line(), problem.help.unwrap_or_default());
         }
     }
-    check("not-built.txt", &result);
+    snapshot!(result);
 }

@@ -2,6 +2,11 @@
 //!
 //! Each language has a scanner that knows just enough to separate code from strings, comments and here-documents. In
 //! doubt a file is a script.
+//!
+//! Files:
+//! - `javascript`: handlers in JavaScript and TypeScript
+//! - `python`: handlers in Python
+//! - `shell`: handlers in bash
 
 mod javascript;
 mod python;

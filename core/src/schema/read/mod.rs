@@ -1,4 +1,8 @@
 //! Checks a TOML text against its table of keys and reports all problems.
+//!
+//! Files:
+//! - `values`: checks of single values
+//! - `words`: the words of messages about what was found
 
 mod values;
 mod words;

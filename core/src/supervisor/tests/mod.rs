@@ -1,4 +1,22 @@
 //! Tests of the supervisor: a table of cases per rule on a bench, and random events in a small simulated world.
+//!
+//! Files:
+//! - `bench`: events in, actions out as words
+//! - `books`: the books of a queue
+//! - `claims`: claimed before it begins
+//! - `clock_steps`: the clock is set
+//! - `ends`: verdicts, timeout, deadline, cancel
+//! - `functions`: new, changed and deleted functions
+//! - `limits`: drain, stop, ten thousand functions
+//! - `model`: random events
+//! - `pool`: workers of handlers
+//! - `queue`: what is accepted
+//! - `restart`: what an earlier fnd left
+//! - `retry`: retries and polls
+//! - `service`: services
+//! - `starts`: starts that fail
+//! - `takeover`: workers of an earlier fnd
+//! - `world`: the simulated world
 
 mod bench;
 mod books;

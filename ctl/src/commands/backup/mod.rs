@@ -8,6 +8,10 @@
 //! ```
 //! Owners are numbers, modes are kept. The archive does not say where things lie: `restore` knows the places on its
 //! machine.
+//!
+//! Files:
+//! - `verify`: reads an archive as `restore` would
+//! - `write`: writes the archive
 
 mod verify;
 mod write;

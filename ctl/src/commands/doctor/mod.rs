@@ -2,6 +2,21 @@
 //!
 //! Each file beside this one is an area. Its `inspect` gathers facts and concludes nothing; its `judge` makes findings
 //! from facts and looks at nothing. No daemon is needed; if one answers, its places and its own status are used.
+//!
+//! Files:
+//! - `access`: who may use the control socket
+//! - `cgroups`: hierarchies and controllers
+//! - `clock`: whether it is synchronised
+//! - `daemon`: whether fnd answers, and its status
+//! - `disk`: room for the state
+//! - `finding`: one finding, and how all are printed
+//! - `functions`: functions that are invalid, and files that are none
+//! - `journal`: whether it listens
+//! - `kernel`: what fnd needs of it
+//! - `permissions`: who could change the files that fnd runs
+//! - `program`: runs a program for its output
+//! - `runtimes`: interpreters
+//! - `units`: the units of the package
 
 mod access;
 mod cgroups;

@@ -2,6 +2,11 @@
 //!
 //! An archive is not trusted: it decides what is restored, but not where. It is read twice. If it contains anything
 //! that a backup does not have, nothing is written.
+//!
+//! Files:
+//! - `entries`: the entries that an archive may have
+//! - `fuzzing`: what the fuzzer may call
+//! - `write`: writes the files, and follows no link
 
 pub(super) mod entries;
 #[cfg(fuzzing)]

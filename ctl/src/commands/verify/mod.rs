@@ -4,6 +4,10 @@
 //! `fnd --examine` ([`super::examine`]) checks the ledger and `in-flight`; the rest is checked here: `uids.rs` the
 //! table of users and the homes, `leftovers.rs` directories that are not needed any more. The daemon is only asked for
 //! its places.
+//!
+//! Files:
+//! - `leftovers`: directories that nobody needs any more
+//! - `uids`: users of functions and owners of homes
 
 mod leftovers;
 mod uids;

@@ -1,13 +1,12 @@
 //! Its functions: a name says how each ends.
 
-use super::{FAILED, Fake, diagnostic, id, name};
+use super::{BEGAN, FAILED, Fake, diagnostic, id, name};
 use fnd_core::api::{FunctionChange, FunctionDetail, FunctionStatus};
 use fnd_core::manifest::Mode;
 use fnd_core::outcome::{Reason, Trigger};
 use fnd_core::supervisor::{Answer, FunctionState};
 use fnd_daemon::control::backend::{Answering, Bounds, Changes, FunctionBackend, FunctionFilter, Pending};
 use fnd_wire::ids::{FunctionName, Version};
-use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -30,12 +29,6 @@ const NAMES: [&str; 16] = [
     "void",
 ];
 
-/// When what failed began: "5d ago" to whoever asks, and the same whenever it is asked.
-static STARTED: LazyLock<String> = LazyLock::new(|| {
-    let ago = Duration::from_hours(5 * 24 + 1);
-    fnd_core::instant::text(fnd_daemon::clock::unix_ms() - u64::try_from(ago.as_millis()).unwrap())
-});
-
 fn status(function: &str) -> FunctionStatus {
     let ran = function == "fails";
     FunctionStatus {
@@ -55,7 +48,7 @@ fn status(function: &str) -> FunctionStatus {
         poll: ran.then_some(0),
         reason: ran.then_some(Reason::Exit(3)),
         exit_code: ran.then_some(3),
-        started_at: ran.then(|| STARTED.clone()),
+        started_at: ran.then(|| fnd_core::instant::text(*BEGAN)),
         duration_ms: ran.then_some(12.3),
         cpu_ms: ran.then_some(8.1),
         memory_peak_bytes: ran.then_some(9_437_184),

@@ -1,6 +1,6 @@
 //! Its invocations: some that have ended, one that runs, one that cannot be read.
 
-use super::{BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
+use super::{BEGAN, BROKEN, ENDED, FAILED, FAILED_WITH_RESULT, Fake, Hears, RUNNING, UNKNOWN, id, later, name};
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationList, InvocationView};
 use fnd_core::outcome::{Reason, Skip, State, Trigger};
 use fnd_core::record::{InvocationFilter, InvocationRecord, Response, RunResult};
@@ -19,9 +19,9 @@ fn record(function: &str, reason: Reason, message: &str, result: Option<RunResul
         trigger: Trigger::Manual,
         durable: false,
         state: reason.final_state(),
-        accepted_ms: 1_795_248_000_000,
-        started_ms: Some(1_795_248_000_010),
-        ended_ms: Some(1_795_248_000_123),
+        accepted_ms: *BEGAN,
+        started_ms: Some(*BEGAN + 10),
+        ended_ms: Some(*BEGAN + 123),
         attempts: 1,
         polls: 0,
         reason: Some(reason),

@@ -19,7 +19,8 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, mpsc as std_mpsc};
+use std::sync::{Arc, LazyLock, Mutex, mpsc as std_mpsc};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Ended well, with a result.
@@ -34,6 +35,12 @@ pub(crate) const RUNNING: &str = "01934567-89ab-7def-8123-00000000face";
 pub(crate) const BROKEN: &str = "01934567-89ab-7def-8123-00000000dead";
 /// Nobody knows it.
 pub(crate) const UNKNOWN: &str = "01934567-89ab-7def-8123-000000000404";
+
+/// When what ran began, in Unix milliseconds: "5d ago" to a person, and a whole second.
+pub(crate) static BEGAN: LazyLock<u64> = LazyLock::new(|| {
+    let ago = u64::try_from(Duration::from_hours(5 * 24 + 1).as_millis()).unwrap();
+    (fnd_daemon::clock::unix_ms() - ago) / 1000 * 1000
+});
 
 /// What tests want to know afterwards.
 #[derive(Debug, Default, Clone)]

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../daemon/tests/control/fake/mod.rs"]
+#[path = "../../../daemon/tests/control/fake/mod.rs"]
 mod fake;
+mod shown;
 
 use fake::{ENDED, FAILED, FAILED_WITH_RESULT, RUNNING, Running, UNKNOWN};
 use fnd_daemon::control::peer::Access;
@@ -41,6 +42,7 @@ fn outcome(output: &Output) -> (i32, String, String) {
 #[test]
 fn exit_codes_are_those_of_the_contract() {
     let server = Running::start();
+    let mut shown = String::new();
     for (arguments, expected) in [
         (&["status"][..], 0),
         (&["invoke", "hello", "-d", "{\"name\": \"Ada\"}"], 0),
@@ -76,7 +78,11 @@ fn exit_codes_are_those_of_the_contract() {
             expected == 0 || arguments == ["reload"],
             "{arguments:?}: {errors}"
         );
+        if expected != 0 {
+            shown += &shown::session(&server, arguments);
+        }
     }
+    shown::snapshot!(shown);
 }
 
 #[test]
@@ -139,75 +145,6 @@ fn a_caller_without_a_role_gets_the_name_of_the_group() {
     let (code, _, errors) = as_nobody(&binary);
     assert_eq!(code, 5, "{errors}");
     assert!(errors.contains("no group of yours has a role"), "{errors}");
-}
-
-/// Checks a golden text, made of lines, against the first lines of what was printed.
-fn check(printed: &str, golden: &str) {
-    let golden: Vec<&str> = golden.lines().skip(1).map(str::trim_start).collect();
-    let printed: Vec<&str> = printed.lines().take(golden.len()).collect();
-    assert_eq!(printed, golden);
-    assert!(printed.iter().all(|line| line.chars().count() <= 80), "{printed:#?}");
-}
-
-#[test]
-fn tables_fit_eighty_columns() {
-    let server = Running::start();
-    check(
-        &run(&server, &["status"]).1,
-        "
-        FUNCTION    RUNTIME    STATE    LAST RUN  NEXT  RUNS  FAILED  P50   P99   MEMORY
-        bad-answer  python…    ready    -         -     0     0       -     -     -
-        binary      python…    ready    -         -     0     0       -     -     -
-        cancelled   python…    ready    -         -     0     0       -     -     -
-        disabled    python…    ready    -         -     0     0       -     -     -
-        fails       python…    ready    5d ago    -     1234  12      12ms  1.2s  9M",
-    );
-    check(
-        &run(&server, &["status", "hello"]).1,
-        "
-        FUNCTION  RUNTIME      STATE  LAST RUN  NEXT  RUNS  FAILED  P50  P99  MEMORY
-        hello     python 3.11  ready  -         -     0     0       -    -    -",
-    );
-    check(
-        &run(&server, &["list", "-l", "team=web"]).1,
-        "
-        FUNCTION  RUNTIME      STATE  LABELS
-        fails     python 3.11  ready  team=web",
-    );
-    let (_, history, _) = run(&server, &["history"]);
-    assert!(
-        history.starts_with("ID                                    FUNCTION  STATE      REASON  ACCEPTED\n"),
-        "{history}"
-    );
-    assert!(history.lines().all(|line| line.len() <= 80), "{history}");
-    check(
-        &run(&server, &["sizes"]).1,
-        "
-        SIZE  CPU   MEMORY  OTHER LIMITS
-        XS    150m  256M    -",
-    );
-    check(
-        &run(&server, &["runtimes"]).1,
-        "
-        RUNTIME  SUFFIXES  VERSIONS
-        python   .py       3.11",
-    );
-    // Whoever pipes gets whole words.
-    let piped = outcome(&fndctl(&server.socket).arg("status").output().unwrap()).1;
-    assert!(piped.contains("python 3.11"), "{piped}");
-}
-
-#[test]
-fn what_went_wrong_stands_below_the_table() {
-    let server = Running::start();
-    let (_, text, _) = run(&server, &["status"]);
-    for line in [
-        "fails: exit-3: no such host \\u{1b}[31mdb1",
-        "invalid: unknown runtime `pyhton`",
-        "not enforced here (why: -o wide): memory",
-    ] {
-        assert!(text.lines().any(|printed| printed == line), "{text}");
-    }
 }
 
 #[test]

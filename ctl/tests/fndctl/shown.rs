@@ -1,0 +1,162 @@
+//! What a person sees, as snapshots: the help, the tables, what the verbs say.
+
+use crate::fake::{BEGAN, ENDED, FAILED, RUNNING, Running};
+use crate::{fndctl, outcome, run};
+use std::path::Path;
+
+/// Compares a text with the file in `snapshots/` that has the name of the test; CONTRIBUTING.md says how to accept a
+/// change.
+macro_rules! snapshot {
+    ($text:expr) => {
+        insta::with_settings!(
+            { omit_expression => true, prepend_module_to_snapshot => false },
+            { insta::assert_snapshot!($text) }
+        )
+    };
+}
+pub(crate) use snapshot;
+
+/// Returns a command with what it printed, and with its exit code unless that is 0.
+pub(crate) fn session(server: &Running, arguments: &[&str]) -> String {
+    let (code, out, errors) = run(server, arguments);
+    let line = |text: &str| {
+        if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        }
+    };
+    let ends = if code == 0 {
+        String::new()
+    } else {
+        format!("exit code {code}\n")
+    };
+    let text = format!(
+        "$ fndctl {}\n{out}{}{errors}{}{ends}\n",
+        arguments.join(" "),
+        line(&out),
+        line(&errors)
+    );
+    // Of the same length, so that tables keep their columns.
+    text.replace(&fnd_core::instant::text(*BEGAN)[..19], "0000-00-00T00:00:00")
+}
+
+#[test]
+fn tables() {
+    let server = Running::start();
+    let mut text = String::new();
+    for arguments in [
+        &["status"][..],
+        &["status", "hello"],
+        &["list", "-l", "team=web"],
+        &["history", "-n", "3"],
+        &["dead-letters"],
+        &["events"],
+        &["logs", "hello"],
+        &["sizes"],
+        &["runtimes"],
+    ] {
+        let shown = session(&server, arguments);
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        text += &shown;
+    }
+    for verb in [
+        &["status"][..],
+        &["list"],
+        &["history", "-n", "3"],
+        &["dead-letters"],
+        &["runtimes"],
+    ] {
+        text += &session(&server, &[verb, &["-o", "wide"]].concat());
+    }
+    snapshot!(text);
+    // Whoever pipes gets whole words.
+    let piped = outcome(&fndctl(&server.socket).arg("status").output().unwrap()).1;
+    assert!(piped.contains("python 3.11"), "{piped}");
+}
+
+#[test]
+fn answers() {
+    let server = Running::start();
+    let mut text = String::new();
+    for arguments in [
+        &["config"][..],
+        &["show", "fails"],
+        &["show", "hello", "-o", "yaml"],
+        &["enable", "hello"],
+        &["disable", "hello"],
+        &["history", "--id", ENDED],
+        &["dead-letters", "show", FAILED],
+        &["cancel", RUNNING],
+        &["replay", FAILED],
+        &["invoke", "teapot"],
+        &["invoke", "hello", "--follow"],
+        &["dead-letters", "redrive", FAILED],
+        &["dead-letters", "drop", FAILED],
+        &["explain", "oom"],
+        &["explain", "queue-full"],
+        &["explain", "retry.jitter"],
+    ] {
+        text += &session(&server, arguments);
+    }
+    snapshot!(text);
+}
+
+/// Returns the help of a verb and of those below it. Options that every verb has are shown with fndctl's own help only.
+fn help(verb: &[&str]) -> String {
+    let (_, shown, _) = outcome(
+        &fndctl(Path::new(""))
+            .env_remove("FND_SOCKET")
+            .env("COLUMNS", "80")
+            .args(verb)
+            .arg("--help")
+            .output()
+            .unwrap(),
+    );
+    let mut text = format!("$ fndctl {}\n", [verb, &["--help"]].concat().join(" "));
+    let mut below = String::new();
+    let (mut common, mut commands) = (false, false);
+    for line in shown.lines() {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        if !line.is_empty() && !line.starts_with(' ') {
+            (common, commands) = (false, line == "Commands:");
+        } else if first.starts_with('-') && first != "-" {
+            let everywhere = ["--socket", "--user", "-o,", "-h,"].contains(&first);
+            common = everywhere && !verb.is_empty();
+        } else if commands && line.starts_with("  ") && !line.starts_with("   ") && first != "help" {
+            below += &help(&[verb, &[first]].concat());
+        }
+        if !common {
+            text += &format!("{}\n", line.trim_end());
+        }
+    }
+    format!("{text}\n{below}")
+}
+
+#[test]
+fn help_of_every_verb() {
+    snapshot!(help(&[]));
+}
+
+/// Of the areas of `doctor` those that say the same on every machine.
+#[test]
+fn findings_of_doctor() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path();
+    std::fs::write(place.join("bad.sh"), "echo\n").unwrap();
+    std::fs::write(place.join("bad.toml"), "[limits]\ntimout = \"1s\"\n").unwrap();
+    let mut command = fndctl(&place.join("no.sock"));
+    let (code, out, errors) = outcome(&command.args(["doctor", "--functions"]).arg(place).output().unwrap());
+    assert_eq!((code, errors.as_str()), (1, ""));
+    let mut kept = false;
+    let of_an_area = |line: &&str| {
+        // A fix belongs to the finding above it.
+        if !line.starts_with(' ') {
+            let area = line.split_whitespace().nth(1);
+            kept = area.is_some_and(|area| ["daemon", "functions"].contains(&area));
+        }
+        kept
+    };
+    let shown: Vec<&str> = out.lines().filter(of_an_area).collect();
+    snapshot!(shown.join("\n").replace(place.to_str().unwrap(), "DIR"));
+}

@@ -1,0 +1,290 @@
+//! Which part of the code does not know which other part: the lines "does not" of ARCHITECTURE.md that imports can show.
+
+#![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
+
+use fnd_tests::programs::repository;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the code below a path does not name.
+struct Rule {
+    path: &'static str,
+    /// Separated by spaces.
+    names: &'static str,
+    /// Ends of the paths of files that may.
+    except: &'static [&'static str],
+    why: &'static str,
+}
+
+const fn rule(path: &'static str, names: &'static str, why: &'static str) -> Rule {
+    let except = &[];
+    Rule {
+        path,
+        names,
+        except,
+        why,
+    }
+}
+
+impl Rule {
+    const fn except(self, except: &'static [&'static str]) -> Self {
+        Self { except, ..self }
+    }
+}
+
+/// What an edge of the daemon has no business with: the driver, those who ask it, and those who carry out its actions.
+const ABOVE: &str = "crate::backend crate::control crate::driver crate::perform crate::requests";
+const ABOVE_WHY: &str = "an edge reports events: only the driver and `perform` see both sides";
+const JUDGED: &str = "crate::api crate::record crate::report crate::supervisor";
+const JUDGED_WHY: &str = "the judge is a process without a supervisor";
+
+const RULES: &[Rule] = &[
+    // wire: everything that the root program sees.
+    rule(
+        "wire/src",
+        "serde toml:: std::env std::fs std::net std::process Instant SystemTime unsafe",
+        "the root program links it: no parser, no I/O, no unsafe code",
+    ),
+    // core: decides.
+    rule(
+        "core/src",
+        "libc nix rustix tokio tracing std::env std::fs std::process std::thread Instant SystemTime TcpListener TcpStream UdpSocket UnixListener UnixStream",
+        "decisions need no machine: time, choices and content are arguments",
+    ),
+    rule(
+        "core/src/supervisor",
+        "crate::api crate::diagnostic crate::judge crate::schema crate::settings serde_json",
+        "it decides about what was judged; it reads and writes no text",
+    ),
+    rule("core/src/judge", JUDGED, JUDGED_WHY),
+    rule("core/src/manifest", JUDGED, JUDGED_WHY),
+    rule("core/src/runtime", JUDGED, JUDGED_WHY),
+    rule("core/src/schema", JUDGED, JUDGED_WHY),
+    rule("core/src/settings", JUDGED, JUDGED_WHY),
+    // files: reads.
+    rule(
+        "files/src",
+        "tokio std::net std::process fs::write fs::create_dir fs::remove_file File::create",
+        "it reads, nothing else",
+    ),
+    // spawner: the only root code.
+    rule(
+        "spawner/src",
+        "serde serde_json toml:: tokio hyper thread::spawn",
+        "no parser, no runtime and no threads in the root program",
+    ),
+    rule("spawner/src", "waitid waitpid wait4", "one place reaps").except(&["reap.rs"]),
+    rule(
+        "spawner/src",
+        "execve",
+        "one place replaces a process, right after `clone3`",
+    )
+    .except(&["clone.rs"]),
+    // daemon: the driver. What is to hold for its state and its tasks has its place here.
+    rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
+    rule("daemon/src", "Command::new", "fnd has one child at most, its spawner").except(&["spawner_process.rs"]),
+    // daemon: the edges.
+    rule(
+        "daemon/src/http",
+        "crate::backend crate::control crate::driver crate::ledger crate::metrics crate::requests",
+        "it knows HTTP, but no role, no route and no function's state",
+    ),
+    rule(
+        "daemon/src/control",
+        "crate::backend crate::driver crate::functions crate::ledger crate::perform crate::requests",
+        "it asks through the traits in `control/backend`",
+    ),
+    rule("daemon/src/catalog", ABOVE, ABOVE_WHY),
+    rule(
+        "daemon/src/catalog",
+        "crate::ledger crate::logs crate::workers",
+        "edges do not call each other",
+    ),
+    rule("daemon/src/ledger", ABOVE, ABOVE_WHY).except(&["ledger/query.rs"]), // as many readers as callers
+    rule(
+        "daemon/src/ledger",
+        "crate::catalog crate::logs crate::stream crate::workers",
+        "edges do not call each other",
+    ),
+    rule("daemon/src/logs", ABOVE, ABOVE_WHY),
+    rule("daemon/src/stream", ABOVE, ABOVE_WHY),
+    rule("daemon/src/workers", ABOVE, ABOVE_WHY),
+    rule(
+        "daemon/src/workers",
+        "crate::catalog crate::ledger crate::stream",
+        "edges do not call each other",
+    ),
+];
+
+/// Calls `see` with the path of each file of code below a path, except files of tests.
+fn files(path: &Path, see: &mut impl FnMut(&Path)) {
+    let name = path.file_stem().unwrap();
+    if name == "tests" {
+        return;
+    }
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            files(&entry.unwrap().path(), see);
+        }
+    } else if path.extension().is_some_and(|suffix| suffix == "rs") {
+        see(path);
+    }
+}
+
+/// Calls `see` with the number and the text of each line of code, except comments and what only tests have.
+fn code(text: &str, mut see: impl FnMut(usize, &str)) {
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        if line.trim_start() == "#[cfg(test)]" {
+            // The item below is one line, or ends with a brace in the same column.
+            let end = line.replace("#[cfg(test)]", "}");
+            if lines.next().is_some_and(|(_, line)| !line.ends_with(';')) {
+                let _ = lines.find(|(_, line)| *line == end);
+            }
+        } else if !line.trim_start().starts_with("//") {
+            see(number + 1, line);
+        }
+    }
+}
+
+/// Says whether a line names something: not as part of a longer word.
+fn names(line: &str, name: &str) -> bool {
+    let inside = |letter: char| letter.is_alphanumeric() || letter == '_';
+    line.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + name.len()..]);
+        !before.ends_with(inside) && (name.ends_with(':') || !after.starts_with(inside))
+    })
+}
+
+#[test]
+fn only_code_outside_of_tests_is_read() {
+    let text = "//! tokio\nuse tokio::net;\n#[cfg(test)]\nmod tests;\nlet a = b;\n#[cfg(test)]\nmod tests {\n    use tokio;\n}\nfn c() {}\n";
+    let mut seen = Vec::new();
+    code(text, |number, line| seen.push((number, names(line, "tokio"))));
+    assert_eq!(seen, [(2, true), (5, false), (10, false)]);
+    assert!(names("a(std::fs)", "std::fs") && !names("std::fs_more(my_std::fs2)", "std::fs"));
+}
+
+#[test]
+fn no_part_names_what_it_must_not_know() {
+    let mut broken = Vec::new();
+    for rule in RULES {
+        let path = repository().join(rule.path);
+        let mut seen = 0;
+        files(&path, &mut |file| {
+            seen += 1;
+            let file_name = file.display().to_string();
+            if rule.except.iter().any(|end| file_name.ends_with(end)) {
+                return;
+            }
+            code(&fs::read_to_string(file).unwrap(), |number, line| {
+                for name in rule.names.split(' ').filter(|name| names(line, name)) {
+                    broken.push(format!("{file_name}:{number} names `{name}`: {}", rule.why));
+                }
+            });
+        });
+        assert!(seen > 0, "{} has no code: its rule needs the new path", rule.path);
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// The exceptions of a rule are files that break it: others would hide what is added later.
+#[test]
+fn every_exception_is_needed() {
+    for rule in RULES {
+        for end in rule.except {
+            let mut needed = false;
+            files(&repository().join(rule.path), &mut |file| {
+                if file.display().to_string().ends_with(end) {
+                    code(&fs::read_to_string(file).unwrap(), |_, line| {
+                        needed |= rule.names.split(' ').any(|name| names(line, name));
+                    });
+                }
+            });
+            assert!(needed, "{}: no {end} names any of {}", rule.path, rule.names);
+        }
+    }
+}
+
+/// Returns the file with the header of a folder: `mod.rs` and the like, or the file of the same name beside it.
+fn header_of(folder: &Path) -> Option<PathBuf> {
+    // The `main.rs` beside a `lib.rs` is only a program.
+    let inside = ["lib.rs", "mod.rs", "main.rs"].map(|name| folder.join(name));
+    let mut all = inside.into_iter().chain([folder.with_extension("rs")]);
+    all.find(|path| path.exists())
+}
+
+/// Calls `see` with each folder of code below one, and with the names of its modules.
+fn folders(folder: &Path, see: &mut impl FnMut(&Path, BTreeSet<String>)) {
+    let mut modules = BTreeSet::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() && name != "snapshots" {
+            folders(&path, see);
+        }
+        let is_module = path.is_dir() || path.extension().is_some_and(|suffix| suffix == "rs");
+        if is_module && !["lib", "main", "mod", "snapshots", "tests"].contains(&name.as_str()) {
+            modules.insert(name);
+        }
+    }
+    see(folder, modules);
+}
+
+/// The header of a folder says what each of its files does.
+#[test]
+fn the_map_of_a_folder_names_its_files() {
+    for root in [
+        "core/src",
+        "ctl/src",
+        "spawner/src",
+        "tests/it",
+        "tests/src",
+        "tests/vm",
+        "wire/src",
+    ] {
+        folders(&repository().join(root), &mut |folder, modules| {
+            let text = header_of(folder)
+                .map(|path| fs::read_to_string(path).unwrap())
+                .unwrap_or_default();
+            let map = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("//! - ")?.split_once(": "));
+            let named: BTreeSet<String> = map
+                .flat_map(|(files, _)| files.split(", ").map(|file| file.replace('`', "")))
+                .collect();
+            assert!(
+                named == modules || modules.len() < 2,
+                "{}: {named:?}, not {modules:?}",
+                folder.display()
+            );
+        });
+    }
+}
+
+/// Returns the crates of ours that a crate links, from the part `[dependencies]` of its Cargo.toml.
+fn ours(directory: &str) -> Vec<String> {
+    let text = fs::read_to_string(repository().join(directory).join("Cargo.toml")).unwrap();
+    let manifest: toml::Table = text.parse().unwrap();
+    let dependencies = manifest["dependencies"].as_table().unwrap();
+    let names = dependencies.keys().filter_map(|name| name.strip_prefix("fnd-"));
+    names.map(str::to_owned).collect()
+}
+
+/// The table "Crates" of ARCHITECTURE.md: fndctl knows fnd only by its API, and fnd knows the spawner only by its frames.
+#[test]
+fn crates_link_what_the_table_says() {
+    for (directory, expected) in [
+        ("wire", &[][..]),
+        ("core", &["wire"]),
+        ("files", &["core", "wire"]),
+        ("daemon", &["core", "files", "wire"]),
+        ("spawner", &["wire"]),
+        ("ctl", &["core", "files", "wire"]),
+        ("tests", &["core", "wire"]),
+    ] {
+        assert_eq!(ours(directory), expected, "{directory}");
+    }
+    let wire = fs::read_to_string(repository().join("wire/src/lib.rs")).unwrap();
+    assert!(wire.contains("#![forbid(unsafe_code)]"));
+}
