@@ -1,4 +1,4 @@
-//! The exit codes of `fndctl` (contract section 6), and the failure that carries one.
+//! The exit codes of `fndctl`, and the failure that carries one.
 
 use fnd_core::api::Problem;
 use fnd_core::outcome::Class;
@@ -61,10 +61,9 @@ impl Exit {
     }
 }
 
-/// Why a command did not succeed, for people.
+/// Why a command did not succeed, as text for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Exit code.
     pub(crate) exit: Exit,
     /// What happened: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
@@ -87,7 +86,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Returns it with advice.
+    /// Returns the failure with advice.
     #[must_use]
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -113,7 +112,7 @@ impl From<Problem> for Failure {
             .invocation
             .filter(|_| problem.reason.is_some() && !never_started)
         {
-            failure.help = Some(format!("its output: fndctl logs --id {id}"));
+            failure.help = Some(format!("fndctl logs --id {id} shows its output"));
         }
         failure
     }

@@ -258,7 +258,7 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
     let mode = home.metadata().unwrap().permissions().mode();
     fnd.stop();
     let there = restore(&fnd).expect_code(2);
-    assert!(there.stderr.contains("is there already"), "{there}");
+    assert!(there.stderr.contains("exists already"), "{there}");
     for place in ["functions", "state"] {
         std::fs::remove_dir_all(fnd.path(place)).unwrap();
     }

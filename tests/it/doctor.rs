@@ -169,7 +169,7 @@ fn it_needs_no_daemon() {
     };
     what("functions", "retires");
     what("functions", "no rule makes it a function");
-    what("permissions", "is not there");
+    what("permissions", "does not exist");
     what("runtimes", "fnd.toml names this interpreter");
     // People see the fix below what it is for, whole.
     let run = fndctl(&arguments, b"", &[("FND_SOCKET", &nobody)]);

@@ -54,9 +54,9 @@ fn leftovers_and_foreign_homes_are_found_and_only_what_is_safe_is_removed() {
     }
     let output = verify(&fnd, &[]).expect_code(1).out();
     for what in [
-        "TMPDIRs of runs that are over",
-        "versions of functions that are gone",
-        "it belongs to no function",
+        "TMPDIRs of ended runs",
+        "installed versions of deleted functions",
+        "no function of this name has a user",
     ] {
         assert!(output.contains(what), "{what}: {output}");
     }

@@ -69,7 +69,7 @@ pub(crate) fn broken(machine: &mut VirtualMachine) {
             "error | it is not running | fnd.service | sudo systemctl start fnd",
         ),
         ("units", "error | it does not listen | fnd.socket | "),
-        ("units", "warning | it is not started with the machine | fnd.service | "),
+        ("units", "warning | it does not start at boot | fnd.service | "),
         ("permissions", "error | INSECURE MODE 0664: "),
         ("permissions", "sudo chmod go-w /etc/fnd/functions/loose.sh"),
         (

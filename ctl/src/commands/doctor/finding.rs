@@ -72,19 +72,19 @@ impl Finding {
         Self::new(Level::Error, check, what)
     }
 
-    /// Returns it with its place.
+    /// Returns the finding with its place.
     pub(in crate::commands) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// Returns it with a place, unless it has one.
+    /// Returns the finding with a place, unless it has one.
     pub(in crate::commands) fn at_if_none(mut self, place: &str) -> Self {
         self.place.get_or_insert_with(|| place.to_owned());
         self
     }
 
-    /// Returns it with what to do about it.
+    /// Returns the finding with a fix.
     pub(in crate::commands) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
@@ -114,7 +114,7 @@ pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Resul
     };
     match out.format {
         Format::Json | Format::Yaml => {
-            let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers: JSON can say it
+            let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers cannot fail
             out.document(&body, |_: &serde_json::Value, _| Ok(()))?;
         }
         Format::Wide => out.table(&table(&report.findings))?,
@@ -124,7 +124,7 @@ pub(in crate::commands) fn report(out: &Output, findings: Vec<Finding>) -> Resul
             }
             out.line("")?;
             out.line(&format!(
-                "{} errors, {} warnings, {} could not be looked at",
+                "{} errors, {} warnings, {} could not be checked",
                 report.errors, report.warnings, report.unknown
             ))?;
         }
