@@ -18,7 +18,7 @@ fn an_instance_whose_users_another_one_has_does_not_start() {
     for part in [
         format!("another instance of fnd has {first} to {last} (process "),
         format!("state directory `{}`", state.display()),
-        "set `[users] range` of one of the two".to_owned(),
+        "give the two instances different `[users] range`s".to_owned(),
     ] {
         assert!(log.contains(&part), "{part}: {log}");
     }

@@ -103,7 +103,7 @@ fn a_link_set_to_another_version_under_load_fails_no_call() {
     });
     // Those that ran in the old one have finished and left: nobody is called in it any more.
     assert_eq!(exe(&fnd, "who"), pythons.says("two"));
-    fnd.wait_log("was replaced, it is");
+    fnd.wait_log("was replaced by");
     let shown = fnd.ctl(&["show", "who"]).expect_code(0);
     assert!(shown.out().contains(&pythons.says("two")), "{shown}");
     fnd.finish();
@@ -140,7 +140,7 @@ fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
         function
             .error
             .as_deref()
-            .is_some_and(|error| error.contains("is not there"))
+            .is_some_and(|error| error.contains("does not exist"))
     });
     assert_eq!(gone.state.as_str(), "ready");
     let shown = fnd.ctl(&["show", "steady"]).expect_code(0);
