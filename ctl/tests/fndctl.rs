@@ -322,7 +322,7 @@ fn validate_needs_no_daemon_and_names_line_and_column() {
     let (code, text, _) = validate("");
     assert_eq!(code, 8);
     assert!(
-        text.contains("hello.py") && text.contains("`hello` is there more than once"),
+        text.contains("hello.py") && text.contains("several files have the name of function `hello`"),
         "{text}"
     );
     write("fnd.toml", "keep_version = 3\n");

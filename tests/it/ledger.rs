@@ -198,7 +198,7 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     fnd.launch();
     let view = fnd.wait_end(id);
     assert_eq!((view.state, view.attempts), (State::Interrupted, 1));
-    assert_eq!(view.message, "fnd-spawner went down under it");
+    assert_eq!(view.message, "fnd-spawner went down during the attempt");
     fnd.stop_now();
 }
 

@@ -37,7 +37,7 @@ fn keys_nobody_knows() {
     assert_eq!(help("timeout = \"1s\"\n"), "`timeout` belongs in `[limits]`");
     assert_eq!(
         help("[retry]\nruntime = \"x\"\n"),
-        "`runtime` belongs at the top, before the first `[table]`"
+        "`runtime` belongs to the top of the file, before the first `[table]`"
     );
 }
 
@@ -123,7 +123,7 @@ fn values_out_of_range() {
     );
     check(
         "[env]\nA = \"x\\u0000\"\n",
-        &["2:5 bad-value: `env.A`: expected a text without the character NUL"],
+        &["2:5 bad-value: `env.A`: expected text without NUL characters"],
     );
 }
 
@@ -136,7 +136,7 @@ fn text_that_is_no_toml() {
     assert_eq!(help("[limits]\ntimeout = 30s\n"), "write text in quotes: `\"30s\"`");
     check(
         "enabled = true\nenabled = false\n",
-        &["2:1 duplicate-key: the key `enabled` is there twice"],
+        &["2:1 duplicate-key: the key `enabled` appears twice"],
     );
     check(
         "\u{feff}enabled = maybe\r\n",
@@ -185,7 +185,7 @@ fn files_that_cannot_be_manifests() {
     let large = "#".repeat((256 << 10) + 1);
     assert_eq!(
         refused(large.as_bytes()),
-        ["too-large: the file has 262145 bytes, the most is 256 KiB"]
+        ["too-large: the file has 262145 bytes, more than the limit of 256 KiB"]
     );
     let deep = format!("data = {}1{}\n", "[".repeat(5000), "]".repeat(5000));
     assert!(
@@ -234,7 +234,7 @@ fn what_is_not_built_is_refused() {
 fn what_cannot_be_together() {
     check(
         "[retry]\ninterval = \"10s\"\nmax_interval = \"1s\"\n",
-        &["3:16 impossible: `retry.max_interval` is 1s, less than `retry.interval`, 10s"],
+        &["3:16 impossible: `retry.max_interval` is 1s, less than `retry.interval` (10s)"],
     );
     check(
         "[limits]\nmemory = \"2M\"\n",
@@ -242,17 +242,15 @@ fn what_cannot_be_together() {
     );
     check(
         "[limits]\nmemory_high = \"300M\"\n",
-        &["2:15 impossible: `limits.memory_high` is 300M, above `limits.memory`, 256M: it would never be reached"],
+        &["2:15 impossible: `limits.memory_high` is 300M, more than `limits.memory` (256M): it would never be reached"],
     );
     check(
         "[poll]\nrepeat = \"1h\"\nuntil = \"1m\"\n",
-        &["3:9 impossible: `poll.until` of 60s is over before the first `poll.repeat`, 1h"],
+        &["3:9 impossible: `poll.until` of 60s is shorter than `poll.repeat` of 1h"],
     );
     check(
         "permissions = [\"net\"]\n",
-        &[
-            "1:15 impossible: `permissions` does nothing for runtime `bash`: only deno's programs are granted permissions",
-        ],
+        &["1:15 impossible: `permissions` has no effect for runtime `bash`: only deno has permissions"],
     );
     check(
         "[env]\nDATA = \"x\"\nFND_X = \"y\"\n",
@@ -303,7 +301,7 @@ fn users_are_granted_by_root_alone() {
 fn env_files_that_are_not_there() {
     check(
         "env_file = \"x.env\"\n",
-        &["1:12 impossible: `env_file` is for the directory form (`NAME/function.toml`)"],
+        &["1:12 impossible: `env_file` is only for the directory form (`NAME/function.toml`)"],
     );
     let reported_for = |files: Vec<JudgedFile>| {
         let judged = judge("").function(&directory(files, "env_file = \"x.env\""));
@@ -331,7 +329,7 @@ fn two_manifests_are_one_too_many() {
     let judged = judge("").function(&single(file("/f/x.sh", code), Some("")));
     assert_eq!(
         reported(&judged.verdict.diagnostics),
-        ["two-manifests: the file has a `/// fnd` block, and there is `/f/x.toml`"]
+        ["two-manifests: the file has a `/// fnd` block, but there is also `/f/x.toml`"]
     );
 }
 
@@ -356,12 +354,12 @@ fn interpreter_lines_that_cannot_be_honoured_are_warnings() {
     assert_eq!(
         warned(executable("/f/x.py", b"#!/usr/bin/perl\n")),
         [
-            "interpreter: the `#!` line names `/usr/bin/perl`, which is no interpreter of runtime `python`; `python` runs it",
+            "interpreter: the `#!` line names `/usr/bin/perl`, which is not an interpreter of runtime `python`; `python` runs the file",
         ]
     );
     assert_eq!(
         warned(file("/f/x.sh", b"#!/bin/bash -e\n")),
-        ["interpreter: the `#!` line is not used because the file is not executable; `bash` runs it as usual",]
+        ["interpreter: the `#!` line is not used, since the file is not executable; `bash` runs the file as usual",]
     );
     assert_eq!(warned(file("/f/x.sh", b"#!/usr/bin/env bash\n")), [""; 0]);
 }
@@ -373,11 +371,13 @@ fn entries_that_are_not_clear() {
     };
     assert_eq!(
         reported_for(vec![file("lib.py", b"")], ""),
-        ["no-entry: no file to run: expected one of `main.*`, `handler.*`, `index.*` of a known suffix, or executable",]
+        [
+            "no-entry: no file to run: expected one of `main.*`, `handler.*`, `index.*` with a known suffix, or an executable file",
+        ]
     );
     assert_eq!(
         reported_for(vec![file("main.py", b""), file("index.ts", b"")], ""),
-        ["no-entry: which file is run? there are `main.py`, `index.ts`",]
+        ["no-entry: more than one file could be run: `main.py`, `index.ts`",]
     );
     assert_eq!(
         reported_for(vec![file("main.py", b"")], "entry = \"a.py\""),
@@ -399,7 +399,7 @@ fn a_range_of_users_has_no_reserved_number_in_it() {
         });
         let lines: Vec<String> = document.diagnostics.iter().map(Diagnostic::line).collect();
         assert!(
-            policy.is_none() && lines[0].contains(expected) && lines[0].contains("reserved"),
+            policy.is_none() && lines[0].contains(expected) && lines[0].contains("no function may have"),
             "{lines:?}"
         );
     }
@@ -427,7 +427,7 @@ fn the_configuration_points_into_the_right_file() {
             "error: /etc/fnd/conf.d/a.toml:3:1: `limits.tmp` is not supported yet",
             "error: /etc/fnd/conf.d/a.toml:5:1: `http.listen` is not supported yet",
             "error: /etc/fnd/conf.d/a.toml:6:1: `access`: the key `role` is missing",
-            "error: /etc/fnd/fnd.toml:3:9: `users.range`: expected uids from 1000 on: below are the system's own users",
+            "error: /etc/fnd/fnd.toml:3:9: `users.range`: expected uids from 1000 on: lower ones belong to users of the system",
         ]
     );
     let (_, document) = judge.settings(&JudgeSettings {
