@@ -211,7 +211,7 @@ fn what_is_not_supported_says_so() {
         (
             "store",
             "from python_sdk_rafay_workflow.state_client import StateClientBuilder\ndef handle(logger, request): return 1\n",
-            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no state store of that form: keep state in files below $STATE_DIRECTORY",
+            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no such state store: keep state in files below $STATE_DIRECTORY",
         ),
         (
             "details",
