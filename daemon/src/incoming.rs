@@ -63,7 +63,7 @@ impl State {
             Reply::Swept(swept) => self.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
-                tracing::error!("fnd-spawner greeted twice");
+                tracing::error!("fnd-spawner answered the handshake twice");
             }
         }
     }
@@ -294,7 +294,7 @@ impl State {
                 for candidate in clashes {
                     let name = candidate.function.clone();
                     let problem = Diagnostic::error("clash", format!("two files claim the function `{name}`"))
-                        .with_help("remove or rename one of them; until then the version that served goes on");
+                        .with_help("remove or rename one of them; until then the old version serves");
                     let error = self.functions.unusable(candidate, Vec::new(), vec![problem]);
                     self.step(Event::Refused { function: name, error });
                 }

@@ -137,10 +137,10 @@ fn an_empty_directory_is_accepted_when_somebody_says_so() {
     // Not removed: the next directory could be given its inode, and would be taken for it.
     fs::rename(fnd.path("functions"), fnd.path("elsewhere")).unwrap();
     let problem = fnd.wait_problem("functions");
-    assert!(problem.contains("is not there"), "{problem}");
-    // Nothing is there that could be empty.
+    assert!(problem.contains("does not exist"), "{problem}");
+    // There is no directory that could be empty.
     let refused = fnd.ctl(&["reload", "--accept-empty"]).expect_code(8);
-    assert!(refused.to_string().contains("is not there"), "{refused}");
+    assert!(refused.to_string().contains("does not exist"), "{refused}");
     fs::create_dir(fnd.path("functions")).unwrap();
     let _ = fnd.wait_problem("it is empty");
     assert_eq!(fnd.invocation(id).ended_at, None);

@@ -359,7 +359,7 @@ fn a_deno_module_with_fetch_is_served() {
         answer.text()
     );
     assert!(
-        view.message.contains("its default export has no function `fetch`"),
+        view.message.contains("the default export has no function `fetch`"),
         "{}",
         view.message
     );
@@ -571,7 +571,7 @@ fn what_never_is_ready_says_why() {
             "unwell",
             "it was not ready within 10s: `/broken` answered 503 Service Unavailable",
         ),
-        ("deaf", "it was not ready within 700ms: it takes no connections"),
+        ("deaf", "it was not ready within 700ms: it accepts no connections"),
         ("brief", "no port for me"),
     ];
     install(
@@ -609,7 +609,7 @@ fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
     );
     let error = fnd.wait_error("site").error.unwrap();
     assert!(
-        error.contains("the one before it serves") && error.contains("bad"),
+        error.contains("the previous version serves") && error.contains("bad"),
         "{error}"
     );
     assert_eq!(get(&fnd, "site", "/pid").text(), old);
@@ -656,7 +656,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     });
     assert_eq!(
         lost.message,
-        "fnd was restarted while it ran, and its connection ended with that"
+        "fnd was restarted during the attempt, which ended its connection"
     );
     assert_eq!(["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text()), pids);
     let answer = get(&fnd, "tcp", "/teapot");

@@ -56,7 +56,7 @@ fn it_is_kept_running_until_its_file_is_gone() {
     assert!(
         answer
             .text()
-            .contains("`keeper` is a service: it runs by itself and takes no invocations"),
+            .contains("`keeper` is a service: it runs by itself and cannot be invoked"),
         "{}",
         answer.text()
     );

@@ -121,7 +121,7 @@ fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
         assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
         let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
-        let lost = view.message.contains("what it printed may be");
+        let lost = view.message.contains("its output may be");
         let expected = if prints {
             vec![format!("said by {id}")]
         } else {

@@ -56,7 +56,7 @@ impl Rest<'_> {
         for name in names.chain(self.others.iter().copied()) {
             let mut functions = status.functions.iter();
             match functions.find(|function| function.function.as_str() == name) {
-                None => busy.push(format!("{name} is not there")),
+                None => busy.push(format!("{name} does not exist")),
                 Some(function) if self.rests(function) => {}
                 Some(function) => busy.push(words(function)),
             }

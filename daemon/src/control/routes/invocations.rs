@@ -36,11 +36,11 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,
         limit: query.count("limit", PAGE)?,
-        after: query.get("after", "the cursor `next` of the page before", InvocationId::parse)?,
+        after: query.get("after", "the cursor `next` of the previous page", InvocationId::parse)?,
     })
 }
 
-const VERSION: &str = "a version or how it begins, such as `sha256:4f2a`";
+const VERSION: &str = "a version or its first digits, such as `sha256:4f2a`";
 
 /// Returns the beginning of a version's hexadecimal form, in lower case; nothing if the text is none.
 fn version(text: &str) -> Option<String> {
