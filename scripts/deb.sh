@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package for this machine's architecture and prints where it is. What did not change is not built again.
+# Builds the Debian package for this machine's architecture and prints its path. Unchanged parts are not built again.
 # `FND_PROFILE=package-test` builds it in less time, with slower programs: for tests of the package.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
