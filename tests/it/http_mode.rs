@@ -1,4 +1,5 @@
-//! Programs that serve HTTP: requests and answers pass through unchanged, in pieces; what breaks fails its own call.
+//! Programs that serve HTTP: requests and answers pass through unchanged, in pieces; a broken answer fails only its
+//! call.
 
 use fnd_core::api::InvocationView;
 use fnd_core::outcome::State;
@@ -11,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Answers by its path; on a socket where it was given one.
+/// A server that answers by the path of the request; it listens on a Unix socket if it was given one.
 const SERVER: &str = r#"import http.server, json, os, socketserver, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -85,7 +86,7 @@ fn install(fnd: &Fnd, file: &str, manifest: &str, code: &str) {
     assert_eq!(fnd.wait_ready(name).error, None, "{name}");
 }
 
-/// Makes a gate for requests of `/gate` to wait at, and returns what the manifest says of it.
+/// Makes a gate at which requests of `/gate` wait, and returns its lines for the manifest.
 fn gated(fnd: &Fnd) -> String {
     let gate = fnd.shared_directory("gate");
     format!("[env]\nGATE = \"{}/open\"\n", gate.display())
@@ -118,7 +119,7 @@ fn raw(fnd: &Fnd, request: &[u8]) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request).unwrap();
     let mut text = Vec::new();
-    let _ = stream.read_to_end(&mut text); // a connection that is reset has been read as well
+    let _ = stream.read_to_end(&mut text); // a reset connection has been read to its end, too
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -182,7 +183,7 @@ fn a_request_and_its_answer_pass_through() {
             assert_eq!(header(&answer, gone), "", "{gone}");
         }
         assert_eq!(record(&fnd, &answer).state, State::Succeeded);
-        // `invoke` is a POST to its root; 5xx is a failure in its own words.
+        // `invoke` is a POST to `/`; a 5xx answer is a failure, with the body as its message.
         let seen: serde_json::Value = fnd.invoke(name, "{\"a\": 1}").json();
         assert_eq!(
             (&seen["method"], &seen["path"], &seen["body"]),
@@ -199,7 +200,7 @@ fn a_request_and_its_answer_pass_through() {
     fnd.finish();
 }
 
-/// fnd has no privileges where it is installed: it reaches a socket as the group of its directory, and nobody else does.
+/// An installed fnd has no privileges: it reaches a socket through the group of its directory, and no other user does.
 #[test]
 fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -224,7 +225,7 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     };
     let uid = fnd.client().get("/v1/functions/unix").json::<serde_json::Value>()["uid"].as_u64();
     let uid = u32::try_from(uid.unwrap()).unwrap();
-    // Here fnd's group is root's.
+    // In this test fnd's group is that of root.
     assert_eq!(meta(&directory), (uid, 0, 0o2710));
     assert_eq!(meta(&directory.join("http.sock")), (uid, 0, 0o770));
     kill_process(&pid);
@@ -234,7 +235,8 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     fnd.finish();
 }
 
-/// A function chooses what lies at its path. A link to the control socket would have fnd ask itself, as fnd, what a caller sent.
+/// A function controls the file at its socket's path. A link to the control socket would make fnd send a caller's
+/// request to itself, with its own rights.
 #[test]
 fn a_socket_that_leads_elsewhere_is_not_followed() {
     let fnd = Fnd::start();
@@ -275,7 +277,7 @@ fn forged(port: u16, key: &str) -> String {
     answer
 }
 
-/// Says whether a request came from fnd.
+/// A server that answers whether a request came from fnd.
 const OWN_SERVER: &str = r#"// /// fnd
 // permissions = ["net"]
 // [http_server]
@@ -285,7 +287,7 @@ Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (reque
   new Response(request.headers.get("fnd-worker-key") === key ? "fnd" : "stranger"));
 "#;
 
-/// A port is open to every user of the machine; what comes with the worker's key comes from fnd.
+/// Every user of the machine can reach a port; a request with the worker's key comes from fnd.
 #[test]
 fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key() {
     require!(root, deno);
@@ -342,7 +344,7 @@ fn a_deno_module_with_fetch_is_served() {
     );
     let answer = fnd.client().post("/v1/functions/fetch/http/stream", "[1, 2]");
     assert_eq!(answer.text(), "[1, 2]");
-    // It was given no network: it cannot reach its own port either.
+    // It has no network permission, so it cannot even reach its own port.
     fnd.drop_file("shut.ts", "try { await fetch('http://127.0.0.1:1/'); } catch (error) { console.log(error.name); }\nexport default { fetch: () => new Response('up') };\n");
     fnd.wait_ready("shut");
     assert_eq!(fnd.invoke("shut", "").text(), "up");
@@ -363,7 +365,7 @@ fn a_deno_module_with_fetch_is_served() {
         "{}",
         view.message
     );
-    // A server of its own, on the port it is given.
+    // The function starts a server itself, on the given port.
     install(
         &fnd,
         "own.ts",
@@ -404,7 +406,7 @@ fn bodies_stream_both_ways() {
     stream.write_all(b"0\r\n\r\n").unwrap();
     stream.read_to_end(&mut seen).unwrap();
     assert!(String::from_utf8_lossy(&seen).ends_with("0\r\n\r\n"));
-    // What passes is not kept: neither is more than `limits.result` refused, nor does fnd grow by 64 MiB.
+    // The body is not kept: a body above `limits.result` is not refused, and fnd's memory does not grow by 64 MiB.
     let before = memory_kib(&fnd);
     let mut stream = UnixStream::connect(fnd.socket()).unwrap();
     let size = 64 << 20;
@@ -472,7 +474,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         );
         assert_eq!(get(&fnd, "risky", "/pid").text(), pid, "{path}: the worker serves on");
     }
-    // An answer that breaks off after its head breaks its caller's connection.
+    // If an answer ends early, after its head, fnd closes the caller's connection.
     let text = raw(
         &fnd,
         b"GET /v1/functions/risky/http/cut HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
@@ -496,7 +498,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         text.starts_with("HTTP/1.1 413") && text.contains("limits.body"),
         "{text}"
     );
-    // Queued, the answer is kept, and so is bounded.
+    // The answer of a queued request is kept, so its size is limited.
     let id = fnd.queue("risky", "1");
     assert_eq!(fnd.wait_end(id).state, State::Succeeded);
     let kept: serde_json::Value = fnd.result(id).json();
@@ -505,7 +507,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         let answer = get(&fnd, "risky", "/exit");
         let view = record(&fnd, &answer);
         let outcome = (answer.status.as_u16(), reason(&view));
-        // Whose exit is heard of late broke its connection, as far as fnd knows.
+        // If fnd learns of the exit late, it only knows that the connection broke.
         assert!(
             [(500, "exit-3".to_owned()), (502, "bad-answer".to_owned())].contains(&outcome),
             "{}",
@@ -538,7 +540,7 @@ fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
             .is_err()
             .then_some(())
     });
-    // With retries bodies are kept, since each attempt needs them.
+    // If the function has retries, bodies are kept, since each attempt needs them.
     let twice = SERVER.replace(
         "        if path == \"/pid\"",
         "        if self.headers['fnd-attempt'] == '1' and path == '/': os._exit(9)\n        if path == \"/pid\"",
@@ -564,7 +566,7 @@ fn what_never_is_ready_says_why() {
     let manifest = |ready: &str, within: &str| {
         format!("[limits]\ngrace = \"100ms\"\n[http_server]\nready = \"{ready}\"\nstart_timeout = \"{within}\"\n")
     };
-    // Long enough that it answers.
+    // Long enough for an answer.
     install(&fnd, "unwell.py", &manifest("/broken", "10s"), SERVER);
     let cases = [
         (
@@ -643,7 +645,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
         let request = b"GET /v1/functions/tcp/http/hang HTTP/1.1\r\nhost: x\r\n\r\n";
         stream.write_all(request).unwrap();
         let mut text = Vec::new();
-        let _ = stream.read_to_end(&mut text); // it may be reset
+        let _ = stream.read_to_end(&mut text); // the connection may be reset
         text
     });
     let _ = fnd.wait_function("tcp", "to run", |function| function.running == 1);
@@ -664,7 +666,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     fnd.finish();
 }
 
-/// The connections end with fnd, so it waits for what is nearly done.
+/// The connections end with fnd, so it waits for requests that end soon.
 #[test]
 fn a_planned_restart_lets_requests_in_flight_end() {
     require!(root, cgroup);
@@ -703,7 +705,7 @@ fn a_planned_restart_lets_requests_in_flight_end() {
     fnd.finish();
 }
 
-/// Whoever listens at a function's port and is not the function is asked nothing.
+/// If another process listens at a function's port, fnd sends it no request.
 #[test]
 fn a_neighbour_at_the_port_gets_no_request() {
     require!(root);
@@ -728,7 +730,7 @@ fn a_neighbour_at_the_port_gets_no_request() {
             asked
         })
     };
-    // It waits for its port as long as somebody else has it.
+    // The function's worker waits for its port as long as another process has it.
     let (program, _) = SERVER.rsplit_once("(Unix(path").unwrap();
     let code = format!(
         "{program}while True:\n    try: Tcp((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()\n    except OSError: time.sleep(0.05)\n"

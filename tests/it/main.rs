@@ -1,6 +1,7 @@
 //! End-to-end tests: real `fnd`, `fnd-spawner` and `fndctl`, one module per feature.
 //!
-//! Each test has an fnd of its own in a private root, and ends by looking that nothing of it is left.
+//! Each test has an fnd of its own in a private root, and at its end checks that no process and no cgroup of it
+//! remains.
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod api;

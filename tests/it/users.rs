@@ -1,4 +1,4 @@
-//! Two instances of fnd on one machine: never the same users.
+//! Two instances of fnd on one machine never have the same users.
 
 use fnd_tests::users::Users;
 use fnd_tests::{Fnd, require};
@@ -22,7 +22,7 @@ fn an_instance_whose_users_another_one_has_does_not_start() {
     ] {
         assert!(log.contains(&part), "{part}: {log}");
     }
-    // The first one goes on, a restart keeps its users, and when it has gone they are free.
+    // The first instance continues. A restart keeps its users, and after its end they are free.
     assert_eq!(one.pid(), pid);
     one.stop();
     one.launch();

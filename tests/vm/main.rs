@@ -1,10 +1,10 @@
 //! fnd on a real Debian with systemd and cgroup v2: `make test-vm`.
 //!
-//! Two machines are booted, since a scenario waits about half of its time; each serves one scenario after the other, the next
-//! one that nobody has begun. Each scenario has a line. One that fails leaves the journal and the cgroup tree of its time beside
-//! its name in `target/vm/run/results`, and the next one begins with a clean fnd. Arguments are parts of names: only those
-//! scenarios run (`install` always and on each machine, since it brings fnd). `--changed` runs the core ones only, if
-//! nothing that needs all of them has changed ([`scope`]).
+//! Two machines are booted, since a scenario waits about half of its time. Each machine runs one scenario after the
+//! other, always the next one that has not begun. Each scenario prints a line. If a scenario fails, the journal and the
+//! cgroup tree of its time are kept under its name in `target/vm/run/results`, and the next scenario begins with a
+//! clean fnd. Arguments are parts of names: only those scenarios run (`install` always and on each machine, since it
+//! installs fnd). `--changed` runs only the core ones, if nothing that needs all of them has changed ([`scope`]).
 #![expect(clippy::print_stderr, reason = "a line for each scenario is what a person watches")]
 
 mod channel;
@@ -29,7 +29,7 @@ const MACHINES: usize = 2;
 fn main() -> ExitCode {
     let place = |name: &str| {
         let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: use `make test-vm`"));
-        // A disk names the one it lies on, and not from where it was made.
+        // A disk file names its base image by path; a relative path would depend on the directory.
         std::path::absolute(path).expect("a path that is not empty")
     };
     let mut filters: Vec<String> = std::env::args().skip(1).collect();
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     thread::scope(|scope| {
         for number in 1..=MACHINES.min(others.len().max(1)) {
             let image = image.of_machine(number);
-            // A panic in it, as where a machine does not boot, is one here.
+            // A panic of the thread, for example if a machine does not boot, is passed on.
             thread::Builder::new()
                 .name(format!("machine {number}"))
                 .spawn_scoped(scope, move || serve(&image, always, todo, report))
@@ -90,7 +90,7 @@ fn serve<'a>(image: &Image, always: &[&Scenario], todo: impl Fn() -> Option<&'a 
     }
     while let Some(scenario) = todo() {
         if !report.run(scenario, &mut machine) {
-            // Whatever it left: the next one shall not fail for it.
+            // The next scenario must not fail because of the state that this one left.
             machine.power_cut("");
         }
     }

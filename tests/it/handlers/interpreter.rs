@@ -1,5 +1,5 @@
-//! An interpreter is replaced while functions run: a package upgrade, a link set to another version, one that is gone for a
-//! while.
+//! An interpreter is replaced while functions run: by a package upgrade, by a link to another version, or it is missing
+//! for a while.
 
 use super::ask;
 use fnd_tests::{Fnd, Setup};
@@ -40,7 +40,7 @@ impl Pythons {
         std::fs::rename(new, to).unwrap();
     }
 
-    /// Sets the link, as a package manager does: without a moment without it.
+    /// Replaces the link as a package manager does: it exists at every moment.
     fn link(&self, version: &str) {
         symlink(self.program(version), self.at("next")).unwrap();
         std::fs::rename(self.at("next"), self.at("python")).unwrap();
@@ -54,14 +54,14 @@ impl Pythons {
         ))
     }
 
-    /// What a handler says of the program it runs in.
+    /// The answer of a handler about the program that it runs in.
     fn says(&self, version: &str) -> String {
         let link = std::fs::canonicalize(self.program(version)).unwrap();
         link.display().to_string()
     }
 }
 
-/// Says which program it runs in: as the kernel knows it, whatever lies there now.
+/// Answers with the program that it runs in, as the kernel knows it, even if the path has another file now.
 const WHO: &str = "import os, time\nEXE = os.readlink('/proc/self/exe')\n\
                    def handler(event, context):\n    time.sleep(0.005)\n    return {'exe': EXE}\n";
 
@@ -101,7 +101,7 @@ fn a_link_set_to_another_version_under_load_fails_no_call() {
         let seen: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
         println!("{} calls", seen.iter().map(Vec::len).sum::<usize>());
     });
-    // Those that ran in the old one have finished and left: nobody is called in it any more.
+    // The workers of the old interpreter have ended: no call goes to them any more.
     assert_eq!(exe(&fnd, "who"), pythons.says("two"));
     fnd.wait_log("was replaced by");
     let shown = fnd.ctl(&["show", "who"]).expect_code(0);
@@ -113,7 +113,7 @@ fn a_link_set_to_another_version_under_load_fails_no_call() {
 fn a_file_put_in_the_place_of_another_is_another_interpreter() {
     let pythons = Pythons::new();
     let fnd = Fnd::start_with(&pythons.setup());
-    // A worker that is kept: without an end of its own it would go on in the old file for ever.
+    // `pool.min` keeps a worker: it would run in the old file for ever if fnd did not end it.
     super::install(&fnd, "kept.py", "[pool]\nmin = 1\n", WHO);
     let before = fnd.function("kept").unwrap();
     assert_eq!(exe(&fnd, "kept"), pythons.says("one"));
@@ -121,7 +121,7 @@ fn a_file_put_in_the_place_of_another_is_another_interpreter() {
     let _ = fnd.wait_function("kept", "to be prepared again", |function| {
         function.version != before.version && function.error.is_none()
     });
-    // The old file would be called `(deleted)`.
+    // The kernel appends `(deleted)` to the path of the old file.
     assert_eq!(exe(&fnd, "kept"), pythons.says("one"));
     fnd.finish();
 }
@@ -130,7 +130,7 @@ fn a_file_put_in_the_place_of_another_is_another_interpreter() {
 fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
     let pythons = Pythons::new();
     let fnd = Fnd::start_with(&pythons.setup());
-    // Nothing else that is installed may take its place.
+    // No other installed interpreter may be used instead.
     let manifest = "runtime = \"python3.99\"\n[pool]\nmin = 1\nmax = 1\n";
     super::install(&fnd, "steady.py", manifest, WHO);
     assert_eq!(exe(&fnd, "steady"), pythons.says("one"));
@@ -146,7 +146,7 @@ fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
     let shown = fnd.ctl(&["show", "steady"]).expect_code(0);
     assert!(shown.out().contains("help:"), "{shown}");
     assert_eq!(exe(&fnd, "steady"), pythons.says("one"), "its worker goes on");
-    // Without it a function that comes now cannot run, and can once it is there.
+    // A function that is added now cannot run until the interpreter exists again.
     let late = super::with_manifest("late.py", manifest, WHO);
     fnd.drop_file("late.py", &late);
     let _ = fnd.wait_function("late", "to be refused", |function| function.state.as_str() == "invalid");

@@ -43,7 +43,7 @@ fn with_manifest(file: &str, manifest: &str, code: &str) -> String {
     format!("{text}{comment} ///\n{code}")
 }
 
-/// Calls a function that must succeed and returns what it said.
+/// Calls a function that must succeed and returns its answer.
 #[track_caller]
 fn ask(fnd: &Fnd, name: &str, json: &str) -> Value {
     let answer = fnd.invoke(name, json);

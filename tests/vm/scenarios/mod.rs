@@ -1,4 +1,4 @@
-//! The scenarios, in the order they run: what destroys more comes later.
+//! The scenarios in their order: those that disturb the machine more come later.
 
 mod beside;
 mod doctor;
@@ -16,11 +16,11 @@ use crate::machine::VirtualMachine;
 
 /// One scenario.
 pub(crate) struct Scenario {
-    /// What it shows.
+    /// The behaviour that it shows.
     pub(crate) name: &'static str,
-    /// It is run whatever was chosen, and nothing works without it.
+    /// Whether it always runs, since the others need it.
     pub(crate) always: bool,
-    /// Panics when it isn't so.
+    /// The function that runs it; it panics on a failure.
     pub(crate) run: fn(&mut VirtualMachine),
 }
 
