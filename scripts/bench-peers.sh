@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what `make bench` compares handlers with, below target/bench: the Functions Framework for python and for node.
-# What cannot be installed (no network, no npm) is left out, and said; the benchmark does without.
+# A program that cannot be installed (no network, no npm) is reported and left out of the benchmark.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# Pinned, so that figures of different days compare with the same.
+# Pinned versions, so that figures of different days are comparable.
 python_version=3.10.2
 node_version=5.0.5
 

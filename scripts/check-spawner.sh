@@ -17,7 +17,7 @@ code_lines() {
         END { print lines + 0 }' {} +
 }
 lines=$(code_lines)
-# A ceiling that comes down, and rises only for what needs root: 47 lines for handlers (their socket as descriptor 3, what is handed over of them, and
+# A ceiling that is lowered, and raised only for code that needs root: 47 lines for handlers (their socket as descriptor 3, what is handed over of them, and
 # looking whether functions can read the shim; reading on where answers meet a closed connection). Two for HTTP: the umask of a program
 # that shares a socket with fnd, and the variables it is told. Four for
 # the identity of an interpreter, so that a replaced one makes a new version. 740 for what an fnd that was taken over, a function or an
@@ -30,7 +30,7 @@ lines=$(code_lines)
 # 49 for a judge of its own for each owner of files. 29 for a worker's number, a signal and a queue that an fnd that was taken over could misuse.
 # 160 for what is true of a failed start: whether the machine has run out of something (an error number from each step that can say so, and the
 # function's own limits beside it), and all descriptors taken before the order, so that nothing is begun and then given back; for time limits
-# that hold also where fnd does nothing; and for notes of any length.
+# that also hold if fnd does nothing; and for adoption records of any length.
 # 68 to lock `[users] range` between instances: two of them gave the same users to different functions, which could read and kill each other.
 # 84 for the directories of HTTP functions' sockets: fnd made them, so functions could leave there what fnd could not remove, and only root
 # can give them to a function.

@@ -28,4 +28,4 @@ output=$(systemd-analyze verify --man=no --root="$image" "${names[@]}" 2>&1) || 
 if grep -E '(^|/)fnd[^ ]*\.(service|socket|timer)' <<<"$output" >&2; then
     die "systemd-analyze verify has warnings"
 fi
-say "${names[*]} are fine"
+say "${names[*]} are valid"

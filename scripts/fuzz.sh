@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes every place where bytes of others are read, each for FUZZ_SECONDS (60), as many at a time as there are CPUs: all
-# targets of tests/fuzz, or those named. What is found along the way is kept in target/fuzz/corpus for the next time; a finding
-# in target/fuzz/artifacts. `--build` only builds. FUZZ_SEED=N makes the same choices again (0: others each time). FUZZ_PROFILE=release takes longer to build and tries more.
+# Fuzzes all targets of tests/fuzz, or the named ones, for FUZZ_SECONDS (60) each, as many at a time as there are CPUs. Each
+# target is code that reads bytes from outside. New inputs are kept in target/fuzz/corpus for the next time, findings in
+# target/fuzz/artifacts. `--build` only builds. FUZZ_SEED=N repeats the same choices (0: new ones each time).
+# FUZZ_PROFILE=release takes longer to build and tries more inputs.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -72,6 +73,6 @@ for name in "${targets[@]}"; do
 done
 while ((${#running[@]} > 0)); do finish; done
 if ((${#failed[@]} > 0)); then
-    die "found something: ${failed[*]}; the input is in $out/artifacts, the log in $out/NAME.log"
+    die "findings in ${failed[*]}: the input is in $out/artifacts, the log in $out/NAME.log"
 fi
-say "nothing found"
+say "no findings"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds fnd and runs it in the foreground on examples/functions, its state in a temporary directory that is removed
-# afterwards. Ctrl-C ends it when what runs has finished, a second one at once. Arguments are passed on to fnd.
+# afterwards. Ctrl-C ends it when running work has finished, a second Ctrl-C at once. Arguments are passed to fnd.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"

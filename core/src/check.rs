@@ -191,7 +191,7 @@ pub fn check(judge: &Judge, files: &dyn Files, path: &str) -> Checked {
             check
                 .result
                 .diagnostics
-                .push(Diagnostic::error("not-a-file", "it is neither a regular file nor a directory").in_file(path));
+                .push(Diagnostic::error("not-a-file", "not a regular file or a directory").in_file(path));
         }
     }
     check.result
@@ -269,7 +269,7 @@ impl Check<'_> {
         let problems: Vec<Diagnostic> = listing.problems.iter().filter(about).cloned().collect();
         if problems.is_empty() {
             let problem = Diagnostic::error("no-function", "no rule makes it a function");
-            let help = "known suffixes are those of `fndctl runtimes`; another file has to be an executable program";
+            let help = "`fndctl runtimes` lists the known suffixes; any other file must be an executable program";
             self.result.diagnostics.push(problem.in_file(path).with_help(help));
         }
         self.result.diagnostics.extend(problems);

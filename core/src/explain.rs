@@ -42,7 +42,7 @@ impl KeyText {
             lines.push(format!("example: {name} = {}", self.example));
         }
         if self.not_yet {
-            lines.push("not supported yet, at least with other values than the default".to_owned());
+            lines.push("not supported yet with other values than the default".to_owned());
         }
         lines.join("\n")
     }
@@ -99,7 +99,7 @@ pub fn reason(word: &str) -> Option<&'static str> {
         "exit-N" => Some(of(Reason::Exit(1))),
         "signal-NAME" | "signal" => Some(of(Reason::Signal(15))),
         "skipped" => Some(
-            "It was never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed.",
+            "The invocation never started; the rest of the word says why: overlap, queue-full, rate, expired, disabled, deleted, missed.",
         ),
         "success" => Some(of(Reason::Ok)),
         _ => Reason::parse(word).map(of),
@@ -109,47 +109,51 @@ pub fn reason(word: &str) -> Option<&'static str> {
 /// Returns the meaning of a reason.
 fn of(reason: Reason) -> &'static str {
     match reason {
-        Reason::Ok => "It exited with 0, or its handler returned.",
+        Reason::Ok => "The attempt exited with 0, or the handler returned.",
         Reason::Transient => {
-            "It exited with 75 (or raised TransientException): try again. Retried where `retry.on` names `transient` and `retry.retries` is not used up."
+            "The attempt exited with 75 or raised TransientException, which asks for a retry. Class `transient`: retried if `retry.on` names it and `retry.retries` is not exhausted."
         }
         Reason::ExecuteAgain => {
-            "It exited with 99 and has a `[poll]` table: it is executed again every `poll.repeat` until `poll.until`, which is not counted as a retry. What it wrote to `$FND_RESULT` is given to the next attempt in the file `$FND_PREVIOUS`."
+            "The attempt exited with 99 and the function has a `[poll]` table: it is executed again every `poll.repeat` until `poll.until`; this does not count as a retry. The next attempt finds what this one wrote to `$FND_RESULT` in the file `$FND_PREVIOUS`."
         }
-        Reason::Failed => "It exited with 65 (or raised FailedException): trying again is useless. Never retried.",
+        Reason::Failed => {
+            "The attempt exited with 65 or raised FailedException: a retry would be useless. Never retried."
+        }
         Reason::Exit(_) => {
-            "It exited with that code, which has no meaning of its own. Class `error`: retried where `retry.on` names it and `retry.not_on_exit` does not name the code. Exit 99 without a `[poll]` table is one of these."
+            "The attempt exited with this code, which has no special meaning. Class `error`: retried if `retry.on` names it and `retry.not_on_exit` does not name the code. Exit 99 without a `[poll]` table is such a code."
         }
-        Reason::Error => "Its handler raised an exception. Class `error`.",
+        Reason::Error => "The handler raised an exception. Class `error`.",
         Reason::Timeout => {
-            "The attempt was still running at `limits.timeout`: SIGTERM, and after `limits.grace` everything in its cgroup was killed. Class `timeout`."
+            "The attempt was still running after `limits.timeout`. It got SIGTERM, and after `limits.grace` every process in its cgroup was killed. Class `timeout`."
         }
         Reason::Oom => {
-            "The kernel killed it because all its processes together reached `limits.memory`. Taken from the kernel's counters. Class `oom`."
+            "The kernel killed the attempt because all processes of the function together reached `limits.memory`, as the kernel's counters show. Class `oom`."
         }
         Reason::Signal(_) => {
-            "A signal ended it that fnd did not send, such as SEGV for a fault in its memory. Class `signal`."
+            "A signal that fnd did not send ended the attempt, such as SEGV for an invalid memory access. Class `signal`."
         }
         Reason::Spawn => {
-            "It could not be started: no interpreter, no permission, no resources. The message has the cause. Class `spawn`."
+            "The attempt could not be started: no interpreter, no permission, no resources. The message says the cause. Class `spawn`."
         }
-        Reason::Load => "Its code could not be loaded. Class `error`.",
-        Reason::BadAnswer => "It answered with something that is no valid answer. Class `error`.",
-        Reason::ResultTooLarge => "Its result is larger than `limits.result`. Class `error`.",
+        Reason::Load => "The code of the function could not be loaded. Class `error`.",
+        Reason::BadAnswer => "The function gave no valid answer. Class `error`.",
+        Reason::ResultTooLarge => "The result is larger than `limits.result`. Class `error`.",
         Reason::Pids => {
-            "It failed, and the kernel had refused it a process or thread because of `limits.pids`. Class `error`."
+            "The attempt failed, and before that the kernel refused it a process or thread because of `limits.pids`. Class `error`."
         }
         Reason::Interrupted => {
-            "fnd's spawner, or the machine, went down while it was running. It is run again only where `retry.on` names `interrupted`."
+            "fnd, its spawner or the machine went down during the attempt. Class `interrupted`: retried only if `retry.on` names it."
         }
-        Reason::Cancelled => "Somebody asked for its end: `fndctl cancel`, or overlap policy `replace`.",
-        Reason::Deadline => "The invocation's `limits.deadline` was over: queue, attempts, retries and polls together.",
+        Reason::Cancelled => "The invocation was cancelled, by `fndctl cancel` or by the overlap policy `replace`.",
+        Reason::Deadline => {
+            "The invocation took longer than `limits.deadline`: queue, attempts, retries and polls together."
+        }
         Reason::Skipped(Skip::Overlap) => {
-            "Never started: another one was running and `queue.overlap` is `skip`, or a newer one took its place (`replace`)."
+            "Never started: another invocation was running and `queue.overlap` is `skip`, or a newer one replaced it (`replace`)."
         }
-        Reason::Skipped(Skip::QueueFull) => "Never started: `queue.max` invocations were waiting.",
-        Reason::Skipped(Skip::Rate) => "Never started: more than `queue.rate` were asked for.",
-        Reason::Skipped(Skip::Expired) => "Never started: it waited past the time it was good for.",
+        Reason::Skipped(Skip::QueueFull) => "Never started: the queue was full (`queue.max`).",
+        Reason::Skipped(Skip::Rate) => "Never started: more invocations were requested than `queue.rate` allows.",
+        Reason::Skipped(Skip::Expired) => "Never started: it expired while it waited (`Fnd-Expires`).",
         Reason::Skipped(Skip::Disabled) => "Never started: the function is disabled.",
         Reason::Skipped(Skip::Deleted) => "Never started: the function was removed while it waited.",
         Reason::Skipped(Skip::Missed) => "Never started: its time passed while fnd was not running.",
@@ -159,66 +163,75 @@ fn of(reason: Reason) -> &'static str {
 /// Codes of diagnostics and their meanings.
 pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("syntax", "The file is not valid TOML there."),
-    ("duplicate-key", "A key is there twice."),
+    ("duplicate-key", "A key appears twice."),
     (
         "unknown-key",
-        "Nothing has this key; a setting that would do nothing is an error.",
+        "There is no such key. A setting without effect is an error.",
     ),
-    ("wrong-type", "The value is of another type than the key takes."),
+    ("wrong-type", "The value has another type than the key expects."),
     (
         "bad-value",
-        "The value is of the right type, but not of the right form or range.",
+        "The value has the right type, but not the right form or range.",
     ),
     ("missing-key", "The table is incomplete without this key."),
     (
         "not-supported-yet",
-        "This version of fnd understands it and cannot do it yet; it is refused, not ignored.",
+        "This version of fnd knows the setting but does not support it yet. The setting is refused, not ignored.",
     ),
-    ("impossible", "Values that are fine by themselves cannot be together."),
-    ("pointless", "The setting has no effect as things are."),
-    ("not-utf8", "The file has bytes that are no UTF-8 text."),
+    ("impossible", "Each value is valid, but not together with the others."),
+    ("pointless", "The setting has no effect in this case."),
+    ("not-utf8", "The file is not UTF-8 text."),
     ("too-large", "The file is larger than a manifest may be."),
     ("more", "There are more problems in the file than are shown."),
-    ("inline-block", "The `/// fnd` block in the code is not whole."),
+    (
+        "inline-block",
+        "The `/// fnd` block in the code is incomplete or malformed.",
+    ),
     (
         "two-manifests",
         "A function has a `/// fnd` block and a manifest beside it.",
     ),
     (
         "name-clash",
-        "Several files are one function. The one already serving keeps serving.",
+        "Several files have the name of one function. The file that already serves keeps serving.",
     ),
-    ("bad-name", "A file or directory cannot be a function by its name."),
+    (
+        "bad-name",
+        "The name of a file or directory is not a valid function name.",
+    ),
     ("no-code", "There is a manifest without code."),
     ("no-entry", "It is not clear which file of the directory is run."),
-    ("no-function", "No rule makes the file a function."),
-    ("no-runtime", "Nothing says which runtime runs the file."),
+    (
+        "no-function",
+        "The file is not a function by any rule: no runtime claims its suffix, and it is not an executable program.",
+    ),
+    ("no-runtime", "fnd cannot tell which runtime runs the file."),
     ("no-handlers", "The runtime's description has no `[phases.handle]`."),
-    ("no-env-file", "The `env_file` is not there."),
+    ("no-env-file", "The `env_file` does not exist."),
     ("not-a-file", "Only regular files, and links to them, can be functions."),
     (
         "not-executable",
-        "The file is executed itself, and its mode does not allow that.",
+        "The file is a program that is executed, but its mode does not allow that.",
     ),
     ("unreadable", "The file cannot be read."),
-    ("unknown-runtime", "There is no runtime of that name."),
+    ("unknown-runtime", "There is no runtime with this name."),
     ("unknown-version", "The runtime has no such version."),
     (
         "runtime-disabled",
-        "`[runtimes]` of the configuration switches the runtime off.",
+        "`[runtimes]` of the configuration disables the runtime.",
     ),
-    ("unknown-size", "There is no size of that name in `[sizes]`."),
-    ("interpreter", "The `#!` line is not used as it stands."),
+    ("unknown-size", "There is no size with this name in `[sizes]`."),
+    ("interpreter", "The `#!` line is not used, or not completely."),
     (
         "permissions",
-        "Permissions in the `#!` line grant nothing; the manifest does.",
+        "Permissions in the `#!` line have no effect; the manifest grants them.",
     ),
     ("reserved", "fnd sets this variable itself."),
     (
         "not-allowed",
         "`[users]` of the configuration does not allow this user or group for functions.",
     ),
-    ("not-trusted", "Only files that belong to root may ask for this."),
+    ("not-trusted", "Only files that belong to root may use this setting."),
 ];
 
 /// Returns the meaning of a diagnostic's code.

@@ -7,118 +7,128 @@ use crate::commands::{
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// See and use the functions of fnd.
+/// Run, inspect and manage the functions of fnd.
 #[derive(Debug, Parser)]
 #[command(name = "fndctl", version, propagate_version = false, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
-    /// Control socket [default: /run/fnd/control.sock].
+    /// Path of fnd's control socket [default: /run/fnd/control.sock].
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         value_name = "PATH",
         env = "FND_SOCKET",
         conflicts_with = "user"
     )]
     pub(crate) socket: Option<PathBuf>,
 
-    /// Use your own fnd: $XDG_RUNTIME_DIR/fnd/control.sock.
-    #[arg(long, global = true)]
+    /// Use your own fnd (`fnd --user`), at $XDG_RUNTIME_DIR/fnd/control.sock.
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
 
-    /// Form of the output; json is the API's own body.
-    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORM")]
+    /// Output format.
+    #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(crate) output: Format,
 
-    /// What to do.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// Forms of output.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people, within the terminal's width.
+    /// A table for people, no wider than the terminal.
     Table,
-    /// For people, with more columns, as wide as it takes.
+    /// A table with more columns and of any width.
     Wide,
-    /// The API's own body.
+    /// The JSON that fnd's API answers.
     Json,
-    /// The same as YAML.
+    /// The same document as YAML.
     Yaml,
-    /// The bytes of a function, unchanged: of `invoke`, `result` and `logs` only.
+    /// The bytes of a function, unchanged; only for `invoke`, `result` and `logs`.
     Raw,
 }
 
+/// Heading of the options that every verb has: in its help they come after its own.
+const GLOBAL: &str = "Global options";
+
 const AFTER_HELP: &str = "\
 Examples:
-  fndctl status                              every function and how it last ran
-  fndctl invoke hello -d '{\"name\": \"Ada\"}'   run it and print its result
-  fndctl logs hello -f                       its output, as it comes
-  fndctl history hello                       its runs, newest first
-  fndctl explain oom                         what a reason, code or key means
+  fndctl status                              show every function and its last run
+  fndctl invoke hello -d '{\"name\": \"Ada\"}'   run a function and print its result
+  fndctl logs hello -f                       follow its output
+  fndctl history hello                       list its runs, newest first
+  fndctl explain oom                         explain a reason, a code or a key
 
-Exit codes: 0 fine, 1 the function failed (`doctor`: it found an error), 2 usage, 3 no such thing, 4 fnd not reachable, 5 not allowed,
-6 timeout, 7 busy, 8 invalid manifest.";
+Exit codes:
+  0  success
+  1  the function failed, was cancelled or skipped; `doctor` or `verify` found a problem
+  2  the command line is wrong
+  3  no such function or run
+  4  fnd is not reachable
+  5  not allowed
+  6  timeout of the function or of the wait; the message says which
+  7  busy: the queue is full or the rate is exceeded
+  8  a manifest is invalid";
 
-/// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show every function, or one, and how it last ran.
+    /// Show every function, or one, and its last run.
     Status(status::Args),
-    /// List functions.
+    /// List functions with their runtimes, states and labels.
     List(list::Args),
-    /// Show everything known of a function.
+    /// Show all details of a function.
     Show(show::Args),
     /// Run a function and print its result.
     Invoke(invoke::Args),
-    /// Show output of functions.
+    /// Show what functions printed.
     Logs(logs::Args),
-    /// Show what happened lately; with -f what happens.
+    /// Show recent events; with -f, new ones too.
     Events(events::Args),
-    /// Show runs, newest first.
+    /// List runs, newest first.
     History(history::Args),
     /// Print the result of a run.
     Result(result::Args),
-    /// End a run that waits or is running.
+    /// Cancel a run that is waiting or running.
     Cancel(cancel::Args),
-    /// Run something again with the same payload.
+    /// Repeat a run with the same payload.
     Replay(replay::Args),
-    /// See, redrive or drop what failed for good.
+    /// List, redrive or drop asynchronous runs that failed for good.
     #[command(alias = "dead")]
     DeadLetters(dead_letters::Args),
-    /// Let a function run again.
+    /// Enable a function that was disabled.
     Enable(enable::Args),
-    /// Keep a function from running; what runs goes on.
+    /// Disable a function: current runs finish, waiting ones are skipped.
     Disable(enable::Args),
-    /// Judge files before they are dropped; needs no daemon.
+    /// Check functions and configuration for errors; needs no daemon.
     Validate(validate::Args),
-    /// Read configuration and functions again; fails if a manifest is bad.
+    /// Read configuration and functions again; fails if a manifest is invalid.
     Reload(reload::Args),
-    /// List the runtimes.
+    /// List the runtimes and their versions.
     Runtimes(runtimes::Args),
-    /// List the sizes.
+    /// List the sizes: presets of limits.
     Sizes(sizes::Args),
-    /// Finish what runs and accept nothing new.
+    /// Stop accepting work and wait until running work has finished.
     Drain(drain::Args),
-    /// Take functions, configuration and state into one archive.
+    /// Save functions, configuration and state in one archive, while fnd runs.
     Backup(backup::Args),
-    /// Put back what `backup` took; fnd must not run.
+    /// Restore an archive of `backup`; fnd must be stopped.
     Restore(restore::Args),
-    /// Look at the ledger and all else that fnd keeps, for damage and leftovers.
+    /// Check the ledger and all other state of fnd for damage and leftovers.
     Verify(verify::Args),
-    /// Look at the machine for what fnd needs, and say what to do.
+    /// Check whether the machine has what fnd needs, and say how to fix problems.
     Doctor(doctor::Args),
-    /// Gather what a bug report needs into one archive, without secrets.
+    /// Collect what a bug report needs in one archive, without secrets.
     Bundle(bundle::Args),
-    /// Show or change which of fnd's own messages go out.
+    /// Show or change the level of fnd's own log messages.
     LogLevel(log_level::Args),
-    /// Explain a reason, an error code or a key.
+    /// Explain a reason, an error code, or a key of a manifest or of fnd.toml.
     Explain(explain::Args),
     /// Show the effective configuration.
     Config(config::Args),
-    /// Print the completion script of a shell.
+    /// Print the completion script for a shell.
     Completion(completion::Args),
-    /// Show the versions of fndctl and fnd.
+    /// Show the versions of fndctl, fnd and fnd-spawner.
     Version(version::Args),
 }
 
@@ -127,7 +137,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_consistent_and_every_verb_teaches() {
+    fn the_command_line_is_consistent_and_every_verb_has_an_example() {
         let mut command = super::Cli::command();
         command.build();
         command.clone().debug_assert();

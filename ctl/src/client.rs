@@ -1,4 +1,4 @@
-//! The client of the control socket: one HTTP/1.1 request for each connection.
+//! The client of the control socket. Each request has its own HTTP/1.1 connection.
 
 use crate::exit::{Exit, Failure};
 use fnd_core::api::Problem;
@@ -103,7 +103,7 @@ impl Client {
             _connection: connection,
         };
         let size = hyper::body::Body::size_hint(&pieces.body).exact();
-        let size = size.ok_or_else(|| Failure::new(Exit::NotReachable, "fnd's answer does not say how long it is"))?;
+        let size = size.ok_or_else(|| Failure::new(Exit::NotReachable, "fnd's answer does not state its length"))?;
         Ok((size, pieces))
     }
 
@@ -130,7 +130,7 @@ impl Client {
                 let path = self.path.display();
                 Failure::new(
                     Exit::NotReachable,
-                    format!("`{path}` answered {status}, and not as fnd does"),
+                    format!("the server at `{path}` is not fnd: it answered {status} without a problem document"),
                 )
             }
         })
@@ -160,7 +160,7 @@ impl Client {
             }
             ErrorKind::NotFound => self.is_it_running(format!("there is no control socket `{path}`")),
             ErrorKind::ConnectionRefused => {
-                self.is_it_running(format!("nobody answers on the control socket `{path}`"))
+                self.is_it_running(format!("no process listens on the control socket `{path}`"))
             }
             _ => self.is_it_running(format!("failed to connect to the control socket `{path}`: {error}")),
         }
@@ -183,7 +183,7 @@ impl Client {
             Exit::NotReachable,
             format!("the connection to `{path}` broke off: {error}"),
         )
-        .help("did fnd stop? what was accepted is in `fndctl history`")
+        .help("fnd may have stopped; `fndctl history` shows whether it accepted the request")
     }
 
     /// Returns the path of the socket.
@@ -193,14 +193,14 @@ impl Client {
     }
 }
 
-/// A connection that can still be read when the other end takes no more bytes: fnd refuses a body that is too large
-/// before it has read all of it, and says so. Without this the caller would see the broken pipe, and not the reason.
+/// A connection that can still be read when the other end accepts no more bytes. If a body is too large, fnd refuses it
+/// before it has read all of it. Without this type the caller would see a broken pipe instead of fnd's reason.
 struct Patient {
     stream: UnixStream,
-    /// The other end takes no more bytes.
+    /// The other end accepts no more bytes.
     is_deaf: bool,
     /// The reader that polled before the request was written. fnd refuses a connection over its limit before it reads a
-    /// request, and hyper takes no answer that comes before its request.
+    /// request, but hyper accepts no answer that comes before its request, so the reader waits.
     early: Option<Waker>,
     has_asked: bool,
 }
@@ -339,7 +339,7 @@ pub(crate) fn request(
     }
     request
         .body(Full::new(body))
-        .map_err(|error| Failure::usage(format!("that cannot be said in HTTP: {error}")))
+        .map_err(|error| Failure::usage(format!("this request is not valid in HTTP: {error}")))
 }
 
 /// Returns a text for use in a path or parameter, percent-encoded.

@@ -1,4 +1,4 @@
-//! The exit codes of `fndctl` (contract section 6), and the failure that carries one.
+//! The exit codes of `fndctl`, and the failure that carries one.
 
 use fnd_core::api::Problem;
 use fnd_core::outcome::Class;
@@ -78,7 +78,6 @@ impl Exit {
 /// Why a command did not succeed, for people.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Exit code.
     pub(crate) exit: Exit,
     /// What happened: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
@@ -101,7 +100,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Returns it with advice.
+    /// Returns the failure with advice.
     #[must_use]
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -127,7 +126,7 @@ impl From<Problem> for Failure {
             .invocation
             .filter(|_| problem.reason.is_some() && !never_started)
         {
-            failure.help = Some(format!("its output: fndctl logs --id {id}"));
+            failure.help = Some(format!("fndctl logs --id {id} shows its output"));
         }
         failure
     }

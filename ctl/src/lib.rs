@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
-    // Judging files needs no daemon, and so must not fail without a login session.
+    // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
     let needs_socket = !matches!(
         cli.verb,
         Verb::Validate(_) | Verb::Explain(_) | Verb::Completion(_) | Verb::Restore(_)
@@ -59,9 +59,9 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         (None, true) => user_socket()?,
         (None, false) => PathBuf::from(SYSTEM_SOCKET),
     };
-    let gives_bytes = matches!(cli.verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_));
-    if cli.output == cli::Format::Raw && !gives_bytes {
-        let message = "`-o raw` is for what functions print and answer: `invoke`, `result` and `logs`";
+    let prints_bytes = matches!(cli.verb, Verb::Invoke(_) | Verb::Result(_) | Verb::Logs(_));
+    if cli.output == cli::Format::Raw && !prints_bytes {
+        let message = "`-o raw` prints the bytes of a function: only `invoke`, `result` and `logs` have it";
         return Err(Failure::usage(message));
     }
     let context = Context {

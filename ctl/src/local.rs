@@ -1,4 +1,4 @@
-//! The places (contract, section 1), and a judge, for verbs that need no daemon.
+//! The places of an installation, and a judge, for verbs that need no daemon.
 
 use crate::exit::Failure;
 use fnd_core::check::settings;
@@ -53,7 +53,7 @@ impl Places {
     }
 }
 
-/// The runtimes that are built in, so that none needs to be installed.
+/// The runtimes that are built in, so that `validate` works where no runtime is installed.
 const SHIPPED: [(&str, &str); 5] = [
     ("bash", include_str!("../../runtimes/bash/runtime.toml")),
     ("deno", include_str!("../../runtimes/deno/runtime.toml")),

@@ -323,8 +323,8 @@ fn say(text: &str) {
 
 fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| {
-        Failure::new(Exit::NotReachable, format!("fnd's answer is not understood: {error}"))
-            .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+        Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
+            .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
     })
 }
 
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_obey_nothing_of_a_function() {
+    fn text_of_functions_does_not_control_a_terminal() {
         assert_eq!(
             escape("a\u{1b}[31mb\r\n\tc\u{9b}d", true),
             "a\\u{1b}[31mb\\r\n\tc\\u{9b}d"

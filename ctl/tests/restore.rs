@@ -1,4 +1,4 @@
-//! Archives that are no backups: refused, and nothing is written.
+//! Archives that are no backups are refused, and nothing is written.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
@@ -55,7 +55,7 @@ fn restore(root: &Path, more: &[&str]) -> Output {
 const LEDGER: (&str, EntryType, &str) = ("state/ledger.db", EntryType::Regular, "database");
 
 #[test]
-fn what_no_backup_has_is_refused_and_nothing_is_written() {
+fn an_archive_with_a_foreign_entry_is_refused_and_nothing_is_written() {
     for hostile in [
         ("/etc/passwd", EntryType::Regular, "x"),
         ("../escaped", EntryType::Regular, "x"),
@@ -76,7 +76,7 @@ fn what_no_backup_has_is_refused_and_nothing_is_written() {
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{hostile:?}: {message}");
         assert!(
-            message.contains("no backup of fnd") || message.contains("functions directories"),
+            message.contains("not a backup of fnd") || message.contains("functions directories"),
             "{message}"
         );
         assert_eq!(
@@ -108,7 +108,7 @@ fn links_are_made_and_never_written_through() {
             ("home/f/link/through", EntryType::Regular, "x"),
         ],
     );
-    // The link of the archive comes after its files, and then a directory is in its way.
+    // `restore` makes links last; then the directory `home/f/link`, made for the file below it, is in the way.
     let _ = restore(root.path(), &[]);
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 

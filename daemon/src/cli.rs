@@ -13,9 +13,9 @@ use std::path::PathBuf;
     version,
     after_help = "\
 Examples:
-  fnd --check                               judge configuration and every manifest, start nothing
-  fnd --check=config                        judge the configuration only
-  fnd --user                                run for yourself, without root
+  fnd --check                               check the configuration and every manifest, start nothing
+  fnd --check=config                        check the configuration only
+  fnd --user                                run as your own user, without root
   fnd --functions ./fns --state /tmp/s --run-dir /tmp/r
 
 Exit codes: 0 stopped, 1 failed, 2 usage, 75 another daemon holds the state, 78 configuration."
@@ -39,14 +39,14 @@ pub struct Cli {
     /// Address of the HTTP listener (not supported yet)
     #[arg(long, value_name = "ADDR", env = "FND_LISTEN")]
     pub listen: Option<String>,
-    /// Run for the user who starts it: places below the home directory, no root
+    /// Run as the user who starts it, without root: all places are below the home directory
     #[arg(long, env = "FND_USER")]
     pub user: bool,
-    /// Go on where a limit that a manifest asks for cannot be enforced
+    /// Run functions although a limit of their manifest cannot be enforced
     #[arg(long, env = "FND_BEST_EFFORT_LIMITS")]
     pub best_effort_limits: bool,
-    /// Judge configuration and every manifest (`--check=config`: the configuration only), print what is wrong, and exit: 0,
-    /// or 78
+    /// Check the configuration and every manifest (`--check=config`: the configuration only), print errors, and exit:
+    /// 0, or 78
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     pub check: Option<Checked>,
     /// Socket of a spawner that runs already; without it fnd starts one as its child
@@ -55,10 +55,11 @@ pub struct Cli {
     /// Name of the cgroup made for functions when fnd starts the spawner itself
     #[arg(long, value_name = "NAME", env = "FND_CGROUP_ROOT")]
     pub cgroup_root: Option<String>,
-    /// Look at the ledger in a state directory, or at a copy of one, and print what is found as JSON (started by `fndctl verify`)
+    /// Check the ledger in a state directory, or a copy of one, and print the findings as JSON (started by `fndctl
+    /// verify`)
     #[arg(long, hide = true, value_name = "PATH")]
     pub examine: Option<PathBuf>,
-    /// With --examine: repair what is safe to repair
+    /// With --examine: make the safe repairs
     #[arg(long, hide = true, requires = "examine")]
     pub repair: bool,
     /// Judge manifests for fnd-spawner on standard input (started by it)

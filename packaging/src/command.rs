@@ -81,7 +81,7 @@ fn takes_value(argument: &Arg) -> bool {
     argument.get_num_args().is_some_and(|number| number.takes_values())
 }
 
-/// Returns `-o, --output FORM`.
+/// Returns `-o, --output FORMAT`.
 fn term(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("`-{short}`"));
     let long = argument.get_long().map(|long| format!("`--{long}`"));

@@ -45,7 +45,7 @@ fn write_key(page: &mut Page, key: &KeyText) {
 
 fn remark(key: &KeyText) -> &'static str {
     if key.not_yet {
-        "; not supported yet, at least with other values than the default"
+        "; not supported yet with other values than the default"
     } else {
         ""
     }

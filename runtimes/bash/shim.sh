@@ -1,9 +1,9 @@
 # The shim of runtime bash: sources a function's file once and runs its `handler` in a subshell for each invocation
 # (runtimes/PROTOCOL.md). Everything here is named `_fnd_...`, because it shares its shell with the function.
 #
-# A call costs one fork: bytes are read and written by builtins. Only what is large or binary goes through `head`.
+# A call costs one fork: bytes are read and written by builtins. Only large or binary data goes through `head`.
 
-# Options of the `#!` line are the function's, too.
+# Options of the `#!` line also hold for the function.
 _fnd_given=()
 for _fnd_line in errexit nounset xtrace pipefail; do
     if shopt -qo "$_fnd_line"; then
@@ -15,15 +15,14 @@ unset -v _fnd_line
 
 readonly _fnd_invoke=2 _fnd_body=3 _fnd_result=4 _fnd_error=5 _fnd_stop=7
 readonly _fnd_frame_max=262144
-# Up to here a part is read by the shell itself; a process would cost more.
+# The shell itself reads parts up to this size: a process would cost more.
 readonly _fnd_small=4096
-# Up to here the payload is in `DATA` as well.
+# Payloads up to this size are in `DATA`, too.
 readonly _fnd_data_max=65536
 readonly _fnd_tmp=${TMPDIR:-/tmp}
 readonly _fnd_payload=$_fnd_tmp/.fnd-payload _fnd_before=$_fnd_tmp/.fnd-previous
 readonly _fnd_out=$_fnd_tmp/.fnd-stdout _fnd_answer=$_fnd_tmp/.fnd-result
 
-# --- bytes ---------------------------------------------------------------------------------------------------------
 
 # Reads 4 bytes as one little-endian number into _fnd_number. `read` leaves a variable empty at a NUL byte, which printf
 # takes for 0. Written out because a loop over bytes costs more than everything else of a call.
@@ -70,7 +69,7 @@ _fnd_copy() {
         printf %s "$piece"
         ((left -= ${#piece}))
         if ((left > 0)); then
-            # It stopped before it had all: at a NUL byte.
+            # `read` stopped early: at a NUL byte.
             printf '\0'
             ((left -= 1))
         fi
@@ -93,7 +92,7 @@ _fnd_part() {
     return 0
 }
 
-# Makes four bytes of the number `$1`, as escapes for printf, at the end of _fnd_escapes.
+# Appends the number `$1` as four bytes, in escapes for printf, to _fnd_escapes.
 _fnd_number_bytes() {
     local bytes
     printf -v bytes '\\x%02x\\x%02x\\x%02x\\x%02x' \
@@ -101,7 +100,7 @@ _fnd_number_bytes() {
     _fnd_escapes+=$bytes
 }
 
-# Makes the escapes of a header: length, type, flags, call.
+# Sets _fnd_escapes to a header: length, type, flags, call.
 _fnd_header() {
     _fnd_escapes=
     _fnd_number_bytes "$1"
@@ -116,7 +115,6 @@ _fnd_send() {
     printf "$_fnd_escapes%s" "$3" >&3
 }
 
-# --- JSON ----------------------------------------------------------------------------------------------------------
 
 # Takes one JSON value off _fnd_rest, or fails. A string's text, still escaped, is left in _fnd_text.
 _fnd_value() {
@@ -190,7 +188,7 @@ _fnd_unescape() {
                 code=$((0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff)))
                 rest=${rest:6}
             fi
-            # `\U` writes UTF-8 in a locale that has it, whatever the one at hand.
+            # `\U` writes UTF-8 only in a UTF-8 locale, so one is set here.
             printf -v piece '\\U%08x' "$code"
             LC_ALL=C.UTF-8 printf -v piece "$piece"
             rest=${rest:4}
@@ -252,7 +250,7 @@ _fnd_parse_head() {
     done
 }
 
-# Makes a JSON string of `$1`, cut to what a message may hold, in _fnd_text.
+# Sets _fnd_text to `$1` as a JSON string, cut to the largest size of a message.
 _fnd_quote() {
     local text=${1:0:4096} control
     text=${text//\\/\\\\}
@@ -263,12 +261,11 @@ _fnd_quote() {
     _fnd_text="\"${text//[$control]/ }\""
 }
 
-# --- calls ---------------------------------------------------------------------------------------------------------
 
 # Reads an Invoke and answers it.
 _fnd_serve() {
     local IFS= call=$_fnd_call code DATA
-    # What ends in the middle of a message ends the worker.
+    # An end of file in the middle of a message ends the worker.
     _fnd_read_call || exit 1
     _fnd_run &
     wait $!
@@ -287,7 +284,7 @@ _fnd_read_call() {
     if [[ -v _fnd_head[data] ]]; then
         _fnd_part "${_fnd_head[data]}" "$_fnd_payload" || return 1
         if ((_fnd_head[data] <= _fnd_data_max)); then
-            # It ends at the end of the file, or before: then there is a NUL byte, which no variable can hold.
+            # `read` ends at the end of the file, or earlier at a NUL byte, which no variable can hold.
             read -r -d '' DATA <"$_fnd_payload"
             ((${#DATA} == _fnd_head[data])) || unset -v DATA
         fi
@@ -299,7 +296,7 @@ _fnd_read_call() {
     : >"$_fnd_answer"
 }
 
-# Runs the handler; in a process of its own.
+# Runs the handler, in a process of its own.
 _fnd_run() {
     trap - TERM
     exec 3>&- >"$_fnd_out"
@@ -358,13 +355,13 @@ _fnd_reply() {
     75) _fnd_send "$_fnd_error" "$1" '{"kind":"transient","message":"exit 75"}' ;;
     65) _fnd_send "$_fnd_error" "$1" '{"kind":"failed","message":"exit 65"}' ;;
     99)
-        # What is not one JSON value cannot come back as `previous`.
+        # Only one JSON value can be given to the next attempt as `previous`.
         if [[ -s $file ]]; then
             _fnd_rest=${result-}
             _fnd_value && _fnd_space && [[ -z $_fnd_rest ]] && data=$result
             if [[ $data == null && ${result-} != null ]]; then
                 _fnd_send "$_fnd_error" "$1" \
-                    '{"kind":"bad-answer","message":"execute again (exit 99) with what is not one JSON value of at most 64 KiB"}'
+                    '{"kind":"bad-answer","message":"execute again (exit 99): the data is not one JSON value of at most 64 KiB"}'
                 return
             fi
         fi
@@ -406,16 +403,15 @@ _fnd_send_file() {
     done <"$2"
 }
 
-# --- the worker ----------------------------------------------------------------------------------------------------
 
-# Says why the file could not be loaded: the last line it, or the shell, said about it.
+# Reports why the file could not be loaded: the last line that it or the shell printed.
 _fnd_not_loaded() {
     local code=$1 line last=
     while IFS= read -r line || [[ -n $line ]]; do
         printf '%s\n' "$line" >&2
         [[ -n $line ]] && last=$line
     done <"$_fnd_out"
-    _fnd_quote "${last:-it exits with code $code instead of defining a function}"
+    _fnd_quote "${last:-the file exits with code $code instead of defining a function}"
     _fnd_send "$_fnd_error" 0 "{\"kind\":\"error\",\"message\":$_fnd_text}"
     trap - EXIT
     exit 1
@@ -429,7 +425,7 @@ _fnd_options_to() {
     } >"$1"
 }
 
-# Sources the file, and finds the options it set: they are the handler's, not the shim's.
+# Sources the file, and records the options that it sets: they hold for the handler, not for the shim.
 _fnd_load() {
     local -a _fnd_own _fnd_set
     local _fnd_i _fnd_line
@@ -439,7 +435,7 @@ _fnd_load() {
     if ((${#_fnd_given[@]})); then
         set "${_fnd_given[@]}"
     fi
-    # Not behind `||` or `if`: there `set -e` of the file would not count.
+    # Not behind `||` or `if`, where `set -e` of the file would have no effect.
     # shellcheck disable=SC1090
     source "$1" 2>"$_fnd_out"
     _fnd_options_to "$_fnd_answer"
@@ -455,7 +451,7 @@ _fnd_load() {
     done
     _fnd_name=${FUNC_HANDLER:-handler}
     if ! declare -F "$_fnd_name" >/dev/null; then
-        [[ -s $_fnd_out ]] || echo "no function \`$_fnd_name\` in it" >"$_fnd_out"
+        [[ -s $_fnd_out ]] || echo "the file has no function \`$_fnd_name\`" >"$_fnd_out"
         _fnd_not_loaded 1
     fi
     while IFS= read -r _fnd_line; do
@@ -463,7 +459,7 @@ _fnd_load() {
     done <"$_fnd_out"
 }
 
-# At the timeout: what was printed until then is log.
+# At the timeout: the output printed until then is log.
 _fnd_terminated() {
     [[ -s $_fnd_out ]] && cat "$_fnd_out"
     exit 143
@@ -473,7 +469,7 @@ declare -A _fnd_head
 [[ -v LC_ALL ]] && _fnd_locale=$LC_ALL
 _fnd_load "$1"
 set --
-# From here on a character is a byte. Set once: each change of it costs a tenth of a millisecond.
+# From here on a character is one byte. The locale is set only once, since each change takes 0.1 ms.
 LC_ALL=C
 trap _fnd_terminated TERM
 _fnd_send 1 0 '{"protocol":1,"concurrency":1}'
@@ -481,7 +477,7 @@ while _fnd_read_header; do
     if ((_fnd_type == _fnd_stop)); then
         break
     fi
-    # Not behind `||`: there `set -e` of the function would not count.
+    # Not behind `||`, where `set -e` of the function would have no effect.
     _fnd_serve
 done
 exit 0

@@ -1,4 +1,4 @@
-// Serves the `fetch` of a module's default export over HTTP. Descriptor 3 only says where, or why not.
+// Serves the `fetch` of a module's default export over HTTP. Descriptor 3 only reports the port, or why it cannot serve.
 import { Buffer } from "node:buffer";
 import { timingSafeEqual } from "node:crypto";
 import process from "node:process";
@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { failure, fnd } from "../share/js/answer.mjs";
 import { ERROR, READY, Wire } from "../share/js/wire.mjs";
 
-// Requests at once; `[pool] concurrency` says how many of them fnd makes use of.
+// Requests that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 const CONCURRENCY = 1000;
 
 /** Serves the file `entry` on a port of the loopback that the kernel chooses, until it is ended or fnd is gone. */
@@ -15,10 +15,10 @@ export async function serveHttp(entry) {
   const wire = new Wire(() => {}, () => process.exit(0));
   try {
     const served = (await import(pathToFileURL(entry).href)).default;
-    if (typeof served?.fetch !== "function") throw new Error("its default export has no function `fetch`");
+    if (typeof served?.fetch !== "function") throw new Error("the default export has no function `fetch`");
     const onListen = ({ port }) =>
       wire.send(0, READY, Buffer.from(JSON.stringify({ protocol: 1, concurrency: CONCURRENCY, port })), Buffer.alloc(0));
-    // The port is open to everybody on this machine. Only fnd knows the key.
+    // Every user of this machine can reach the port, but only fnd knows the key.
     const key = Buffer.from(process.env.FND_WORKER_KEY ?? "");
     const isOurs = (request) => {
       const sent = Buffer.from(request.headers.get("fnd-worker-key") ?? "");

@@ -1,4 +1,4 @@
-// The shim of runtime deno: serves the function whose file is the first argument, over HTTP if the second says so.
+// The shim of runtime deno: serves the function whose file is the first argument, over HTTP if the second argument says so.
 import { serveHttp } from "./http.mjs";
 import { serve } from "../share/js/serve.mjs";
 

@@ -3,6 +3,6 @@ import process from "node:process";
 import { serve } from "../share/js/serve.mjs";
 
 const entry = process.argv[2];
-// What the function sees as its command line is its own.
+// The function sees its own command line, without the shim.
 process.argv.splice(1, 2, entry);
 await serve(entry);

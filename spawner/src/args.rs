@@ -65,12 +65,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             "--cgroup-root" => {
                 let name = value()?.into_string().unwrap_or_default();
                 if !name.starts_with("fnd") || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) {
-                    return Err("--cgroup-root needs a name of letters, digits, `-`, `_`, beginning with `fnd`".into());
+                    return Err(
+                        "--cgroup-root needs a name that begins with `fnd` and has only letters, digits, `-`, `_`"
+                            .into(),
+                    );
                 }
                 args.cgroup_root = Some(name);
             }
             "--best-effort-limits" => args.best_effort = true,
-            _ => return Err(format!("unknown argument `{shown}`; --help lists all")),
+            _ => return Err(format!("unknown argument `{shown}`; --help lists all arguments")),
         }
     }
     let missing = [

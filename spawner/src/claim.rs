@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Largest number of names that are read in one directory.
 const NAMES_MAX: usize = 100_000;
-const AGAIN: &str = "reload fnd; if this comes again, fnd is damaged or was taken over: install it again";
+const AGAIN: &str = "reload fnd; if the error remains, fnd is damaged or was taken over: reinstall it";
 
 impl Sources {
     /// Returns the manifest of the function to install, relative to its functions directory; none if it has none.
@@ -65,7 +65,7 @@ impl Sources {
         match claimants(root, install)?.iter().find(|other| owner(other) != mine) {
             None => Ok(()),
             Some(other) => {
-                let message = format!("`{}` has the same name, and belongs to somebody else", other.display());
+                let message = format!("`{}` has the same name and belongs to another user", other.display());
                 Err(problem(&path.display().to_string(), message, "rename one of the two"))
             }
         }
@@ -85,8 +85,8 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
     for (count, entry) in entries.enumerate() {
         let entry = entry.map_err(|error| unreadable(&shown(), &error))?;
         if count >= NAMES_MAX {
-            let message = format!("it holds more than {NAMES_MAX} names");
-            return Err(problem(&shown(), message, "keep data elsewhere than in a functions directory"));
+            let message = format!("it has more than {NAMES_MAX} entries");
+            return Err(problem(&shown(), message, "keep data outside of the functions directories"));
         }
         let file_name = entry.file_name();
         let stems = |directory| naming::stem(OsStr::as_bytes(&file_name), directory) == Some(name.as_bytes());

@@ -141,7 +141,9 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     let why = match failed {
         Some(errno) => format!("failed to {}: {errno}", order.step.get()),
         None if in_time => return Ok(child),
-        None => format!("failed to {} within {PATIENCE} s: it was held up, or stopped (SIGSTOP)", order.step.get()),
+        None => {
+            format!("failed to {} within {PATIENCE} s: the child was blocked, or stopped (SIGSTOP)", order.step.get())
+        }
     };
     // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
     // fault.
@@ -327,7 +329,7 @@ extern "C" fn child(order: *const Order<'_>) -> ! {
 )]
 fn steps(order: &Order<'_>) -> Result<(), Errno> {
     let exec = order.exec;
-    order.step.set("make a session");
+    order.step.set("create a session");
     rustix::process::setsid()?;
     // Files that the program creates are for its user only. A program that serves HTTP makes a socket, which gets fnd's
     // group from its directory; then the group's permission bits must be kept.
@@ -363,7 +365,7 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
             order.step.set("empty the capability bounding set");
             privileges::empty_bounding_set()?;
         }
-        order.step.set("take on groups");
+        order.step.set("set groups");
         identity.take_groups()?;
         identity.see_files_as_user();
     }
@@ -373,7 +375,7 @@ fn steps(order: &Order<'_>) -> Result<(), Errno> {
     privileges::drop_all(exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
     let _ = SigSet::empty().thread_set_mask();
     if let Some(identity) = &exec.identity {
-        order.step.set("take on the user");
+        order.step.set("set the user");
         identity.take_user()?;
     }
     order.step.set("execute the program");

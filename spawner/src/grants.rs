@@ -66,19 +66,19 @@ impl Grants {
             .0
             .get(&plan.function)
             .filter(|grant| grant.user == plan.user && plan.groups.iter().all(|group| grant.groups.contains(group)));
-        let grant = grant.ok_or("this version may not start: its files do not ask for that user any more")?;
+        let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;
         for (path, before) in &grant.files {
             let shown = path.display();
             let Ok(meta) = std::fs::metadata(path) else {
                 return Err(format!(
-                    "this version may not start with another user: its files are not there any more (`{shown}`)"
+                    "this version may not start with another user: its files no longer exist (`{shown}`)"
                 ));
             };
             let now = stamp(&meta);
             let since = crate::clock::unix_ms().cast_signed() / 1000 - meta.ctime();
             if now != *before && !(0..=CHANGED_MAX).contains(&since) {
                 return Err(format!(
-                    "this version may not start with another user: `{shown}` was changed and not looked at since; reload fnd"
+                    "this version may not start with another user: `{shown}` has changed since fnd read it; reload fnd"
                 ));
             }
         }

@@ -253,7 +253,7 @@ impl Snapshot {
             let kind = if entry.file_type() == FileType::Directory { Kind::Directory } else { Kind::File };
             self.pending.push_back((below, kind));
             if self.pending.len() + self.files.len() > FILES_MAX {
-                return Err(problem(&self.shown, format!("it holds more than {FILES_MAX} files"), ELSEWHERE));
+                return Err(problem(&self.shown, format!("it has more than {FILES_MAX} files"), ELSEWHERE));
             }
         }
         Ok(())
@@ -400,7 +400,7 @@ fn is_unix(file: &Code, plan: &Plan) -> bool {
 }
 
 fn uncopied(opened: &Opened, why: &str) -> Problem {
-    problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the room on the disk")
+    problem(&opened.shown, format!("failed to copy it: {why}"), "check the file and the free space on the disk")
 }
 
 /// Writes the result of a helper's work; returns the helper's exit code.
@@ -415,7 +415,7 @@ pub fn write_report<T: Wire>(report: &Path, result: io::Result<T>) -> i32 {
 /// # Errors
 /// Why the work failed, for people.
 pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
-    let bytes = fs::read(report).map_err(|_| "the helper ended before it was done".to_owned())?;
+    let bytes = fs::read(report).map_err(|_| "the helper ended before it finished".to_owned())?;
     let _ = fs::remove_file(report);
     let outcome = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
     let value = outcome.0.ok_or(outcome.1)?;

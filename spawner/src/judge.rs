@@ -91,7 +91,7 @@ impl Judge {
     pub fn ask(&mut self, request: &JudgeRequest, owner: u32, poller: &Poller) -> Result<(), String> {
         let message = request.to_wire();
         if message.len() > FRAME_MAX {
-            return Err("the files are larger than the judge takes".to_owned());
+            return Err("the files are larger than the judge accepts".to_owned());
         }
         if self.owner.replace(owner).is_some_and(|last| last != owner) {
             self.end();
@@ -120,7 +120,7 @@ impl Judge {
             Ok(Some(reply)) => Some(reply),
             Err(error) => {
                 let pid = self.end()?;
-                crate::log!("the judge (pid {pid}) ended: {error}; it is started again when needed");
+                crate::log!("the judge (pid {pid}) ended: {error}; fnd-spawner starts a new one when needed");
                 None
             }
         };

@@ -100,7 +100,7 @@ impl Places {
                     if fs::metadata(above)?.mode() & 0o001 == 0 {
                         let above = above.display();
                         return Err(io::Error::other(format!(
-                            "functions' users can't pass `{above}`; run `chmod o+x {above}` or use another directory"
+                            "the users of functions may not enter `{above}`; run `chmod o+x {above}` or use another directory"
                         )));
                     }
                 }
@@ -108,7 +108,7 @@ impl Places {
             if let Some(bad) = places.fixed().iter().find_map(|(dir, _)| insecure_above(dir, &[0])) {
                 let bad = bad.display();
                 return Err(io::Error::other(format!(
-                    "others than root can change `{bad}`; run `chown root {bad} && chmod go-w {bad}`, or use another directory"
+                    "users other than root can change `{bad}`; run `chown root {bad} && chmod go-w {bad}`, or use another directory"
                 )));
             }
         }

@@ -137,7 +137,7 @@ pub fn interpreter(
             Ok((real, seal)) => return Ok((Interpreter { given: candidate.clone(), real, seal }, passed)),
             Err(why) => {
                 why_not.push(format!("`{candidate}` {why}"));
-                let message = format!("the interpreter `{candidate}` of the `#!` line is passed over: {why}");
+                let message = format!("the interpreter `{candidate}` of the `#!` line is not used: {why}");
                 passed.extend(asked.then(|| problem(file, message, "correct the `#!` line, or remove it")));
             }
         }
@@ -161,7 +161,7 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
     let bad = |why: String, help: String| problem(shim, format!("the shim of runtime `{}` {why}", plan.runtime), help);
     let path = Path::new(shim);
     let found = real(path).and_then(|real| safe(path, &real, &[0, myself.uid]).map(|()| real));
-    let real = found.map_err(|why| bad(why, "install the runtime again".to_owned()))?;
+    let real = found.map_err(|why| bad(why, "reinstall the runtime".to_owned()))?;
     // If fnd is not root, functions run as its user, which has read the runtime's description beside the shim.
     let closed = |path: &&Path| {
         myself.root() && !fs::metadata(path).is_ok_and(|meta| meta.mode() & if meta.is_dir() { 0o1 } else { 0o4 } != 0)
@@ -170,8 +170,8 @@ pub fn shim(plan: &Plan, myself: &Myself) -> Result<(), Problem> {
         None => Ok(()),
         Some(closed) => {
             let bit = if closed.is_dir() { "x" } else { "r" };
-            let help = format!("run `chmod o+{bit} {}`, or keep the runtime elsewhere", closed.display());
-            Err(bad(format!("can't be read by functions: `{}` is closed to them", closed.display()), help))
+            let help = format!("run `chmod o+{bit} {}`, or move the runtime to another directory", closed.display());
+            Err(bad(format!("can't be read by functions: they have no access to `{}`", closed.display()), help))
         }
     }
 }
@@ -181,7 +181,7 @@ fn real(path: &Path) -> Result<PathBuf, String> {
         return Err("is not an absolute path".to_owned());
     }
     fs::canonicalize(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "is not there".to_owned(),
+        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
         _ => format!("can't be found: {error}"),
     })
 }
@@ -189,7 +189,7 @@ fn real(path: &Path) -> Result<PathBuf, String> {
 fn safe(path: &Path, real: &Path, owners: &[u32]) -> Result<(), String> {
     let given_in = path.parent().and_then(|dir| fs::canonicalize(dir).ok()).unwrap_or_default();
     match insecure_above(real, owners).or_else(|| insecure_above(&given_in, owners)) {
-        Some(insecure) => Err(format!("is not safe: others than root can write `{}`", insecure.display())),
+        Some(insecure) => Err(format!("is not safe: users other than root can write to `{}`", insecure.display())),
         None => Ok(()),
     }
 }
@@ -222,7 +222,7 @@ pub fn insane(plan: &Plan, asked_for: &FunctionName, has_entry: bool) -> Option<
         (plan.interpreters.len() <= 64 && plan.groups.len() <= 32, "it lists too many interpreters or groups"),
         (plan.argv.len() <= 1024 && plan.environment.len() <= 1024, "it has too many arguments or variables"),
         (texts().map(String::len).sum::<usize>() <= 256 * 1024, "arguments and variables are longer than 256 KiB"),
-        (plan.environment.iter().all(|(name, _)| name_ok(name)), "a variable has an impossible name"),
+        (plan.environment.iter().all(|(name, _)| name_ok(name)), "a variable has an invalid name"),
         (texts().all(|text| !text.contains('\0')), "a text has a NUL byte"),
         ((1 << 16..1 << 62).contains(&limits.memory) && limits.swap < 1 << 62, "memory or swap is out of bounds"),
         ((1..=4_000_000).contains(&limits.pids), "pids is out of bounds"),

@@ -31,9 +31,9 @@ impl Ranges {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let file =
-            options.open(path).failed(&format!("open `{shown}`, which has the users of each instance of fnd"))?;
+            options.open(path).failed(&format!("open `{shown}`, in which each instance of fnd locks its users"))?;
         match insecure_above(path, &[0]) {
-            Some(bad) => Err(format!("others than root can change `{}`, so `{shown}` is not used", bad.display())),
+            Some(bad) => Err(format!("users other than root can change `{}`, so `{shown}` is not used", bad.display())),
             None => Ok(Self(file)),
         }
     }
@@ -56,7 +56,7 @@ impl Ranges {
             Err(Errno::EACCES | Errno::EAGAIN) => {}
             locked => return locked.map(drop).failed("lock the users of functions"),
         }
-        fcntl(&self.0, FcntlArg::F_GETLK(&mut lock)).failed("find who has the users of functions")?;
+        fcntl(&self.0, FcntlArg::F_GETLK(&mut lock)).failed("find the process that uses the users of functions")?;
         if lock.l_type == libc::F_UNLCK as libc::c_short {
             return self.take((first, last)); // the other process has ended meanwhile
         }
@@ -65,7 +65,7 @@ impl Ranges {
             1.. => format!("process {}{}", lock.l_pid, state_of(lock.l_pid)),
             _ => "a process of another container".to_owned(),
         };
-        Err(format!("of the users {first} to {last}, another instance of fnd has {from} to {to} ({who})"))
+        Err(format!("another instance of fnd has {from} to {to} ({who}), and `[users] range` is {first} to {last}"))
     }
 }
 
@@ -95,13 +95,13 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         chown(&path, Some(12_001), None).unwrap();
         let why = Ranges::open(&path).unwrap_err();
-        assert!(why.contains("others than root can change"), "{why}");
+        assert!(why.contains("users other than root can change"), "{why}");
         std::fs::remove_file(&path).unwrap();
         symlink(&target, &path).unwrap();
         assert!(Ranges::open(&path).is_err() && !target.exists());
         // Users who can write to the directory could replace the file.
         std::fs::remove_file(&path).unwrap();
         chown(dir.path(), Some(12_001), None).unwrap();
-        assert!(Ranges::open(&path).unwrap_err().contains("others than root can change"));
+        assert!(Ranges::open(&path).unwrap_err().contains("users other than root can change"));
     }
 }

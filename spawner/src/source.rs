@@ -23,7 +23,7 @@ pub const PATH_MAX: usize = 1024;
 /// Largest number of symbolic links on the way to a file.
 const LINKS_MAX: usize = 16;
 /// Help for a path that is too deep or too long.
-pub const SHALLOWER: &str = "move it up, or rename its directories";
+pub const SHALLOWER: &str = "move it to a higher directory, or shorten the names of its directories";
 
 /// An open file that passed the checks and may be read.
 pub struct Opened {
@@ -106,7 +106,7 @@ impl Sources {
                 return Err(leads_out(shown, &real));
             };
             if real.components().count() > base.components().count() + DEPTH_MAX + 2 {
-                return Err(problem(shown, format!("it lies more than {DEPTH_MAX} levels deep"), SHALLOWER));
+                return Err(problem(shown, format!("it is more than {DEPTH_MAX} directory levels deep"), SHALLOWER));
             }
             let component = beneath(base, &real, OFlags::PATH | OFlags::NOFOLLOW).map(File::from);
             let component = component.map_err(|errno| failed(&errno.into()))?;
@@ -180,7 +180,7 @@ pub fn open(
     for (uid, gid) in links.iter().filter(|(uid, _)| *uid != 0) {
         if identity::with_files_of((*uid, *gid), || beneath(dir, real, read).is_err()).unwrap_or(true) {
             let message = format!("the owner of the symbolic link, uid {uid}, may not read `{}`", real.display());
-            return Err(problem(&shown, message, "copy the file here, or let everybody read it"));
+            return Err(problem(&shown, message, "copy the file here, or make it readable for everybody"));
         }
     }
     let (file, again) = inspect(read)?;
@@ -243,7 +243,8 @@ fn beneath(dir: &Path, real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
 pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {
-            "it went away, or is a symbolic link that leads nowhere; nothing to do if that was meant".to_owned()
+            "it was removed, or is a symbolic link without target; if that is intended, nothing needs to be done"
+                .to_owned()
         }
         io::ErrorKind::PermissionDenied => format!("run `chmod a+r {shown}`"),
         _ => "check the file".to_owned(),
@@ -254,11 +255,11 @@ pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
 fn insecure(path: &Path) -> Problem {
     let shown = path.display().to_string();
     let help = format!("run `chmod go-w {shown}`, and check its owner");
-    problem(&shown, "INSECURE MODE: others than root and the owner can write it", help)
+    problem(&shown, "INSECURE MODE: users other than root and the owner can write to it", help)
 }
 
 fn changed(shown: &str) -> Problem {
-    problem(shown, "changed while being read", "it is read again when it is quiet")
+    problem(shown, "changed while being read", "fnd reads it again when it has stopped changing")
 }
 
 #[cfg(test)]

@@ -53,8 +53,9 @@ impl Uids {
         let shown = path.display();
         let read = format!("read the uid table `{shown}`");
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| format!("another fnd-spawner uses `{shown}`; end it, or give this one another --state"))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            format!("another fnd-spawner uses `{shown}`; stop it, or start this one with another --state")
+        })?;
         let text = std::io::read_to_string(&file).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).failed(&read)?;
@@ -70,7 +71,7 @@ impl Uids {
             };
             let wrong = || {
                 let remedy =
-                    "restore it from a backup, or remove it: numbers are then taken from the owners of the homes";
+                    "restore it from a backup, or remove it: fnd then takes the uids from the owners of the homes";
                 format!("line {} of `{shown}` is damaged; {remedy}", index + 1)
             };
             table.lines.push(entry().ok_or_else(wrong)?);
@@ -100,7 +101,7 @@ impl Uids {
             return match range {
                 None => Ok((id, own)),
                 Some((first, last)) if !(first..=last).contains(&uid) => Err(format!(
-                    "its uid {uid} is outside `[users] range` {first} to {last}; make the range as it was, or restore the uid table"
+                    "its uid {uid} is outside `[users] range` {first} to {last}; restore the old range, or restore the uid table"
                 )),
                 Some(_) => Ok((id, uid)),
             };
@@ -118,7 +119,7 @@ impl Uids {
             }
         };
         self.homes.retain(|(taken, _)| *taken != uid);
-        let end = self.file.metadata().failed("look at the uid table")?.len();
+        let end = self.file.metadata().failed("read the size of the uid table")?.len();
         // If a full disk lets only part of a line through, this part would become the beginning of the next line.
         let cut = |_: &std::io::Error| drop(self.file.set_len(end));
         let line = format!("{uid} {name}");

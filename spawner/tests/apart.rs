@@ -1,4 +1,4 @@
-//! What functions don't share: shared memory, keys, and the memory of the machine.
+//! Functions share no System V memory and no keys, and have a limit on memory together.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -7,7 +7,7 @@ use common::{Harness, Options, privileged};
 use std::fs;
 use std::path::Path;
 
-/// Runs a line of bash as two functions; returns what each said.
+/// Runs a line of bash as two functions; returns the output of each.
 fn both(harness: &mut Harness, script: &str) -> [String; 2] {
     ["one.sh", "two.sh"].map(|name| {
         let installed = harness.install(name, script, "");
@@ -27,7 +27,7 @@ fn each_function_has_system_v_memory_of_its_own_that_goes_with_its_launcher() {
     assert!(harness.welcome.missing.iter().all(|(what, _)| what != "ipc"), "{:?}", harness.welcome.missing);
     let [one, two] = both(&mut harness, "readlink /proc/self/ns/ipc\n");
     assert!(one != two && [&one, &two].iter().all(|found| found.trim() != own.to_str().unwrap()), "{one} {two}");
-    // Another attempt of the same version sees what the first one left.
+    // Another attempt of the same version sees the memory that the first one left.
     let installed = harness.install("kept.sh", "ipcmk -M 4096 >/dev/null; ipcs -m | grep -c ^0x\n", "");
     assert_eq!([1, 2].map(|_| harness.run(&installed, None, &[]).stdout), ["1\n", "2\n"]);
     let machine = fs::read_to_string("/proc/sysvipc/shm").unwrap();
@@ -61,7 +61,7 @@ fn what_all_functions_use_together_has_a_limit() {
     ];
     let limit = || files.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap();
     assert_eq!(limit(), "1073741824\n");
-    // A reload changes it.
+    // A reload changes the limit.
     fs::write(harness.path("etc/fnd.toml"), "memory=536870912").unwrap();
     let number = harness.send(&fnd_wire::frame::Request::Reload, Vec::new());
     harness.answer(number);

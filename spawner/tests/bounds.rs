@@ -1,4 +1,4 @@
-//! What holds the spawner up, and how much may wait: each has a bound, and everybody else goes on.
+//! Everything that can hold up the spawner, and every queue, has a bound; other work continues meanwhile.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
-/// Returns the children of the spawner whose names are as wanted. The judge is executed by a descriptor, whose number is its name.
+/// Returns the children of the spawner with matching names. The judge is executed by a descriptor; its name is the
+/// number.
 fn children(harness: &Harness, wanted: impl Fn(&str) -> bool) -> Vec<Pid> {
     let parent = harness.child.id();
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
@@ -36,7 +37,7 @@ fn a_launcher_that_is_silent_is_given_up_and_others_go_on() {
     kill_process(launcher[0], Signal::STOP).unwrap();
     let (_, first) = harness.order(&held, None, &[]);
     let (_, second) = harness.order(&held, None, &[]);
-    // Meanwhile others are installed and run.
+    // Meanwhile other functions are installed and run.
     let other = harness.install("other.sh", "echo other", "");
     assert_eq!(harness.run(&other, None, &[]).stdout, "other\n");
     assert!(launchers(&harness).contains(&launcher[0]), "it is given up too early");
@@ -45,7 +46,7 @@ fn a_launcher_that_is_silent_is_given_up_and_others_go_on() {
         assert!(failed.message.contains("launcher ended"), "{}", failed.message);
     }
     assert!(!launchers(&harness).contains(&launcher[0]));
-    // The next start gets another one.
+    // The next start gets a new launcher.
     let run = harness.run(&held, None, &[]);
     assert_eq!((run.exited.status, run.stdout.as_str()), (ExitStatus::Code(0), "held\n"));
 }
@@ -67,7 +68,7 @@ fn more_files_to_read_than_there_is_room_for_are_refused() {
         sidecar: Some("held.toml".to_owned()),
         directory_form: false,
     };
-    // The judge is silent, so nearly all of them wait. After 10 s it would be killed, and the first be answered.
+    // The judge is silent, so nearly all requests wait. After 10 s it would be killed, and the first request answered.
     let mut sent = 0;
     let refused = loop {
         for _ in 0..64 {
@@ -92,10 +93,10 @@ fn more_files_to_read_than_there_is_room_for_are_refused() {
     );
     let number = harness.send(&Request::Reload, Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Failed("too many files wait to be read".to_owned()));
-    // It goes on with everything else.
+    // The spawner continues with other work.
     harness.is_served();
     for pid in judge {
-        let _ = kill_process(pid, Signal::CONT); // it may have been given up meanwhile
+        let _ = kill_process(pid, Signal::CONT); // the launcher may have been killed meanwhile
     }
     until("those that wait are read", || {
         waiting_replies(&mut harness).iter().any(|reply| matches!(reply, Reply::Installed(_)))

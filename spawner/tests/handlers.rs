@@ -1,4 +1,4 @@
-//! Workers of handlers: descriptor 3, who gets its other end, and the shim.
+//! Workers of handlers: descriptor 3, the process that gets its other end, and the shim.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -11,16 +11,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Tells of its descriptors (4 is the directory `ls` reads), then answers each line.
+/// Prints its descriptors (4 is the directory that `ls` reads), then answers each line.
 const ECHO: &str = "ls /proc/self/fd | tr '\\n' ' ' >&3; readlink /proc/self/fd/3 >&3\n\
     while read -r line <&3; do echo \"got $line\" >&3; done; echo no more\n";
 
-/// Says a line over a channel, if any, and returns the next line of the worker.
+/// Sends a line over a channel, if there is one, and returns the next line of the worker.
 fn talk(channel: &OwnedFd, line: &str) -> String {
     let mut stream = File::from(channel.try_clone().unwrap());
     stream.write_all(line.as_bytes()).unwrap();
     let mut answer = String::new();
-    // It says one line only where it is asked one.
+    // The worker sends one line for each line that it gets.
     BufReader::new(stream).read_line(&mut answer).unwrap();
     answer
 }
@@ -44,12 +44,12 @@ fn exchanges_over_descriptor_3(harness: &mut Harness) {
     assert_eq!((held.spawned.pid, held.spawned.kill, ends.len()), (spawned.pid, cgroup, 4 + usize::from(cgroup)));
     let channel = ends.pop_back().unwrap();
     assert_eq!(talk(&channel, "two\n"), "got two\n");
-    // An older one gets what it understands.
+    // An older fnd gets the reply that it knows.
     harness.send(&Request::Hello(Hello { min: 1, max: 1 }), Vec::new());
     harness.wait(|_, reply| matches!(reply, Reply::Held(held) if fits(held)));
     harness.send(&Request::Hello(Hello { min: 1, max: 2 }), Vec::new());
     harness.wait(with);
-    // All other descriptors are closed, so this is seen.
+    // All copies of the other end are closed, so the worker sees the end of the channel.
     rustix::net::shutdown(&channel, rustix::net::Shutdown::Write).unwrap();
     assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
     assert_eq!(common::text(ends.pop_front().unwrap()), "no more\n");
@@ -132,14 +132,14 @@ fn a_shim_functions_cannot_read_is_refused_with_the_fix() {
     assert_eq!(refusal(&shown, (0o711, 0o644)), "");
     let closed = |path: &str, bit: &str| {
         format!(
-            "{shown}: the shim of runtime `bash` can't be read by functions: `{path}` is closed to them \
-             (run `chmod o+{bit} {path}`, or keep the runtime elsewhere)"
+            "{shown}: the shim of runtime `bash` can't be read by functions: they have no access to `{path}` \
+             (run `chmod o+{bit} {path}`, or move the runtime to another directory)"
         )
     };
     assert_eq!(refusal(&shown, (0o711, 0o640)), closed(&shown, "r"));
     assert_eq!(refusal(&shown, (0o750, 0o644)), closed(&shown_dir, "x"));
     let unsafe_one = refusal(&shown, (0o711, 0o666));
-    assert!(unsafe_one.contains("is not safe: others than root can write"), "{unsafe_one}");
-    assert!(refusal("/nowhere/shim.sh", (0o711, 0o644)).contains("is not there (install the runtime again)"));
+    assert!(unsafe_one.contains("is not safe: users other than root can write"), "{unsafe_one}");
+    assert!(refusal("/nowhere/shim.sh", (0o711, 0o644)).contains("does not exist (reinstall the runtime)"));
     assert!(refusal("shim.sh", (0o711, 0o644)).contains("is not an absolute path"));
 }

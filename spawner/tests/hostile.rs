@@ -1,4 +1,4 @@
-//! What an fnd that was taken over, and functions and people that mean harm, ask of the spawner.
+//! Requests of an fnd that was taken over, and attacks by functions and by people.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// What a hostile fnd asks for: any source with any manifest for any function.
+/// A request of a hostile fnd: any source with any manifest for any function.
 fn install(directory: u16, function: &str, source: &str, sidecar: Option<&str>, directory_form: bool) -> Install {
     Install {
         directory,
@@ -73,7 +73,7 @@ fn a_manifest_is_the_file_beside_the_code_whatever_fnd_says() {
     refused(&mut harness, install(0, "a", "a.sh", Some("b.toml"), false), "is not the manifest of");
     refused(&mut harness, install(0, "form", "form", Some("b.toml"), true), "is not the manifest of");
     refused(&mut harness, install(0, "b", "b.toml", None, false), "is not the code of function");
-    // One that fnd does not name counts as well.
+    // A manifest that fnd does not name counts, too.
     harness.write("a.toml", "refuse=1");
     match harness.ask_to_install(install(0, "a", "a.sh", None, false)) {
         Outcome::Refused(problems, document) => assert!(problems.is_empty() && document.is_some()),
@@ -113,8 +113,8 @@ fn of_two_authors_who_share_a_directory_neither_takes_the_others_name() {
     for (name, owner) in [("a.sh", 12_001), ("a.py", 12_002), ("b.sh", 12_001), ("b.txt", 12_001)] {
         lchown(harness.write(name, ":"), Some(owner), Some(owner)).unwrap();
     }
-    refused(&mut harness, install(0, "a", "a.py", None, false), "belongs to somebody else");
-    refused(&mut harness, install(0, "a", "a.sh", None, false), "belongs to somebody else");
+    refused(&mut harness, install(0, "a", "a.py", None, false), "belongs to another user");
+    refused(&mut harness, install(0, "a", "a.sh", None, false), "belongs to another user");
     installed(&mut harness, install(0, "b", "b.sh", None, false));
 }
 
@@ -174,7 +174,7 @@ fn a_large_file_is_copied_beside_the_loop() {
     });
     signal(helper.unwrap(), rustix::process::Signal::STOP);
     harness.is_served();
-    // Others are installed meanwhile.
+    // Other functions are installed meanwhile.
     harness.install("small.sh", ":", "");
     signal(helper.unwrap(), rustix::process::Signal::CONT);
     let Reply::Installed(installed) = harness.answer(number).0 else { panic!("refused") };
@@ -220,7 +220,7 @@ fn a_link_gives_only_what_its_owner_may_read() {
     }
     refused(&mut harness, install(0, "out", "out.sh", None, false), "leads out of the functions directories");
     refused(&mut harness, install(0, "loop", "loop.sh", None, false), "symbolic links");
-    // A manifest, and a file of a directory, go the same way.
+    // The same holds for a manifest, and for a file of a directory.
     harness.write("m.sh", ":");
     link("secret.sh", "m.toml", 12_001);
     refused(&mut harness, install(0, "m", "m.sh", None, false), "the owner of the symbolic link");
@@ -309,21 +309,21 @@ fn what_the_administrator_took_back_does_not_start_again() {
     assert_eq!(harness.run(&as_root, None, &[]).stdout, "0\n");
     let as_daemon = harness.install("r.sh", "id -u", "user=daemon");
     assert_eq!(harness.run(&as_daemon, None, &[]).stdout, "1\n");
-    let gone = "its files do not ask for that user any more";
+    let gone = "its files no longer ask for that user";
     fails(&mut harness, &as_root, gone);
     let own = harness.install("r.sh", "id -u", "");
     fails(&mut harness, &as_root, gone);
     fails(&mut harness, &as_daemon, gone);
     assert_eq!(harness.run(&own, None, &[]).stdout, format!("{}\n", own.uid));
-    // A refusal of the file changes nothing; what it asks for again is given again.
+    // A refused file changes nothing. If the file asks for the user again, the version may start again.
     let again = harness.install("r.sh", "id -u", "user=root");
     assert_eq!(again.version, as_root.version);
     harness.write("r.toml", "refuse=1");
     assert!(matches!(harness.try_install("r.sh", Some("r.toml")), Outcome::Refused(..)));
     assert_eq!(harness.run(&again, None, &[]).stdout, "0\n");
-    // Whether or not fnd says that the file is gone.
+    // This holds also if fnd does not report that the file was removed.
     fs::remove_file(harness.path("functions/r.sh")).unwrap();
-    fails(&mut harness, &again, "are not there any more");
+    fails(&mut harness, &again, "no longer exist");
 }
 
 fn spawn_with(harness: &mut Harness, installed: &Installed, worker: u64, input: OwnedFd, as_previous: bool) -> Reply {
@@ -406,7 +406,8 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     let spawner = i32::try_from(harness.child.id()).unwrap();
     let stop = || signal(spawner, rustix::process::Signal::STOP);
     let go_on = || signal(spawner, rustix::process::Signal::CONT);
-    // Stopped until the copy here is closed: then its own is the last. In frames that take no descriptor.
+    // The spawner is stopped until the copy here is closed, so that it has the last one. The frames may have no
+    // descriptor.
     for request in [Request::Term(WorkerId(1 << 40)), Request::Reload] {
         let (socket, peer) = lingering();
         peers.push(peer);
@@ -415,7 +416,7 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
         go_on();
         harness.is_served();
     }
-    // In what is never read: the connection ends first.
+    // In frames that are never read, since the connection ends first.
     let (socket, peer) = lingering();
     peers.push(peer);
     stop();
@@ -431,7 +432,7 @@ fn closing_what_fnd_passed_does_not_hold_up_the_loop() {
     signal(spawner, rustix::process::Signal::TERM);
 }
 
-/// Starts a spawner on a directory and returns what it says when it does not run.
+/// Starts a spawner on a directory and returns its error message if it does not run.
 fn fails_to_start(prepare: impl FnOnce(&Path)) -> String {
     let dir = tempfile::Builder::new().prefix("fnd-spawner-test").tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
@@ -459,19 +460,19 @@ fn directories_that_others_can_change_are_not_used() {
     let own = |path: &Path| lchown(path, Some(12_001), None).unwrap();
     for bad in ["state", "run"] {
         let message = fails_to_start(|dir| own(&dir.join(bad)));
-        assert!(message.contains("others than root can change") && message.contains(bad), "{bad}: {message}");
+        assert!(message.contains("users other than root can change") && message.contains(bad), "{bad}: {message}");
     }
     let message = fails_to_start(|dir| fs::set_permissions(dir.join("state"), Permissions::from_mode(0o777)).unwrap());
-    assert!(message.contains("others than root can change"), "{message}");
+    assert!(message.contains("users other than root can change"), "{message}");
     for inner in ["state/versions", "state/home", "state/tmp", "state/spawner", "run/creds"] {
         let message = fails_to_start(|dir| {
             fs::create_dir(dir.join(inner)).unwrap();
             own(&dir.join(inner));
         });
-        assert!(message.contains("others than root can change") && message.contains(inner), "{inner}: {message}");
+        assert!(message.contains("users other than root can change") && message.contains(inner), "{inner}: {message}");
     }
     let message = fails_to_start(|dir| own(dir));
-    assert!(message.contains("others than root can change"), "{message}");
+    assert!(message.contains("users other than root can change"), "{message}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What may be installed, and what is refused with which words.
+//! What may be installed, and the messages of refusals.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -32,8 +32,8 @@ fn what_is_not_a_safe_regular_file_is_refused() {
     symlink("/etc/passwd", functions.join("out.sh")).unwrap();
     check(&mut harness, "out.sh", None, &["leads out of the functions directories, to `/etc/passwd`"]);
     symlink("nowhere", functions.join("dangling.sh")).unwrap();
-    check(&mut harness, "dangling.sh", None, &["leads nowhere"]);
-    check(&mut harness, "absent.sh", None, &["failed to open it", "went away"]);
+    check(&mut harness, "dangling.sh", None, &["without target"]);
+    check(&mut harness, "absent.sh", None, &["failed to open it", "was removed"]);
     harness.write("open.sh", ":");
     for bits in [0o666, 0o664] {
         mode(&harness, "open.sh", bits);
@@ -247,9 +247,9 @@ fn interpreters_are_real_and_safe() {
         &mut harness,
         "i.sh",
         Some("i.toml"),
-        &["no interpreter", "can write", "shim", "`/no/bash` is not there", "apt install bash"],
+        &["no interpreter", "can write", "shim", "`/no/bash` does not exist", "apt install bash"],
     );
-    // One asked for by `#!` is passed over with a warning, and a link is executed by its own name.
+    // An interpreter of `#!` that cannot be used gets a warning, and a link is executed by its own path.
     let alias = harness.path("alias");
     symlink("/bin/bash", &alias).unwrap();
     let installed = harness.install(
@@ -257,7 +257,7 @@ fn interpreters_are_real_and_safe() {
         "echo $0 $BASH; readlink /proc/$$/exe",
         &format!("interpreters=/no/bash,{}\nasked=1", alias.display()),
     );
-    assert!(installed.warnings[0].message.contains("passed over"), "{:?}", installed.warnings);
+    assert!(installed.warnings[0].message.contains("is not used"), "{:?}", installed.warnings);
     assert_eq!(installed.interpreter, fs::canonicalize("/bin/bash").unwrap().to_str().unwrap());
     if is_root() {
         assert!(harness.run(&installed, None, &[]).stdout.contains(alias.to_str().unwrap()));
@@ -281,7 +281,7 @@ fn other_users_need_leave() {
     assert_eq!(harness.run(&installed, None, &[]).stdout, "1\n1\n");
     let root = harness.install("r.sh", "id -u; grep CapEff /proc/self/status", "user=root");
     assert_eq!(harness.run(&root, None, &[]).stdout, "0\nCapEff:\t0000000000000000\n");
-    // Not if somebody else owns the code.
+    // It is refused if another user owns the code.
     std::os::unix::fs::chown(harness.path("functions/r.sh"), Some(12_345), None).unwrap();
     check(&mut harness, "r.sh", Some("r.toml"), &["owned by root"]);
 }

@@ -1,4 +1,4 @@
-//! Limits, killing, and that nothing is ever left.
+//! Limits and killing; no process and no cgroup ever remains.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 const ESCAPEE: &str = "trap '' TERM\nsetsid bash -c 'trap \"\" TERM; (sleep 1000 & sleep 1000) & sleep 1000' &\n\
     nohup sleep 1000 &\necho ready\nwait; sleep 1000\n";
 
-/// Reads the first line of a worker's output, so that it is known to have got that far.
+/// Reads the first line of a worker's output, so that the worker is known to have reached that point.
 fn ready(descriptors: &std::collections::VecDeque<std::os::fd::OwnedFd>) {
     let mut byte = [0];
     assert_eq!(rustix::io::read(&descriptors[0], &mut byte).unwrap(), 1);
 }
 
-/// Says whether a process lives in a group or below it, or is not yet gone from there. A group that is gone has none.
+/// Returns whether a process is in a group or below it, also one that is still ending. A removed group has none.
 fn is_populated(group: &Path) -> bool {
     let says = |file, text| std::fs::read_to_string(group.join(file)).is_ok_and(|found| found.contains(text));
     let mut below = std::fs::read_dir(group).into_iter().flatten().flatten();
@@ -39,18 +39,19 @@ fn a_tree_that_ignores_sigterm_is_killed_whole() {
     assert!(spawned.kill && descriptors.len() == 4);
     ready(&descriptors);
     let home = harness.path("state/home/escapee");
-    // Everything else in it is above one of these. Asked again both times: a process in execve(2) shows no environment.
+    // All other processes of the tree are ancestors of these. Both checks are repeated, since a process in execve(2)
+    // shows no environment.
     let stands = || processes_of(&home).iter().filter(|process| process.ends_with(" sleep")).count() == 4;
     until("the tree stands", stands);
     let number = harness.send(&Request::Term(WorkerId(worker)), Vec::new());
     assert_eq!(harness.answer(number).0, Reply::Done);
     until("the tree ignores SIGTERM", stands);
-    // As fnd does it: by the descriptor it was passed.
+    // As fnd kills: by the descriptor that it got.
     rustix::io::write(&descriptors[3], b"1").unwrap();
     let exited = harness.exited(worker);
     assert_eq!(exited.status, ExitStatus::Signal(9));
     assert_eq!(processes_of(&home), Vec::<String>::new());
-    // And by the frame, twice, and for one that is gone.
+    // Then by the frame, twice, and for a worker that has ended.
     let (worker, number) = harness.order(&installed, None, &[]);
     let (_, descriptors) = harness.spawned(number);
     ready(&descriptors);
@@ -67,7 +68,7 @@ fn sigterm_reaches_every_process() {
         return;
     }
     let mut harness = Harness::start();
-    // The outer trap is set before there is anybody who says `x`.
+    // The outer trap is set before the inner process prints `x`.
     let script = "trap 'wait; echo outer; exit 7' TERM\n\
         setsid bash -c 'trap \"echo inner; exit\" TERM; echo x; while :; do sleep 0.01; done' &\n\
         while :; do sleep 0.01; done\n";
@@ -108,7 +109,7 @@ fn a_fork_bomb_meets_its_limit() {
     let errors = descriptors.remove(1).unwrap();
     let mut text = [0; 64];
     assert!(rustix::io::read(&errors, &mut text).unwrap() > 0, "bash says that it can't fork");
-    assert!(processes_of(&harness.path("state/home/bomb")).len() <= 11); // the launcher's environment names nothing
+    assert!(processes_of(&harness.path("state/home/bomb")).len() <= 11); // the launcher's environment does not name the directory
     harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
     assert!(harness.exited(worker).pids_refused > 0);
 }
@@ -119,13 +120,13 @@ fn out_of_memory_is_counted_and_takes_the_whole_tree() {
         return;
     }
     let mut harness = Harness::start();
-    // The hog is a child; without a kill of the whole leaf the script would go on.
+    // The process that uses the memory is a child; if only it were killed, the script would continue.
     let script = "/usr/bin/python3 -c 'x = bytearray(200 << 20)'; sleep 1000\n";
     let installed = harness.install("hog.sh", script, "memory=67108864");
     let run = harness.run(&installed, None, &[]);
     assert_eq!(run.exited.status, ExitStatus::Signal(9));
     assert!(run.exited.oom_kills > 0 && !run.exited.oom_shared, "{:?}", run.exited);
-    // The counter is of this run, not of all before it.
+    // The counter covers this run only, not earlier ones.
     let fine = harness.install("hog.sh", ":\n", "memory=67108864");
     assert_eq!(harness.run(&fine, None, &[]).exited.oom_kills, 0);
 }
@@ -160,12 +161,13 @@ fn a_killed_spawner_leaves_no_process_and_the_next_removes_its_groups() {
         let places = hierarchies.chain(["/sys/fs/cgroup".into()]).map(|hierarchy| hierarchy.join(&name));
         places.filter(|group| group.exists()).collect::<Vec<_>>()
     };
-    // Now, since nobody removes those of a spawner that lives; once it is dead, that of another test may.
+    // Read now: while the spawner runs, no other one removes its groups; after its end, the spawner of another test
+    // may.
     assert!(!groups().is_empty());
     harness.child.kill().unwrap();
     harness.child.wait().unwrap();
     until("the launcher killed all of it", || processes_of(&home).is_empty());
-    // A group that somebody still dies in can't be removed.
+    // A group in which a process is still ending can't be removed.
     until("nothing lives in its groups", || !groups().iter().any(|group| is_populated(group)));
     let next = Harness::start();
     let own = next.child.id();

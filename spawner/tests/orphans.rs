@@ -1,4 +1,4 @@
-//! Processes whose parent is gone: the spawner's from then on, and never left as zombies.
+//! Processes whose parent has ended become children of the spawner, and never remain as zombies.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -13,7 +13,7 @@ fn orphans_are_the_spawners_and_count_against_no_limit_when_they_ended() {
         return;
     }
     let mut harness = Harness::start();
-    // The last field but two of what is read is the parent, since no name here has a blank in it.
+    // The fourth field is the parent, since no name here contains a blank.
     let script = "orphan=$(sleep 1000 >/dev/null 2>&1 & echo $!)\ncut -d ' ' -f 4 /proc/$orphan/stat\n\
         for i in $(seq 40); do (true & true) || exit 9; done\n";
     let installed = harness.install("orphans.sh", script, "pids=8");

@@ -16,7 +16,7 @@ fn reload(harness: &mut Harness) -> SettingsRead {
     read
 }
 
-/// Looks that a range was refused because of another instance, in words that help.
+/// Checks that a range was refused because of another instance, with a message that names it.
 fn refused(read: &SettingsRead, by: &Harness) {
     let [problem] = read.problems.as_slice() else { panic!("{read:?}") };
     assert!(!read.applied && problem.file.ends_with("etc/fnd.toml"), "{read:?}");
@@ -35,22 +35,22 @@ fn two_instances_that_share_a_user_do_not_run_together() {
     }
     let mut one = Harness::start();
     let (first, last) = one.users.range();
-    // All of them, the first alone, the last alone, more than all.
+    // The whole range, only its first user, only its last, and a larger range.
     for range in [(first, last), (first - 5, first), (last, last + 5), (first - 5, last + 5)] {
         let (mut two, read) = Harness::try_with(&with(range));
         refused(&read, &one);
-        // It goes on refusing while the first one lives, and installs nothing.
+        // It keeps refusing while the first instance runs, and installs nothing.
         refused(&reload(&mut two), &one);
         two.write("f.sh", "id -u");
         let message = two.refusal("f.sh", None);
         assert!(message.contains("the configuration has not been read yet"), "{message}");
         two.stop();
     }
-    // The first one still has them, also after a reload of its own.
+    // The first instance keeps its users, also after a reload.
     assert!(reload(&mut one).applied);
     let (mut two, read) = Harness::try_with(&with((first, last)));
     refused(&read, &one);
-    // An end without any tidying up leaves no lock.
+    // A killed instance leaves no lock.
     one.child.kill().unwrap();
     one.child.wait().unwrap();
     let read = reload(&mut two);
@@ -73,7 +73,7 @@ fn a_range_is_changed_to_one_that_nobody_has_and_the_old_one_stays_taken() {
     let middle = first + (last - first) / 2;
     Users::configure(&etc, (first, middle));
     assert!(reload(&mut one).applied);
-    // Functions may still run as a user of what was given up.
+    // Functions may still run as users of the old range.
     let (_, read) = Harness::try_with(&with((middle + 1, last)));
     refused(&read, &one);
 }

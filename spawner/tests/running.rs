@@ -1,4 +1,4 @@
-//! What a function gets, and what is told of its end, with real cgroups.
+//! The environment that a function gets, and the report about its end, with real cgroups.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -50,7 +50,7 @@ fn a_script_gets_its_user_environment_input_and_result_and_nothing_else() {
     let names: Vec<&str> = run.stderr.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     assert!(!names.contains(&"CARGO_PKG_NAME"), "the spawner's environment leaks: {names:?}");
     assert!(run.exited.cpu_us > 0 && run.exited.memory_peak.is_some() && !run.exited.stragglers);
-    // The invocation's files go with it, the function's stay.
+    // The files of the invocation are removed with it; those of the function stay.
     assert!(tmp.join("b").exists());
     let number =
         harness.send(&Request::Release(Release { function: installed.id, invocation: InvocationId(1) }), Vec::new());
@@ -119,7 +119,7 @@ fn many_runs_one_after_the_other_use_one_launcher() {
         common::Outcome::Refused(problems, _) => panic!("{problems:?} {program:?}"),
     };
     let mut functions = [("bash -c :", &script, Vec::new()), ("/bin/true", &program, Vec::new())];
-    // In turn: a launcher that is idle for long leaves, and both are counted at the end.
+    // In turn, since a launcher ends when it has been idle for long, and both are counted at the end.
     for _ in 0..200 {
         for (_, installed, times) in &mut functions {
             let start = fnd_spawner::clock::now();
@@ -139,7 +139,8 @@ fn many_runs_one_after_the_other_use_one_launcher() {
     }
     let parent = harness.child.id();
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    // By their names: a helper may be there as well, which syncs what was installed. That takes long on a busy disk.
+    // Launchers are counted by name, since a helper may run, too: it syncs installed files, which takes long on a busy
+    // disk.
     let names = children.split_whitespace().map(|pid| fs::read_to_string(format!("/proc/{pid}/comm")));
     let launchers = names.flatten().filter(|name| name.trim() == "fnd-launcher").count();
     assert_eq!(launchers, 2, "one for each function; all children: {children}");
@@ -157,7 +158,7 @@ fn a_newer_version_replaces_the_launcher_when_it_is_idle() {
     let (_, mut descriptors) = harness.spawned(number);
     let second = harness.install("v.sh", "echo 2", "");
     assert_eq!(harness.run(&second, None, &[]).stdout, "2\n");
-    // The old version's attempt goes on beside it, and takes nothing along when it ends.
+    // The attempt of the old version continues beside it, and its end affects nothing else.
     let parent = harness.child.id();
     let children = || fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     common::until("judge, two launchers, one worker", || children().split_whitespace().count() == 4);
@@ -166,7 +167,7 @@ fn a_newer_version_replaces_the_launcher_when_it_is_idle() {
     assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
     common::until("the old launcher ended", || children().split_whitespace().count() == 2);
     assert_eq!(harness.run(&second, None, &[]).stdout, "2\n");
-    // Once idle for ten seconds the other one goes too, and the function's groups with it.
+    // After ten idle seconds the other launcher ends, too, and the function's groups are removed.
     let group = format!("/sys/fs/cgroup/unified/fnd-{parent}/f/v");
     let there = fs::exists(&group).unwrap();
     common::until("the idle launcher ended", || children().split_whitespace().count() == 1);

@@ -1,4 +1,4 @@
-//! A machine that has run out of something, a fnd that does nothing, and how much is kept for the next one.
+//! A machine that has run out of a resource, an fnd that does nothing, and the data that is kept for the next fnd.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -22,7 +22,7 @@ fn allow(harness: &Harness, current: u64) {
     prlimit(Some(pid), Resource::Nofile, limit).unwrap();
 }
 
-/// Waits for a file, so that it ends when the test says so.
+/// Waits for a file, so that the test decides when it ends.
 const WAITS: &str = "echo begun; cat; while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done\n";
 
 #[test]
@@ -33,7 +33,7 @@ fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
     let mut harness = Harness::start();
     let installed = harness.install("hello.sh", WAITS, "pids=4096\n");
     let home = harness.path("state/home/hello");
-    // With room for more and more: each start fails at another step.
+    // With room for one more descriptor each time, so that each start fails at another step.
     let (mut started, mut refused) = (Vec::new(), 0);
     for room in 0..60 {
         allow(&harness, descriptors(&harness) + room);
@@ -59,18 +59,18 @@ fn a_start_without_descriptors_is_the_nodes_fault_and_is_whole_or_not_at_all() {
     }
     let run = harness.run(&installed, None, &[]);
     assert_eq!((run.exited.status, run.stdout.as_str()), (ExitStatus::Code(0), "begun\n"));
-    // Nothing of those that were not started is left.
+    // Failed starts leave nothing.
     let count = |harness: &Harness| fs::read_dir(harness.path("state/tmp/hello")).map_or(0, Iterator::count);
     assert!(count(&harness) > 0);
     until("no descriptor of a start is left", || descriptors(&harness) < 30);
     until("no cgroup of a start is left", || leaves(&harness).is_empty());
 }
 
-/// A cgroup with a limit of processes, as a machine's or a container's.
+/// A cgroup with a limit on processes, like that of a machine or a container.
 struct Processes(PathBuf);
 
 impl Processes {
-    /// Moves the spawner into it; nothing where cgroup version 1 has no such controller.
+    /// Moves the spawner into it; none if cgroup version 1 has no such controller.
     fn of(harness: &Harness) -> Option<Self> {
         let group = PathBuf::from(format!("/sys/fs/cgroup/pids/fnd-test-{}", harness.child.id()));
         fs::create_dir(&group).ok()?;
@@ -86,7 +86,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // The processes of a test that failed may be in it.
+        // Processes of a failed test may be in it.
         for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = fs::write("/sys/fs/cgroup/pids/cgroup.procs", pid);
         }
@@ -203,7 +203,7 @@ fn an_adoption_record_of_any_length_is_kept_and_a_ping_is_answered() {
     end(&mut harness);
 }
 
-/// Returns the cgroups of attempts that are there.
+/// Returns the existing cgroups of attempts.
 fn leaves(harness: &Harness) -> Vec<String> {
     let trees = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
     let groups = trees.map(|tree| format!("{tree}/fnd-{}/f/hello", harness.child.id()));
@@ -218,13 +218,13 @@ fn a_cgroup_is_removed_though_there_were_no_descriptors_when_its_run_ended() {
         return;
     }
     let mut harness = Harness::start();
-    // What it leaves has to be killed before its cgroup can go, and for that a descriptor is needed.
+    // The remaining processes must be killed before the cgroup can be removed, which needs a descriptor.
     let script = "sleep 1000 >/dev/null 2>&1 & while [ ! -e \"$HOME/go\" ]; do :; done\n";
     let installed = harness.install("hello.sh", script, "");
     let (worker, number) = harness.order(&installed, None, &[]);
     drop(harness.spawned(number));
     assert_eq!(leaves(&harness), [format!("w{worker}")]);
-    // None of those that are closed meanwhile can be opened again.
+    // Descriptors that are closed meanwhile cannot be opened again.
     allow(&harness, 3);
     fs::write(harness.path("state/home/hello/go"), "").unwrap();
     let exited = harness.exited(worker);
@@ -241,7 +241,7 @@ fn reconnect(harness: &mut Harness, protocol: u16) {
     assert_eq!(welcome.protocol, protocol);
 }
 
-/// One that listens does not end with its connection.
+/// A spawner that listens does not end with its connection.
 fn end(harness: &mut Harness) {
     rustix::process::kill_process(
         Pid::from_raw(harness.child.id().cast_signed()).unwrap(),

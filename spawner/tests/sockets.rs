@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes a socket where it is told to, says so, and lives until it is killed.
+/// Makes a socket at the path in its environment, reports it, and runs until it is killed.
 const SERVER: &str = "/usr/bin/python3 -c '\nimport os, socket, time\n\
     s = socket.socket(socket.AF_UNIX)\ns.bind(os.environ[\"FND_SOCKET_PATH\"])\ns.listen()\n\
     print(\"listens\", flush=True)\ntime.sleep(3600)'\n";
@@ -21,7 +21,7 @@ fn names(dir: &Path) -> Vec<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Says whether a shell of this user and group can do something.
+/// Returns whether a shell of this user and group can run a command.
 fn can((user, group): (u32, u32), what: &str) -> bool {
     let mut shell = Command::new("sh");
     shell.uid(user).gid(group).args(["-c", what]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -63,7 +63,7 @@ fn a_socket_has_a_directory_that_its_user_owns_and_only_fnd_may_pass() {
     let meta = fs::metadata(&dir).unwrap();
     assert_eq!((meta.uid(), meta.gid(), meta.permissions().mode() & 0o7777), (installed.uid, 0, 0o2710));
     let socket = dir.join("http.sock");
-    // The harness is its fnd, and has root's group; the users of functions have their own.
+    // The harness acts as fnd, and has root's group; the users of functions have their own groups.
     let usable = format!("test -w {}", socket.display());
     assert!(can((installed.uid, installed.uid), &usable));
     assert!(can((12_345, 0), &usable), "as fnd");
@@ -93,7 +93,7 @@ fn what_a_function_leaves_beside_its_socket_goes_with_the_worker() {
     kill(&mut harness, two);
     until("all are removed", || names(&http).is_empty());
     assert!(Path::new("/etc/passwd").exists());
-    // It may also have removed what was made for it.
+    // The function may also have removed its own directory's content.
     let gone = harness.install(
         "gone.sh",
         "rmdir \"${FND_SOCKET_PATH%/*}\" 2>/dev/null; echo $?; rm -rf \"${FND_SOCKET_PATH%/*}\"/*\n",

@@ -1,4 +1,5 @@
-//! Starts that something holds up between the clone and the program: they end, and keep nobody else from anything.
+//! Starts that are held up between the clone and the execution of the program: they end, and do not hold up anything
+//! else.
 #![allow(clippy::allow_attributes, clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod common;
@@ -31,7 +32,7 @@ fn program(harness: &mut Harness, name: &str, from: &Path) -> Installed {
 fn hold_up(harness: &Harness, installed: &Installed, name: &str) -> File {
     let path = harness.path(&format!("state/versions/{name}/{}/code/{name}", installed.version.hex()));
     let file = File::options().write(true).open(path).unwrap();
-    // SAFETY: numbers. SIGURG is ignored unless somebody waits for it.
+    // SAFETY: numbers. SIGURG is ignored by default.
     let result = unsafe {
         libc::fcntl(file.as_raw_fd(), 10 /* F_SETSIG */, libc::SIGURG)
             | libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
@@ -40,7 +41,7 @@ fn hold_up(harness: &Harness, installed: &Installed, name: &str) -> File {
     file
 }
 
-/// Orders a start that is held up, and stops it for good, as another process of the same user can.
+/// Orders a start that is held up, and stops the child (SIGSTOP), as another process of the same user can.
 fn stuck(harness: &mut Harness, installed: &Installed) -> (u64, u32) {
     let (worker, number) = harness.order(installed, None, &[]);
     let processes = leaf(harness, installed, worker).join("cgroup.procs");
@@ -53,7 +54,7 @@ fn stuck(harness: &mut Harness, installed: &Installed) -> (u64, u32) {
     (worker, number)
 }
 
-/// Tells a spawner that listens to stop, and waits until it did.
+/// Stops a spawner that listens, and waits for its end.
 fn stop(harness: &mut Harness) {
     kill(Pid::from_raw(harness.child.id().cast_signed()), Signal::SIGTERM).unwrap();
     until("the spawner ended", || harness.child.try_wait().unwrap().is_some());
@@ -120,7 +121,7 @@ fn the_next_handshake_succeeds_though_a_start_is_held_up() {
     harness.reconnect();
     let number = harness.send(&Request::Hello(Hello { min: PROTOCOL_MIN, max: PROTOCOL_MAX }), Vec::new());
     assert!(matches!(harness.answer(number).0, Reply::Welcome(_)));
-    // All reports of the handshake came before this answer.
+    // All reports of the handshake come before this answer.
     let number = harness.send(&Request::Reload, Vec::new());
     let answer =
         |harness: &mut Harness| harness.wait(|found, reply| found == number || matches!(reply, Reply::Held(_))).0;
@@ -169,7 +170,7 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
     let mut harness = Harness::with(&Options { listen: true, ..Options::default() });
     let exe = std::env::current_exe().unwrap();
     let stopper = exe.parent().unwrap().parent().unwrap().join("examples/stopper");
-    // A copy, because the build directory need not be open to the function.
+    // A copy, since the function may have no access to the build directory.
     let copy = harness.path("stopper");
     fs::copy(stopper, &copy).unwrap();
     let script = format!("[ \"$DATA\" != stop ] || exec {}\n", copy.display());
@@ -186,7 +187,7 @@ fn a_function_that_stops_its_own_starts_loses_only_those() {
             failed += 1;
             continue;
         }
-        // What runs may be stopped as well: fnd kills it at its deadline.
+        // Running attempts may be stopped (SIGSTOP), too: fnd kills them at their deadline.
         harness.send(&Request::Kill(WorkerId(worker)), Vec::new());
         stopped += u32::from(harness.exited(worker).status == ExitStatus::Signal(9));
     }

@@ -1,5 +1,6 @@
-//! A function that prints a gigabyte: how much of it is on the disk at once, and what a neighbour sees of it. A second one does
-//! the same work and prints nothing, since a machine with two cores has less left beside either.
+//! A function that prints a gigabyte: how much of it is on the disk at once, and how much slower another function
+//! becomes. For comparison a second function does the same work without output, since its use of the CPU slows others,
+//! too.
 
 use crate::http::{Caller, Server};
 use crate::load::timed;

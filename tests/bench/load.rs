@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Callers at once.
 const CALLERS: usize = 8;
 
-/// Calls behind each other before the next of several has its turn: so each is as hot as under load, and whatever disturbs
-/// the machine disturbs all of them.
+/// Number of calls in a row before the next of several actions has its turn: so each is as warm as under load, and a
+/// disturbance of the machine concerns all of them.
 const BLOCK: usize = 50;
 
 /// Between two calls that come by themselves.
@@ -47,8 +47,8 @@ pub(crate) fn in_turns(rounds: usize, actions: &mut [Box<dyn FnMut() + '_>]) -> 
     times.into_iter().map(Times::new).collect()
 }
 
-/// Does an action ten times a second. Each is timed from when it was due: one that is late because of the one before it took
-/// longer.
+/// Does an action ten times a second. Each is timed from the moment when it was due, so that a delay by the previous
+/// one counts.
 pub(crate) fn paced(rounds: usize, mut action: impl FnMut()) -> Times {
     let mut due = now();
     let times = (0..rounds).map(|_| {

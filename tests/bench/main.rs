@@ -1,8 +1,9 @@
-//! What supervision costs, beside the same work without it, measured in the same run: `make bench`.
+//! Measures the cost of supervision against the same work without it, in the same run: `make bench`.
 //!
-//! Asserts nothing: a shared machine is 30 % off from one run to the next, so only the ratios say something. Prints one
-//! table on standard output. Arguments name parts (`scripts`, `handlers`, `asynchronous`, `workers`, `flood`, `files`); without
-//! any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how often each thing is measured.
+//! It asserts nothing: on a shared machine, times differ by 30 % between runs, so only the ratios are meaningful.
+//! Prints one table on standard output. Arguments name parts (`scripts`, `handlers`, `asynchronous`, `workers`,
+//! `flood`, `files`); without any, all are measured. `--quick` does a tenth of the work. `FND_BENCH_ROUNDS` sets how
+//! often each thing is measured.
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod asynchronous;

@@ -1,4 +1,4 @@
-//! What others do with the same function, where they are installed: nothing of them limits, contains or records it.
+//! Other programs that run the same function, if they are installed. None of them limits, contains or records it.
 
 use crate::http::{Caller, Server};
 use crate::load::{Load, run, timed};
@@ -45,7 +45,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Asked, not killed: some of them have children.
+        // SIGTERM, not SIGKILL, since some of them have children.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM); // it has ended by itself
         }

@@ -1,4 +1,4 @@
-//! A shim without fnd: spoken to over a socketpair, as little as the protocol allows. The floor of warm calls.
+//! A shim without fnd, called over a socketpair with as little as the protocol allows: the lower bound of warm calls.
 
 use fnd_core::protocol::{Decoder, InvokeHead, WorkerMessage, invoke};
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 /// Most bytes of a result.
 const RESULT_MAX: u64 = 1 << 20;
 
-/// A worker of nobody; killed when it is dropped.
+/// A worker without fnd; killed when it is dropped.
 pub(crate) struct Worker {
     child: Child,
     socket: UnixStream,

@@ -1,4 +1,4 @@
-//! What goes in and what comes back, the same for every runtime.
+//! Payloads and answers, which are the same for every runtime.
 
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, Worker};
@@ -94,7 +94,7 @@ fn a_failure_says_of_which_kind_it_is() {
             assert_eq!(found, kind, "{}", runtime.id);
             assert!(!message.is_empty(), "{}", runtime.id);
         }
-        // It serves on.
+        // The worker keeps serving.
         assert_eq!(worker.call(&Call::text("nothing")).text(), "fine", "{}", runtime.id);
     });
 }
@@ -154,7 +154,7 @@ fn a_function_knows_its_call() {
         };
         let mut text = worker.call(&call).text();
         if runtime.id == "bash" {
-            // The function puts the variable between quotes as it is.
+            // The function prints the variable between quotes without escapes.
             text = text.replacen("\"id\"", "\\\"id\\\"", 1);
         }
         let found: Value =

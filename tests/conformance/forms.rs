@@ -1,4 +1,4 @@
-//! The forms of handlers that Kubeless, Kyma and Rafay know, and what is particular to a language.
+//! The forms of handlers that Kubeless, Kyma and Rafay know, and features of one language only.
 
 use crate::runtimes::{self, Runtime};
 use crate::worker::{Answer, Call, Worker};
@@ -457,7 +457,7 @@ handler() {
     };
     for _ in 0..2 {
         let text = worker.call(&call).text();
-        // A subshell for each call: nothing of one is left for the next.
+        // Each call has its own subshell, so no state remains for the next call.
         assert!(text.starts_with("1|x\ny|"), "{text}");
         let fields: Vec<&str> = text.split('|').collect();
         assert_eq!(serde_json::from_str::<Value>(fields[2]).unwrap(), context);

@@ -1,4 +1,4 @@
-//! How a worker begins and ends, and what it has to live with.
+//! How a worker begins and ends, and which frames it has to accept.
 
 use crate::runtimes;
 use crate::worker::{Answer, Call, Worker};
@@ -64,7 +64,7 @@ fn a_handler_that_is_not_there_is_named() {
         let Some(WorkerMessage::Error { call: 0, failure }) = worker.next_message() else {
             panic!("{} does not say why", runtime.id);
         };
-        // Perl's is a page of code for a person to read: it says `handler`.
+        // The Perl runtime is an example in a document and always names `handler`.
         let named = failure.message.contains("elsewhere") || failure.message.contains("handler");
         assert!(named, "{}: {}", runtime.id, failure.message);
         assert_ne!(worker.exit_code(), Some(0), "{}", runtime.id);
@@ -90,7 +90,7 @@ fn calls_wait_for_each_other_where_the_worker_reports_that_it_takes_several() {
         };
         let (mut worker, ready) = Worker::serve(&runtime, &entry);
         assert!(ready.concurrency > 1, "{}", runtime.id);
-        // All at once, the last of them opens; then one behind the other, on a worker that has seen both.
+        // First all calls at once, the last of which opens the gate; then one after the other, on the same worker.
         let calls = u64::from(ready.concurrency.min(8));
         for n in 1..=calls {
             worker.begin(&Call::text(if n < calls { "wait" } else { "open" }));
@@ -112,7 +112,7 @@ fn a_call_that_arrives_while_another_one_runs_is_taken() {
         };
         let (mut worker, _) = Worker::serve(&runtime, &entry);
         let waiting = worker.begin(&Call::text("wait"));
-        // The first is being answered by now, most likely: whichever way it is, the second is not left in the socket.
+        // Whether the first call is still being answered or not, the second one is not left in the socket.
         fnd_tests::wait::pause();
         worker.begin(&Call::text("open"));
         let mut answers = [worker.answer().0, worker.answer().0];

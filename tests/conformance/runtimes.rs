@@ -1,4 +1,4 @@
-//! The runtimes that are judged, and how a worker of each is started.
+//! The runtimes under test, and how a worker of each is started.
 
 use fnd_tests::programs::{self, repository};
 use fnd_tests::require;
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Functions every runtime brings.
+/// Functions that every runtime must have.
 const REQUIRED: [&str; 5] = ["echo", "kinds", "prints", "context", "broken"];
 
-/// A runtime, as its directory says.
+/// A runtime, as its directory describes it.
 pub(crate) struct Runtime {
     pub(crate) id: String,
     directory: PathBuf,
@@ -38,7 +38,7 @@ struct Phase {
     env: BTreeMap<String, String>,
 }
 
-/// Returns the runtimes this machine has, and says which it has not.
+/// Returns the runtimes that this machine has, and reports the missing ones.
 pub(crate) fn all() -> Vec<Runtime> {
     let shipped = repository().join("runtimes");
     let mut directories: Vec<PathBuf> = fs::read_dir(&shipped)
@@ -61,7 +61,8 @@ pub(crate) fn one(id: &str) -> Option<Runtime> {
     all().into_iter().find(|runtime| runtime.id == id)
 }
 
-/// Returns the directory with the runtime of docs/new-runtime.md: the page's own text, so that it stays true.
+/// Returns a directory with the runtime of docs/new-runtime.md, made from the text of the page, so that the page stays
+/// true.
 fn of_the_page() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -128,7 +129,7 @@ impl Runtime {
         found.into_iter().next()
     }
 
-    /// Returns the file of a function, or says that the runtime does without.
+    /// Returns the file of a function, or reports that the runtime does not have it.
     pub(crate) fn supports(&self, name: &str) -> Option<PathBuf> {
         let found = self.function(name);
         if found.is_none() {
@@ -137,7 +138,7 @@ impl Runtime {
         found
     }
 
-    /// Returns the command line of a worker and what the description adds to its environment.
+    /// Returns the command line of a worker, and the variables that the description adds to its environment.
     pub(crate) fn command(&self, entry: &Path, scratch: &Path, names: &[&str]) -> (Vec<String>, Vec<(String, String)>) {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let shim = self

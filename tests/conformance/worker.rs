@@ -1,4 +1,4 @@
-//! A worker under test: started with a socket as descriptor 3, spoken to as fnd does.
+//! A worker under test, which is started with a socket as descriptor 3 and gets messages as from fnd.
 
 use crate::runtimes::Runtime;
 use fnd_core::protocol::{
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{Child, Command};
 use tempfile::TempDir;
 
-/// Most bytes of a result.
+/// Largest result in bytes.
 const RESULT_MAX: u64 = 16 << 20;
 
-/// What a call brings.
+/// The data of a call.
 #[derive(Default, Clone)]
 pub(crate) struct Call<'a> {
     pub(crate) data: Option<&'a [u8]>,
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// Returns what the worker says next; nothing at the end of the socket.
+    /// Returns the next message of the worker; none at the end of the socket.
     pub(crate) fn next_message(&mut self) -> Option<WorkerMessage> {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -188,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
@@ -214,7 +214,7 @@ impl Worker {
         self.calls
     }
 
-    /// Returns the next answer and which call it is of; keeps log records.
+    /// Returns the next answer and the number of its call; collects log records.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> (u64, Answer) {
         loop {
@@ -272,7 +272,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Gone already, or ended here: either way it is waited for.
+        // The worker has ended already or is killed here; in both cases it is waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

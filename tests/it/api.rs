@@ -39,7 +39,7 @@ fn errors_have_their_documented_form() {
     let wrong = client.call("DELETE", "/v1/status", &[], b"");
     refused(&wrong, 405, "method-not-allowed");
     assert!(wrong.header("allow").unwrap_or_default().contains("GET"));
-    // None of it ran anything.
+    // No request of these ran the function.
     assert!(fnd.history("hello").is_empty());
     fnd.finish();
 }
@@ -77,7 +77,7 @@ fn malformed_http_is_refused_and_nobody_else_notices() {
         stream.write_all(garbage.as_bytes()).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
-        // Closed without an answer is right as well.
+        // A connection that is closed without an answer is right, too.
         let _ = stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer).into_owned();
         assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{garbage:?}: {text}");
@@ -88,7 +88,7 @@ fn malformed_http_is_refused_and_nobody_else_notices() {
         "GET /v1/status HTTP/1.1\r\nHost: fnd\r\nX-Long: {}\r\n\r\n",
         "y".repeat(200_000)
     );
-    // It may be cut off before all of it is sent.
+    // fnd may close the connection before the whole request is sent.
     let _ = stream.write_all(head.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -126,11 +126,11 @@ fn history_has_filters_and_pages() {
     fnd.finish();
 }
 
-/// Whoever asks again with the same key while the first is under way gets the first.
+/// A second request with the same key, while the first one runs, gets the invocation of the first.
 #[test]
 fn the_same_idempotency_key_is_the_same_invocation() {
     let fnd = Fnd::start();
-    // While it runs; remembering keys for longer comes with durable work.
+    // Only while it runs: fnd remembers keys for longer only for durable work.
     fnd.drop_file("once.sh", "# /// fnd\n# on_load = false\n# ///\nsleep 1\n");
     fnd.wait_ready("once");
     let key = [("idempotency-key", "order-17")];
@@ -164,7 +164,7 @@ fn descriptions_of_itself() {
     fnd.finish();
 }
 
-/// Who is not root and has no role gets nothing; the group with the role of a viewer reads and no more.
+/// A user who is not root and has no role gets nothing; a group with the role `viewer` may only read.
 #[test]
 fn roles_go_by_the_kernels_word() {
     require!(root);
@@ -172,9 +172,9 @@ fn roles_go_by_the_kernels_word() {
     let fnd = Fnd::start_with(&setup);
     fnd.drop_file("hello.sh", HELLO);
     fnd.wait_ready("hello");
-    // The mode of the socket is what systemd sets; here the door is opened wide, so that the roles are what decides.
+    // systemd sets the mode of the socket. Here everybody may connect, so that only the roles decide.
     std::fs::set_permissions(fnd.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
-    // The program lies in a build directory, which others may not enter.
+    // The program is in a build directory, which other users may not enter.
     let fndctl = fnd.path("fndctl");
     std::fs::copy(fnd_tests::programs::program("fndctl"), &fndctl).unwrap();
     let run_as = |uid: u32, gid: u32, arguments: &[&str]| {
@@ -194,7 +194,7 @@ fn roles_go_by_the_kernels_word() {
     assert_eq!(run_as(54_321, nogroup, &["invoke", "hello"]), Some(5));
     assert_eq!(run_as(54_321, nogroup, &["reload"]), Some(5));
     assert_eq!(run_as(54_321, 54_321, &["status"]), Some(5));
-    // Without the right to open the socket there is nothing to ask.
+    // Without the right to open the socket, no request is possible.
     std::fs::set_permissions(fnd.socket(), std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(run_as(54_321, nogroup, &["status"]), Some(5));
     fnd.finish();
@@ -208,7 +208,7 @@ fn reload_waits_and_says_what_is_wrong() {
     assert_eq!(good.status, 200);
     let report: serde_json::Value = good.json();
     assert_eq!(report["diagnostics"].as_array().map(Vec::len), Some(0), "{report}");
-    // It has waited: what was on disk before is there now.
+    // The reload has waited: the files that were on disk before are functions now.
     assert!(fnd.function("good").is_some_and(|function| function.version.is_some()));
     fnd.drop_file("bad.toml", "memroy = 3\n");
     fnd.drop_file("bad.sh", "echo\n");
@@ -218,7 +218,7 @@ fn reload_waits_and_says_what_is_wrong() {
     fnd.finish();
 }
 
-/// One that was never installed runs as nobody yet, not as root.
+/// A function that was never installed has no user; in particular it does not have root's.
 #[test]
 fn a_function_without_a_version_has_no_user() {
     let fnd = Fnd::start();
@@ -251,7 +251,7 @@ fn drain_finishes_and_accepts_nothing_new() {
     fnd.drop_file("short.sh", &script);
     fnd.wait_ready("short");
     let id = fnd.queue("short", "");
-    // What has not begun stays for the next start.
+    // An invocation that has not begun stays for the next start.
     wait_until("it to run", PATIENCE, || (fnd.status().running == 1).then_some(()));
     std::thread::scope(|scope| {
         let drained = scope.spawn(|| fnd.ctl(&["drain"]));

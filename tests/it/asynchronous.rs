@@ -1,4 +1,4 @@
-//! What was accepted with 202: dead letters, runs again, keys that last, priority, retention by the settings, backup.
+//! Work that was accepted with 202: dead letters, replay, idempotency keys, priority, retention, backup.
 
 use fnd_core::api::{DeadLetterList, InvocationView};
 use fnd_tests::ask::word;
@@ -23,7 +23,7 @@ fn what_gave_up_is_listed_redriven_and_dropped() {
     fnd.drop_file("mail.sh", FAILS);
     fnd.wait_ready("mail");
     let ids: Vec<_> = ["1", "2", "3"].map(|n| fnd.wait_end(fnd.queue("mail", n)).id).into();
-    // A caller who waits has heard of it.
+    // A synchronous call is no dead letter: its caller got the failure.
     let _ = fnd.invoke("mail", "4");
     assert_eq!(letters(&fnd), [ids[2], ids[1], ids[0]]);
     assert_eq!(
@@ -87,7 +87,7 @@ fn replay_runs_again_with_the_same_payload() {
     let view = fnd.wait_end(InvocationId::parse(new.trim()).unwrap());
     assert_eq!((word(&view.trigger), view.replay_of), ("replay".into(), Some(id)));
     assert_eq!(fnd.result(view.id).text(), "{\"n\": 1}");
-    // What a caller waited for and got is not kept, and that is said.
+    // The payload of a synchronous call that succeeded is not kept, and the error says so.
     let (_, called) = fnd.run("echo", "2");
     let refused = fnd.ctl(&["replay", &called.id.to_string()]).expect_code(3);
     assert!(refused.stderr.contains("was not kept"), "{refused}");
@@ -171,7 +171,7 @@ fn history_is_forgotten_by_the_manifest_and_by_fnd_toml_also_later() {
         fnd.wait_end(fnd.queue("few", ""));
         fnd.wait_end(fnd.queue("many", ""));
     }
-    // Looked at after so many ends, after an hour, and when something is kept otherwise than before.
+    // Retention is applied after a number of ends, after an hour, and when its settings change.
     fnd.stop();
     fnd.launch();
     fnd.wait_ready("few");
@@ -258,12 +258,12 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
     let mode = home.metadata().unwrap().permissions().mode();
     fnd.stop();
     let there = restore(&fnd).expect_code(2);
-    assert!(there.stderr.contains("is there already"), "{there}");
+    assert!(there.stderr.contains("exists already"), "{there}");
     for place in ["functions", "state"] {
         std::fs::remove_dir_all(fnd.path(place)).unwrap();
     }
     std::fs::create_dir(fnd.path("functions")).unwrap();
-    // The package starts fnd when it is installed: an empty ledger is there.
+    // The package starts fnd when it is installed, so there is an empty ledger.
     fnd.launch();
     fnd.stop();
     assert!(fnd.path("state/state/ledger.db").exists());

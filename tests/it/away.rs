@@ -1,4 +1,5 @@
-//! A functions directory that is away, unreadable or not mounted yet: nothing of what it held is lost.
+//! A functions directory that is away, unreadable or not mounted yet: none of its functions and none of their work is
+//! lost.
 
 use fnd_tests::ask::word;
 use fnd_tests::mount::Mount;
@@ -9,10 +10,10 @@ use fnd_wire::ids::InvocationId;
 use std::fs;
 use std::time::Duration;
 
-/// Runs when it is told to, once per invocation, one after the other.
+/// Waits for a file, then ends; one invocation at a time.
 const WORKS: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\n\
     while [ ! -e \"$STATE_DIRECTORY/go\" ]; do sleep 0.02; done\necho done\n";
-/// Runs by being there.
+/// Runs once because its file appears.
 const ONCE: &str = "#!/usr/bin/env bash\necho once\n";
 const MANY: usize = 30;
 
@@ -20,7 +21,7 @@ fn queue(fnd: &Fnd) -> Vec<InvocationId> {
     (0..MANY).map(|n| fnd.queue("works", &n.to_string())).collect()
 }
 
-/// Lets them run.
+/// Lets the functions run.
 fn go(fnd: &Fnd) {
     fs::write(fnd.path("state/home/works/go"), "").unwrap();
 }
@@ -31,7 +32,8 @@ fn all_ended_well(fnd: &Fnd, ids: &[InvocationId]) {
     assert!(reasons.iter().all(|reason| reason == "ok"), "{reasons:?}");
 }
 
-/// Lets it look again and again, for longer than the half second that removes a function: what must not happen has no event.
+/// Waits while fnd scans several times, for longer than the half second after which it removes a function. A removal
+/// that must not happen has no event to wait for.
 fn rescan_repeatedly(fnd: &Fnd) {
     let start = now();
     while start.elapsed() < Duration::from_millis(900) {
@@ -63,7 +65,8 @@ fn queued_work_goes_on_over_an_absence() {
     fnd.finish();
 }
 
-/// The directory is away when fnd starts, as where it is mounted later: what waits goes on waiting, and nothing runs again.
+/// The directory is away when fnd starts, for example because it is mounted later: queued work stays queued, and
+/// nothing runs twice.
 #[test]
 fn a_start_without_the_directory_loses_nothing() {
     let mut fnd = Fnd::prepare(&Setup::default().file("works.sh", WORKS).file("once.sh", ONCE));
@@ -71,7 +74,7 @@ fn a_start_without_the_directory_loses_nothing() {
     fnd.wait_ready("works");
     fnd.wait_run("once");
     let ids = queue(&fnd);
-    // An empty directory in its place, as an unmounted file system leaves it, and none at all.
+    // First an empty directory in its place, as an unmounted file system leaves it, then none at all.
     for there in [true, false] {
         fnd.stop_now();
         fs::rename(fnd.path("functions"), fnd.path("elsewhere")).unwrap();
@@ -81,7 +84,7 @@ fn a_start_without_the_directory_loses_nothing() {
         fnd.launch();
         let _ = fnd.wait_problem("functions");
         rescan_repeatedly(&fnd);
-        // The first one was running and is over; the others wait.
+        // The first invocation was running and has ended; the others wait.
         let mut waiting = ids.iter().skip(2);
         assert!(waiting.all(|id| fnd.invocation(*id).ended_at.is_none()));
         let status = fnd.ctl(&["status"]).out();
@@ -107,7 +110,7 @@ fn a_start_without_the_directory_loses_nothing() {
     fnd.finish();
 }
 
-/// What was deleted while fnd was not running is deleted, however late its directory comes.
+/// A function that was deleted while fnd did not run stays deleted, however late its directory appears.
 #[test]
 fn what_is_not_there_when_the_directory_comes_was_deleted() {
     let mut fnd = Fnd::prepare(&Setup::default().file("works.sh", WORKS).file("stays.sh", WORKS));
@@ -128,19 +131,19 @@ fn what_is_not_there_when_the_directory_comes_was_deleted() {
     fnd.finish();
 }
 
-/// A directory that is empty for good has to be said to be.
+/// A directory that is empty on purpose has to be confirmed with `--accept-empty`.
 #[test]
 fn an_empty_directory_is_accepted_when_somebody_says_so() {
     let fnd = Fnd::start_with(&Setup::default().file("works.sh", WORKS));
     fnd.wait_ready("works");
     let id = fnd.queue("works", "");
-    // Not removed: the next directory could be given its inode, and would be taken for it.
+    // The old directory is not removed: the new one could get its inode, and fnd would take it for the old one.
     fs::rename(fnd.path("functions"), fnd.path("elsewhere")).unwrap();
     let problem = fnd.wait_problem("functions");
-    assert!(problem.contains("is not there"), "{problem}");
-    // Nothing is there that could be empty.
+    assert!(problem.contains("does not exist"), "{problem}");
+    // There is no directory that could be empty.
     let refused = fnd.ctl(&["reload", "--accept-empty"]).expect_code(8);
-    assert!(refused.to_string().contains("is not there"), "{refused}");
+    assert!(refused.to_string().contains("does not exist"), "{refused}");
     fs::create_dir(fnd.path("functions")).unwrap();
     let _ = fnd.wait_problem("it is empty");
     assert_eq!(fnd.invocation(id).ended_at, None);
@@ -155,7 +158,7 @@ fn an_empty_directory_is_accepted_when_somebody_says_so() {
     fnd.finish();
 }
 
-/// Errors of the file system and of fnd itself, on the directory and on its list.
+/// Errors of the file system and of fnd itself, when fnd opens the directory and when it lists it.
 #[test]
 fn a_directory_that_cannot_be_read_loses_nothing() {
     require!(strace);
@@ -201,7 +204,7 @@ fn an_unmounted_file_system_loses_nothing() {
     fnd.wait_ready("works");
     fnd.wait_run("once");
     let ids = queue(&fnd);
-    // Another one, still empty, over it.
+    // Another file system, still empty, is mounted over it.
     let over = Mount::over(&fnd.path("functions"), "1m");
     let _ = fnd.wait_problem("functions");
     drop(over);
@@ -217,7 +220,7 @@ fn an_unmounted_file_system_loses_nothing() {
     fnd.finish();
 }
 
-/// What is wrong is not in the file, so that it serves when that is over.
+/// The problem is not in the file, so the function serves as soon as the problem has gone.
 #[test]
 fn a_file_refused_for_want_of_room_serves_when_there_is_room() {
     require!(root);

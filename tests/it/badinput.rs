@@ -1,11 +1,11 @@
-//! Bad input: a clear error with the fix in it, and everything else keeps serving.
+//! Bad input gives a clear error with the fix in it, and all other functions keep serving.
 
 use fnd_tests::{Fnd, Setup, require};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
-/// Starts one with a function that must keep serving whatever is dropped beside it.
+/// Starts an fnd with a function that must keep serving, whatever file is added beside it.
 fn with_witness() -> Fnd {
     let fnd = Fnd::start();
     fnd.drop_file("witness.sh", "# /// fnd\n# on_load = false\n# ///\necho serving\n");
@@ -19,7 +19,7 @@ fn witness_serves(fnd: Fnd) {
     fnd.finish();
 }
 
-/// Drops a manifest beside a script and looks that each needle is in the error.
+/// Adds a manifest beside a script and checks that each needle is in the error.
 #[track_caller]
 fn refused(fnd: &Fnd, name: &str, manifest: &str, needles: &[&str]) {
     fnd.drop_file(&format!("{name}.toml"), manifest);
@@ -106,7 +106,7 @@ fn a_world_writable_file() {
     fnd.drop_bytes("open.sh", b"echo never\n", 0o666);
     let error = fnd.wait_error("open").error.unwrap();
     assert!(error.contains("INSECURE MODE") && error.contains("chmod"), "{error}");
-    // The fix it names is enough.
+    // The fix that the error names is enough.
     fs::set_permissions(fnd.function_path("open.sh"), fs::Permissions::from_mode(0o644)).unwrap();
     fnd.drop_file("open.toml", "on_load = false\n");
     fnd.wait_ready("open");
@@ -124,7 +124,7 @@ fn a_world_writable_directory() {
     witness_serves(fnd);
 }
 
-/// Root reads everything, so this is about a person's own fnd, or root without that right.
+/// Root can read every file, so this test is for a person's own fnd, or for root without that capability.
 #[test]
 fn an_unreadable_file() {
     let fnd = Fnd::prepare(&Setup::default().file("fine.sh", "echo fine\n"));
@@ -214,7 +214,7 @@ fn check_judges_without_running() {
     );
 }
 
-/// uid 0 only where manifest and configuration both say so; the configuration here says nothing.
+/// A function runs as root only if manifest and configuration both allow it; here the configuration does not.
 #[test]
 fn root_is_refused() {
     require!(root);
@@ -228,7 +228,8 @@ fn root_is_refused() {
     witness_serves(fnd);
 }
 
-/// A limit that a manifest asks for is enforced or refused; `open_files` always can be, io only on version 2.
+/// A limit in a manifest is enforced, or the function is refused. `open_files` can always be enforced, IO limits only
+/// on cgroup v2.
 #[test]
 fn a_limit_that_cannot_be_enforced_is_refused() {
     require!(root, cgroup);

@@ -1,4 +1,4 @@
-//! What fnd holds for its callers: large bodies that wait, and answers that nobody reads.
+//! Data that fnd holds for its callers: large bodies that wait, and answers that are not read.
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
@@ -7,14 +7,14 @@ use std::os::unix::net::UnixStream;
 
 const MIB: u64 = 1 << 20;
 
-/// Returns what fnd itself has of memory, bytes.
+/// Returns the memory that fnd itself uses, in bytes.
 fn resident(fnd: &Fnd) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", fnd.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Waits until fnd has little memory: what the ledger is given is written by and by.
+/// Waits until fnd uses little memory: the ledger writes its records little by little.
 fn stays_small(fnd: &Fnd) {
     wait_until(
         &format!("fnd to have less than 100 MiB (it has {})", resident(fnd) / MIB),
@@ -29,11 +29,11 @@ fn held(fnd: &Fnd, place: &str) -> u64 {
     let series = format!("fnd_buffers_bytes{{place=\"{place}\"}}");
     let line = metrics.lines().find(|line| line.starts_with(&series));
     let value = line.and_then(|line| line.split_whitespace().nth(1));
-    // A whole number, which the format writes with a fraction.
+    // The value is a whole number, but the format of metrics writes it with a fraction.
     value.map_or(0, |value| value.split('.').next().unwrap().parse().unwrap())
 }
 
-/// Sends a request and leaves it at that.
+/// Sends a request and does not read the answer.
 fn ask(fnd: &Fnd, function: &str, body: &[u8]) -> UnixStream {
     let mut stream = UnixStream::connect(fnd.socket()).unwrap();
     let head = format!(
@@ -74,7 +74,7 @@ fn many_large_bodies_that_wait_cost_little_memory_and_arrive_whole() {
     assert!(held(&fnd, "disk") > 1_000_000_000, "{}", held(&fnd, "disk"));
     let problems = fnd.status().problems.join("\n");
     assert!(problems.contains("[node] buffers"), "{problems}");
-    // All but a few leave, and what they brought goes with them; the rest is what was sent.
+    // Most callers leave, and their bodies are removed with them; the other bodies arrive unchanged.
     callers.drain(2..BODIES - 2);
     wait_until("the calls of those that left to end", PATIENCE, || {
         (fnd.function("holds")?.queued <= 3).then_some(())
@@ -95,7 +95,7 @@ fn many_large_bodies_that_wait_cost_little_memory_and_arrive_whole() {
 /// Reads the answer to the end.
 fn read_answer(mut caller: UnixStream) -> String {
     caller.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Nothing more is asked, so the connection ends with the answer.
+    // No further request follows, so the connection ends with the answer.
     caller.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = String::new();
     caller.read_to_string(&mut answer).unwrap();
@@ -127,8 +127,8 @@ fn answers_that_nobody_reads_are_not_held_in_memory() {
     );
     fnd.wait_ready("large");
     let callers: Vec<_> = (0..CALLERS).map(|_| ask(&fnd, "large", b"")).collect();
-    // What the sockets have taken of them is still held: a piece of the file goes when all of it has been read. On a slow
-    // machine the first callers have lost their connections, after 30 s, when the last function has run.
+    // Data that the sockets have taken is still held: a piece of the file is freed when all of it has been read. On a
+    // slow machine the first callers lose their connections, after 30 s, before the last function has run.
     let mut most = 0;
     wait_until("every caller to have an answer", PATIENCE, || {
         let function = fnd.function("large")?;
@@ -136,9 +136,9 @@ fn answers_that_nobody_reads_are_not_held_in_memory() {
         (function.running + function.queued == 0 && function.runs >= CALLERS).then_some(())
     });
     assert!(most > CALLERS * ANSWER / 2, "{most} bytes on the disk");
-    // All of them have passed through its memory, and none of it stays.
+    // All answers have passed through fnd's memory, and none of them stays there.
     stays_small(&fnd);
-    // Whoever reads gets all of it.
+    // A caller that reads gets the whole answer.
     let answer = read_answer(ask(&fnd, "large", b""));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("content-length: {ANSWER}")), "{head}");

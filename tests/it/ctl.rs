@@ -44,7 +44,7 @@ fn exit_codes() {
     fnd.finish();
 }
 
-/// Without a daemon it says so, and what to look at.
+/// Without a daemon fndctl says so, and what to check.
 #[test]
 fn no_daemon_is_an_answer_with_advice() {
     let run = fndctl(
@@ -58,7 +58,7 @@ fn no_daemon_is_an_answer_with_advice() {
         run.stderr.contains("fnd running") || run.stderr.contains("systemctl"),
         "{run}"
     );
-    // A socket that nobody listens on any more is the same thing.
+    // A socket on which no process listens any more gives the same answer.
     let directory = tempfile::tempdir().unwrap();
     let stale = directory.path().join("control.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
@@ -108,7 +108,7 @@ fn tables_fit_and_other_forms_are_whole() {
     let _ = fnd.ctl(&["invoke", "hello"]).expect_code(0);
     for verb in ["status", "list", "history", "runtimes", "sizes"] {
         let table = fnd.ctl(&[verb]).expect_code(0);
-        // Notes below a table are sentences; a terminal wraps those.
+        // The lines below a table are sentences, which a terminal wraps.
         for line in table
             .out()
             .lines()
@@ -159,7 +159,7 @@ fn explains_reasons_codes_and_keys() {
     }
 }
 
-/// No daemon is needed, and every problem is named with its place.
+/// `validate` needs no daemon, and names every problem with its place.
 #[test]
 fn validate_names_every_problem() {
     let directory = tempfile::tempdir().unwrap();
@@ -196,7 +196,8 @@ fn show_prints_how_it_is_run() {
     fnd.finish();
 }
 
-/// More of fnd's own messages for a time, without a restart; a filter that would silence it by a typing mistake is refused.
+/// The log level changes for a time, without a restart. A filter with a typing mistake, which would silence fnd, is
+/// refused.
 #[test]
 fn the_log_level_changes_while_it_runs_and_comes_back() {
     let fnd = Fnd::start();
@@ -222,7 +223,7 @@ fn the_log_level_changes_while_it_runs_and_comes_back() {
     fnd.finish();
 }
 
-/// What a bug report needs is in one archive, and nothing that is a function's own.
+/// The archive has what a bug report needs, and no private data of functions.
 #[test]
 fn a_bundle_has_what_a_report_needs_and_no_secret() {
     let fnd = Fnd::start_with(&Setup::default().config("[defaults.env]\nTOKEN = \"hunter-one\"\n"));
@@ -253,7 +254,7 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
     }
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    // Nothing is written over.
+    // No file is overwritten.
     let again = fnd.ctl(&["bundle", &file]);
     assert!(again.code != 0 && again.stderr.contains("report.tar"), "{again}");
     fnd.finish();

@@ -1,4 +1,4 @@
-//! `fndctl doctor` on a real machine: what is wrong is found, with its place and its fix; what is right is not complained of.
+//! `fndctl doctor` on a real machine finds each problem with its place and its fix, and reports nothing else.
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::{Fnd, Run, Setup, require};
@@ -54,7 +54,7 @@ fn a_machine_that_is_fine_has_no_error() {
         bash["level"] == "ok" && bash["what"].as_str().unwrap().contains("version"),
         "{bash}"
     );
-    // What concerns an installation only is not asked of an fnd in a directory of its own.
+    // Checks of an installation are left out for an fnd in a directory of its own.
     for check in ["units", "access", "journal"] {
         assert_eq!(findings(&run, check), Vec::<Value>::new(), "{check}");
     }
@@ -74,7 +74,7 @@ fn insecure_modes_are_named_with_their_fix() {
         assert!(found["what"].as_str().unwrap().contains("INSECURE MODE"), "{found}");
         let fix = found["fix"].as_str().unwrap().strip_prefix("sudo ").unwrap();
         assert!(fix.starts_with("chmod go-w "), "{fix}");
-        // The fix is one.
+        // The fix works.
         let fixed = std::process::Command::new("/bin/sh")
             .args(["-c", fix])
             .status()
@@ -89,7 +89,7 @@ fn insecure_modes_are_named_with_their_fix() {
     fnd.finish();
 }
 
-/// A directory of somebody else's above a function of root's.
+/// A directory of another user above a function of root.
 #[test]
 fn a_foreign_owner_above_is_named() {
     require!(root);
@@ -128,7 +128,7 @@ fn invalid_functions_and_files_of_nobody_are_listed() {
     fnd.finish();
 }
 
-/// Without a daemon the same is found, by the code it judges by; that none answers is an error of its own.
+/// Without a daemon doctor finds the same problems, with the same code; that no daemon answers is one more error.
 #[test]
 fn it_needs_no_daemon() {
     let directory = tempfile::tempdir().unwrap();
@@ -169,9 +169,9 @@ fn it_needs_no_daemon() {
     };
     what("functions", "retires");
     what("functions", "no rule makes it a function");
-    what("permissions", "is not there");
+    what("permissions", "does not exist");
     what("runtimes", "fnd.toml names this interpreter");
-    // People see the fix below what it is for, whole.
+    // For people the complete fix is below its finding.
     let run = fndctl(&arguments, b"", &[("FND_SOCKET", &nobody)]);
     assert!(run.out().contains("fix: sudo install -d -m 0755 "), "{run}");
     assert!(run.out().lines().last().unwrap().contains(" errors, "), "{run}");
@@ -183,7 +183,7 @@ fn it_needs_no_daemon() {
     assert!(wide.out().starts_with("LEVEL"), "{wide}");
 }
 
-/// A configuration that is refused is an error with its place.
+/// A refused configuration is an error with its place.
 #[test]
 fn a_wrong_configuration_is_named() {
     let directory = tempfile::tempdir().unwrap();

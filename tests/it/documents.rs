@@ -1,4 +1,4 @@
-//! What the documents say is true: every example in them is one that fnd accepts.
+//! Checks that the documents are true: fnd accepts every example in them.
 
 use fnd_tests::ctl::fndctl;
 use fnd_tests::programs::{program, promtool, repository};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// A fenced block of a document.
 struct Block {
-    /// What it says it is: `toml`, `toml fnd.toml`.
+    /// The words after its fence: `toml`, `toml fnd.toml`.
     kind: String,
     text: String,
     place: String,
@@ -59,7 +59,8 @@ fn every_example_is_valid() {
         let file = |name: &str| directory.path().join(name);
         match block.kind.as_str() {
             "toml" => {
-                // Whatever a manifest may ask for is valid for a deno script; what it says of a pool, for a python handler.
+                // Manifests are checked with a deno script, for which most keys are valid; those with a pool with a
+                // python handler.
                 fs::write(file("example.toml"), &block.text).unwrap();
                 if block.text.lines().any(|line| line == "[pool]") {
                     fs::write(file("example.py"), "def handler(event, context): return 1\n").unwrap();
@@ -84,8 +85,8 @@ fn every_example_is_valid() {
     assert!(checked >= 10, "only {checked} examples were found");
 }
 
-/// The pages about what happened are true as they stand: their functions are dropped (the comment `# file:` names each), their
-/// commands run in order, and what they show is what comes out, but for lines after `...`.
+/// The functions in these pages are installed (the comment `# file:` names each), their commands run in order, and must
+/// print what the page shows, except for lines after `...`.
 #[test]
 fn what_the_pages_show_is_what_comes_out() {
     for page in ["history.md", "dead-letters.md"] {
@@ -124,7 +125,7 @@ fn what_the_pages_show_is_what_comes_out() {
             String::from_utf8_lossy(&output.stderr),
         );
         assert!(output.status.success(), "{page}: {out}{error}");
-        // Columns are as wide as what is in them.
+        // Columns are as wide as their content, so runs of blanks are compared as one.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut shown = out.lines().map(words);
         for line in &expected {
@@ -149,7 +150,7 @@ fn commands_of_the_page_of_metrics_answer_as_shown() {
     commands_answer_as_shown("metrics");
 }
 
-/// The examples in a document do what stands below them: `...` stands for anything, also for lines.
+/// Checks that the commands in a document print the text below them; `...` stands for any text, also for lines.
 fn commands_answer_as_shown(name: &str) {
     let address = crate::metrics::free_address().to_string();
     let config = format!("[metrics]\nlisten = \"{address}\"\n");
@@ -175,7 +176,7 @@ fn commands_answer_as_shown(name: &str) {
         bash.current_dir(repository());
         bash.env("PATH", &path).env("FND_SOCKET", fnd.socket());
         let output = bash.output().unwrap();
-        // What follows is ended by us.
+        // Commands that follow without end are ended by the test.
         let ended = output.status.code() == Some(124) && command.contains(" -f");
         let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() || ended, "$ {command}\n{printed}");
@@ -191,7 +192,7 @@ fn commands_answer_as_shown(name: &str) {
                 let mut wanted = expected.lines();
                 wanted.find(|wanted| !lines.any(|line| is_like(line, wanted)))
             };
-            // What follows has no end of its own: on a busy machine all of it takes longer.
+            // A command that follows does not end by itself; on a busy machine its output takes longer.
             let patience = PATIENCE.as_secs();
             let follows = command.contains(" -f");
             let tries = if follows { vec![2, 10, patience] } else { vec![patience] };
@@ -220,7 +221,7 @@ fn commands_answer_as_shown(name: &str) {
     fnd.finish();
 }
 
-/// Says whether a line is one in which `...` stands for anything.
+/// Returns whether a line fits a pattern in which `...` stands for any text.
 fn is_like(line: &str, wanted: &str) -> bool {
     let mut rest = line;
     for (number, part) in wanted.split("...").enumerate() {
@@ -232,7 +233,7 @@ fn is_like(line: &str, wanted: &str) -> bool {
     wanted.ends_with("...") || rest.is_empty()
 }
 
-/// Links between documents lead somewhere.
+/// Links between documents have a target.
 #[test]
 fn links_lead_somewhere() {
     let mut paths = documents();
@@ -256,7 +257,7 @@ fn links_lead_somewhere() {
     }
 }
 
-/// Puts in the paths of all code below a directory.
+/// Adds the paths of all code below a directory.
 fn code_files(directory: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -292,8 +293,8 @@ fn files_of_code_that_pages_name_are_there() {
     }
 }
 
-/// Each row of "what happens when" names tests, and those are there: `module::test`, of the machine `vm/module::scenario`, of the
-/// daemon alone `unit/file::test`.
+/// Each row of "what happens when" names tests that exist: `module::test`, for the virtual machine
+/// `vm/module::scenario`, for the daemon alone `unit/file::test`.
 #[test]
 fn every_row_of_what_happens_names_its_tests() {
     let text = fs::read_to_string(repository().join("docs/restarts.md")).unwrap();

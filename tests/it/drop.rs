@@ -1,4 +1,4 @@
-//! Files appear, change and vanish, and what runs is what is on disk.
+//! Files appear, change and vanish; the functions that run are those on the disk.
 
 use fnd_core::api::FunctionStatus;
 use fnd_tests::ask::word;
@@ -9,12 +9,12 @@ use std::io::Write as _;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-/// A bash function that gives a word and doesn't run by itself.
+/// Returns a bash function that prints a word and does not run by itself.
 fn says(text: &str) -> String {
     format!("#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# ///\necho {text}\n")
 }
 
-/// Returns the function when it serves something else than `before`.
+/// Waits until the function serves another version than `before`, and returns it.
 #[track_caller]
 fn wait_new_version(fnd: &Fnd, name: &str, before: &FunctionStatus) -> FunctionStatus {
     fnd.wait_function(name, "to serve another version", |function| {
@@ -47,7 +47,7 @@ fn files_that_are_there_at_the_start_are_functions() {
     fnd.finish();
 }
 
-/// A file counts when it is closed: nothing is made of the half of it that is there before.
+/// A file counts when it is closed: before that, its first half is no function.
 #[test]
 fn a_half_written_file_waits_for_its_end() {
     let fnd = Fnd::start();
@@ -65,7 +65,7 @@ fn a_half_written_file_waits_for_its_end() {
 }
 
 /// A second writer begins right behind the close of the first one, and takes its time: no half of what it writes is installed,
-/// nor run because its manifest is not there yet.
+/// nor run because its manifest does not exist yet.
 #[test]
 fn a_close_counts_only_for_what_was_written_before_it() {
     let fnd = Fnd::start();
@@ -75,7 +75,8 @@ fn a_close_counts_only_for_what_was_written_before_it() {
         fs::write(&path, says("first")).unwrap();
         let mut file = fs::File::create(&path).unwrap();
         file.write_all(half.as_bytes()).unwrap();
-        // For longer than a script waits before it runs by being there, and shorter than what makes a file complete.
+        // Longer than the delay before a new script runs, and shorter than the time after which a file counts as
+        // complete.
         let start = now();
         while start.elapsed() < Duration::from_millis(1_600) {
             pause();
@@ -93,7 +94,7 @@ fn a_close_counts_only_for_what_was_written_before_it() {
     fnd.finish();
 }
 
-/// Content decides: the same bytes again are the same version, whatever the times of the file say.
+/// Content decides: the same bytes are the same version, whatever the time stamps of the file are.
 #[test]
 fn the_same_content_is_the_same_version() {
     let fnd = Fnd::start();
@@ -144,7 +145,7 @@ fn a_script_runs_once_per_content() {
     });
     let second = wait_new_version(&fnd, "once", &first);
 
-    // Back to the first content, and a restart: neither is a reason to run again.
+    // Neither a change back to the first content nor a restart makes the script run again.
     fnd.drop_file("once.sh", &script("first"));
     wait_new_version(&fnd, "once", &second);
     wait_until("the second run to end", PATIENCE, || {
@@ -156,7 +157,7 @@ fn a_script_runs_once_per_content() {
     fnd.stop();
     fnd.launch();
     fnd.wait_ready("once");
-    // Something dropped now runs after its quiet second, so whatever wanted to run before has done so.
+    // A file that is added now runs after a quiet second; by then every earlier script has run.
     fnd.drop_file("later.sh", &script("later"));
     fnd.wait_run("later");
     assert_eq!(fnd.history("once").len(), 2);
@@ -183,7 +184,7 @@ fn editors_and_package_managers_are_ignored() {
         fs::create_dir(fnd.function_path(directory)).unwrap();
         fs::write(fnd.function_path(directory).join("x.sh"), says("never")).unwrap();
     }
-    // vim's way: the file is moved away, written anew, and the old one removed.
+    // vim moves the file away, writes it anew, and removes the old one.
     fnd.drop_file("edited.sh", &says("before"));
     let before = fnd.wait_ready("edited");
     fs::rename(fnd.function_path("edited.sh"), fnd.function_path("edited.sh~")).unwrap();
@@ -235,7 +236,7 @@ fn a_sidecar_is_the_manifest() {
     fnd.finish();
 }
 
-/// Two files for one name: an error that names both, and what serves goes on.
+/// Two files for one name are an error that names both; the first one keeps serving.
 #[test]
 fn a_name_clash_is_an_error_and_the_first_keeps_serving() {
     let fnd = Fnd::start();
@@ -253,7 +254,7 @@ fn a_name_clash_is_an_error_and_the_first_keeps_serving() {
     fnd.finish();
 }
 
-/// Whatever happened in between, what runs in the end is what is on disk.
+/// After any sequence of changes the functions are those on the disk.
 #[test]
 fn it_converges_after_a_burst() {
     let fnd = Fnd::start();
@@ -283,7 +284,7 @@ fn a_removed_and_recreated_directory_is_watched_again() {
     fnd.drop_file("before.sh", &says("before"));
     fnd.wait_ready("before");
     fs::remove_dir_all(fnd.path("functions")).unwrap();
-    // Whether it is meant to be gone, or is not mounted, nobody can say: `away` has what follows.
+    // fnd cannot know whether it was removed or is not mounted: the module `away` tests what follows.
     let _ = fnd.wait_problem("functions");
     fs::create_dir(fnd.path("functions")).unwrap();
     fnd.drop_file("again.sh", &says("again"));
@@ -301,7 +302,7 @@ fn a_start_waits_for_young_files_and_not_for_growing_ones() {
     for n in 0..MANY {
         let path = fnd.function_path(&format!("many-{n}.sh"));
         fs::write(&path, says(&n.to_string())).unwrap();
-        // There long before the start.
+        // This file is much older than the start.
         let file = fs::File::open(&path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
     }
@@ -331,11 +332,11 @@ fn a_start_waits_for_young_files_and_not_for_growing_ones() {
         .filter(|function| function.function.as_str() != "growing")
         .count();
     assert_eq!(known, MANY + 2);
-    // What runs by being there does so, although it is never quite quiet.
+    // A new script runs, although there is always some change.
     fnd.wait_run("script");
     let growing = fnd.function("growing").is_none();
     drop(stop);
-    // A writer who is held up for two seconds is taken for one who is done.
+    // If a writer is held up for two seconds, fnd takes its file for complete.
     let longest = writer.join().unwrap();
     assert!(growing || longest > Duration::from_millis(1500), "{longest:?}");
     fnd.wait_ready("growing");
@@ -347,7 +348,7 @@ fn a_start_waits_for_young_files_and_not_for_growing_ones() {
 fn ten_thousand_files_at_once() {
     const FILES: usize = 10_000;
     let fnd = Fnd::start();
-    // Made beside and renamed in: the events come faster than any queue holds.
+    // The files are renamed into the directory, so that events come faster than any queue can hold.
     let stage = fnd.path("stage");
     fs::create_dir(&stage).unwrap();
     for n in 0..FILES {
@@ -358,7 +359,7 @@ fn ten_thousand_files_at_once() {
         fs::rename(stage.join(&name), fnd.function_path(&name)).unwrap();
     }
     let start = now();
-    // Within 10 s is the promise; a busy machine gets more before this is a failure.
+    // The promise is 10 s; a busy machine gets more time before the test fails.
     wait_until("10,000 functions to be ready", PATIENCE * 4, || {
         let counts = fnd.status().functions_by_state;
         (counts.get("ready") == Some(&u32::try_from(FILES).unwrap())).then_some(())

@@ -1,4 +1,4 @@
-//! What happens, as it is told: `fndctl events` and `GET /v1/stream`.
+//! The stream of events: `fndctl events` and `GET /v1/stream`.
 
 use fnd_core::happening::{Kind, StreamEvent};
 use fnd_core::outcome::{Reason, Skip, State};
@@ -16,7 +16,7 @@ const FLAKY: &str =
     "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"50ms\"\n# ///\necho why >&2\nexit 75\n";
 const HELLO: &str = "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    return 1\n";
 
-/// Returns what `fndctl events` shows of a function.
+/// Returns the lines of `fndctl events` about a function.
 fn events(fnd: &Fnd, arguments: &[&str]) -> Vec<StreamEvent> {
     let run = fnd.ctl(&[&["events", "-o", "json"], arguments].concat());
     assert_eq!(run.code, 0, "{run}");
@@ -121,7 +121,7 @@ fn a_reader_that_comes_back_goes_on_where_it_stopped_and_learns_of_a_restart() {
     let last = all.last().unwrap().seq.to_string();
     assert!(events(&fnd, &["--since", &last]).is_empty());
 
-    // As a browser that lost its connection.
+    // As a browser does after it lost its connection.
     let answer = fnd
         .client()
         .call("GET", "/v1/stream?follow=0", &[("last-event-id", &middle)], b"");
@@ -214,7 +214,7 @@ fn a_wrong_question_is_refused_with_what_is_right() {
     fnd.finish();
 }
 
-/// One that never reads keeps nobody from working, and hears how much it missed when it does read.
+/// A reader that does not read holds up no other client, and learns how much it missed when it does read.
 #[test]
 fn a_reader_that_does_not_read_loses_lines_and_learns_how_many() {
     let fnd = Fnd::start();
@@ -247,7 +247,7 @@ fn a_reader_that_does_not_read_loses_lines_and_learns_how_many() {
     let missed: u64 = received.iter().filter_map(|event| event.missed).sum();
     let heard = received.iter().filter(|event| event.kind != Kind::Missed).count() as u64;
     assert!(missed > 0);
-    // A chunk of HTTP may cut a line that is then not counted as heard; none of them is more than a few.
+    // A chunk of HTTP may end inside a line, which is then not counted; this concerns a few lines at most.
     assert!(
         heard + missed <= last && heard + missed + 50 >= last,
         "{heard} + {missed}, {last}"

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts fnd on a copy of the examples named (all of them without any).
+/// Starts fnd on a copy of the named examples, or of all if none is named.
 fn with_examples(names: &[&str]) -> Fnd {
     let base = repository().join("examples/functions");
     let mut setup = Setup::default();
@@ -50,7 +50,7 @@ fn reason_of(fnd: &Fnd, name: &str, payload: &Value) -> String {
     view.reason.map(|reason| reason.to_string()).unwrap_or_default()
 }
 
-/// What `make run` shows: all are accepted, and those that reach out to nobody have run.
+/// All examples are accepted, and those that need no other machine have run, as `make run` shows.
 #[test]
 fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
     require!(deno);
@@ -135,7 +135,7 @@ impl TlsServer {
 
 impl Drop for TlsServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -155,7 +155,7 @@ fn cert_expiry() {
     assert_eq!(report[&host]["ok"], true, "{report}");
     let soon = json!({"hosts": [&host], "days": 60, "ca_file": ca_file});
     assert_eq!(reason_of(&fnd, "cert-expiry", &soon), "exit-1");
-    // An authority nobody trusts is an answer, not something to try again.
+    // A certificate of an unknown authority is a result, not a reason to retry.
     assert_eq!(reason_of(&fnd, "cert-expiry", &json!({"hosts": [&host]})), "exit-1");
     fnd.finish();
 }
@@ -225,7 +225,7 @@ fn rotate_logs() {
     names.sort();
     assert_eq!(names, ["app.log", "app.log.1.gz", "app.log.2.gz"]);
     assert_eq!(fs::metadata(logs.join("app.log")).unwrap().len(), 0);
-    // Small ones are left alone.
+    // Small logs stay as they are.
     assert_eq!(result_of(&fnd, "rotate-logs", &payload), json!({"rotated": 0}));
     fnd.finish();
 }
@@ -252,7 +252,7 @@ fn dump_database() {
         "failed"
     );
 
-    // Somebody holds the database: transient, so fnd waits for the retry.
+    // The database is locked by another process: the failure is transient, so fnd retries.
     let mut holder = Command::new("/usr/bin/sqlite3")
         .arg(&database)
         .stdin(Stdio::piped())
@@ -278,7 +278,7 @@ fn dump_database() {
     fnd.finish();
 }
 
-/// Two looks in vain, the third finds what it waits for. The example's own pace is a quarter of a minute: too slow here.
+/// Two polls find nothing, the third one finds the file. The example polls every 15 s, which is too slow for a test.
 #[test]
 fn wait_for() {
     let fnd = with_examples(&["wait-for"]);
@@ -369,7 +369,7 @@ fn mirror_git() {
     };
     git(&["init", "--quiet", "--initial-branch=main"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "first"]);
-    // git refuses another user's repository on disk; over http that would be its server's business.
+    // git refuses a repository of another user on the disk; over HTTP the server would decide that.
     let settings = origin.with_file_name("gitconfig");
     fs::write(&settings, "[safe]\n\tdirectory = *\n").unwrap();
     fs::set_permissions(&settings, fs::Permissions::from_mode(0o644)).unwrap();
@@ -413,7 +413,7 @@ fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
     fnd.client().get(&format!("/v1/functions/{name}/http{path}"))
 }
 
-/// Reads query and method, and is loaded once: the second call finds what the first left.
+/// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
 #[test]
 fn handlers_that_read_the_request() {
     require!(deno);

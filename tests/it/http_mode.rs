@@ -1,4 +1,5 @@
-//! Programs that serve HTTP: requests and answers pass through unchanged, in pieces; what breaks fails its own call.
+//! Programs that serve HTTP: requests and answers pass through unchanged, in pieces; a broken answer fails only its
+//! call.
 
 use fnd_core::api::InvocationView;
 use fnd_core::outcome::State;
@@ -11,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Answers by its path; on a socket where it was given one.
+/// A server that answers by the path of the request; it listens on a Unix socket if it was given one.
 const SERVER: &str = r#"import http.server, json, os, socketserver, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -107,7 +108,7 @@ fn raw(fnd: &Fnd, request: &[u8]) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request).unwrap();
     let mut text = Vec::new();
-    let _ = stream.read_to_end(&mut text); // a connection that is reset has been read as well
+    let _ = stream.read_to_end(&mut text); // a reset connection has been read to its end, too
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -171,7 +172,7 @@ fn a_request_and_its_answer_pass_through() {
             assert_eq!(header(&answer, gone), "", "{gone}");
         }
         assert_eq!(record(&fnd, &answer).state, State::Succeeded);
-        // `invoke` is a POST to its root; 5xx is a failure in its own words.
+        // `invoke` is a POST to `/`; a 5xx answer is a failure, with the body as its message.
         let seen: serde_json::Value = fnd.invoke(name, "{\"a\": 1}").json();
         assert_eq!(
             (&seen["method"], &seen["path"], &seen["body"]),
@@ -188,7 +189,7 @@ fn a_request_and_its_answer_pass_through() {
     fnd.finish();
 }
 
-/// fnd has no privileges where it is installed: it reaches a socket as the group of its directory, and nobody else does.
+/// An installed fnd has no privileges: it reaches a socket through the group of its directory, and no other user does.
 #[test]
 fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -212,7 +213,7 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     };
     let uid = fnd.client().get("/v1/functions/unix").json::<serde_json::Value>()["uid"].as_u64();
     let uid = u32::try_from(uid.unwrap()).unwrap();
-    // Here fnd's group is root's.
+    // In this test fnd's group is that of root.
     assert_eq!(meta(&directory), (uid, 0, 0o2710));
     assert_eq!(meta(&directory.join("http.sock")), (uid, 0, 0o770));
     kill_process(&pid);
@@ -222,7 +223,8 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     fnd.finish();
 }
 
-/// A function chooses what lies at its path. A link to the control socket would have fnd ask itself, as fnd, what a caller sent.
+/// A function controls the file at its socket's path. A link to the control socket would make fnd send a caller's
+/// request to itself, with its own rights.
 #[test]
 fn a_socket_that_leads_elsewhere_is_not_followed() {
     let fnd = Fnd::start();
@@ -263,7 +265,7 @@ fn forged(port: u16, key: &str) -> String {
     answer
 }
 
-/// Says whether a request came from fnd.
+/// A server that answers whether a request came from fnd.
 const OWN_SERVER: &str = r#"// /// fnd
 // permissions = ["net"]
 // [http_server]
@@ -273,7 +275,7 @@ Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (reque
   new Response(request.headers.get("fnd-worker-key") === key ? "fnd" : "stranger"));
 "#;
 
-/// A port is open to every user of the machine; what comes with the worker's key comes from fnd.
+/// Every user of the machine can reach a port; a request with the worker's key comes from fnd.
 #[test]
 fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key() {
     require!(root, deno);
@@ -330,7 +332,7 @@ fn a_deno_module_with_fetch_is_served() {
     );
     let answer = fnd.client().post("/v1/functions/fetch/http/stream", "[1, 2]");
     assert_eq!(answer.text(), "[1, 2]");
-    // It was given no network: it cannot reach its own port either.
+    // It has no network permission, so it cannot even reach its own port.
     fnd.drop_file("shut.ts", "try { await fetch('http://127.0.0.1:1/'); } catch (error) { console.log(error.name); }\nexport default { fetch: () => new Response('up') };\n");
     fnd.wait_ready("shut");
     assert_eq!(fnd.invoke("shut", "").text(), "up");
@@ -347,7 +349,7 @@ fn a_deno_module_with_fetch_is_served() {
         answer.text()
     );
     assert!(
-        view.message.contains("its default export has no function `fetch`"),
+        view.message.contains("the default export has no function `fetch`"),
         "{}",
         view.message
     );
@@ -390,7 +392,7 @@ fn bodies_stream_both_ways() {
     stream.write_all(b"0\r\n\r\n").unwrap();
     stream.read_to_end(&mut seen).unwrap();
     assert!(String::from_utf8_lossy(&seen).ends_with("0\r\n\r\n"));
-    // What passes is not kept: neither is more than `limits.result` refused, nor does fnd grow by 64 MiB.
+    // The body is not kept: a body above `limits.result` is not refused, and fnd's memory does not grow by 64 MiB.
     let before = memory_kib(&fnd);
     let mut stream = UnixStream::connect(fnd.socket()).unwrap();
     let size = 64 << 20;
@@ -456,7 +458,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         );
         assert_eq!(get(&fnd, "risky", "/pid").text(), pid, "{path}: the worker serves on");
     }
-    // An answer that breaks off after its head breaks its caller's connection.
+    // If an answer ends early, after its head, fnd closes the caller's connection.
     let text = raw(
         &fnd,
         b"GET /v1/functions/risky/http/cut HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
@@ -480,7 +482,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         text.starts_with("HTTP/1.1 413") && text.contains("limits.body"),
         "{text}"
     );
-    // Queued, the answer is kept, and so is bounded.
+    // The answer of a queued request is kept, so its size is limited.
     let id = fnd.queue("risky", "1");
     assert_eq!(fnd.wait_end(id).state, State::Succeeded);
     let kept: serde_json::Value = fnd.result(id).json();
@@ -489,7 +491,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         let answer = get(&fnd, "risky", "/exit");
         let view = record(&fnd, &answer);
         let outcome = (answer.status.as_u16(), reason(&view));
-        // Whose exit is heard of late broke its connection, as far as fnd knows.
+        // If fnd learns of the exit late, it only knows that the connection broke.
         assert!(
             [(500, "exit-3".to_owned()), (502, "bad-answer".to_owned())].contains(&outcome),
             "{}",
@@ -521,7 +523,7 @@ fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
             .is_err()
             .then_some(())
     });
-    // With retries bodies are kept, since each attempt needs them.
+    // If the function has retries, bodies are kept, since each attempt needs them.
     let twice = SERVER.replace(
         "        if path == \"/pid\"",
         "        if self.headers['fnd-attempt'] == '1' and path == '/': os._exit(9)\n        if path == \"/pid\"",
@@ -553,7 +555,7 @@ fn what_never_is_ready_says_why() {
             "unwell",
             "it was not ready within 10s: `/broken` answered 503 Service Unavailable",
         ),
-        ("deaf", "it was not ready within 700ms: it takes no connections"),
+        ("deaf", "it was not ready within 700ms: it accepts no connections"),
         ("brief", "no port for me"),
     ];
     fnd.install("deaf.py", &manifest("/", "700ms"), "import time\ntime.sleep(1000)\n");
@@ -585,7 +587,7 @@ fn a_new_version_serves_once_it_is_ready_and_one_port_is_handed_on() {
     );
     let error = fnd.wait_error("site").error.unwrap();
     assert!(
-        error.contains("the one before it serves") && error.contains("bad"),
+        error.contains("the previous version serves") && error.contains("bad"),
         "{error}"
     );
     assert_eq!(get(&fnd, "site", "/pid").text(), old);
@@ -619,7 +621,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
         let request = b"GET /v1/functions/tcp/http/hang HTTP/1.1\r\nhost: x\r\n\r\n";
         stream.write_all(request).unwrap();
         let mut text = Vec::new();
-        let _ = stream.read_to_end(&mut text); // it may be reset
+        let _ = stream.read_to_end(&mut text); // the connection may be reset
         text
     });
     let _ = fnd.wait_function("tcp", "to run", |function| function.running == 1);
@@ -632,7 +634,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     });
     assert_eq!(
         lost.message,
-        "fnd was restarted while it ran, and its connection ended with that"
+        "fnd was restarted during the attempt, which ended its connection"
     );
     assert_eq!(["tcp", "unix"].map(|name| get(&fnd, name, "/pid").text()), pids);
     let answer = get(&fnd, "tcp", "/teapot");
@@ -640,7 +642,7 @@ fn a_restart_of_fnd_leaves_workers_and_says_what_was_lost() {
     fnd.finish();
 }
 
-/// The connections end with fnd, so it waits for what is nearly done.
+/// The connections end with fnd, so it waits for requests that end soon.
 #[test]
 fn a_planned_restart_lets_requests_in_flight_end() {
     require!(root, cgroup);
@@ -679,7 +681,7 @@ fn a_planned_restart_lets_requests_in_flight_end() {
     fnd.finish();
 }
 
-/// Whoever listens at a function's port and is not the function is asked nothing.
+/// If another process listens at a function's port, fnd sends it no request.
 #[test]
 fn a_neighbour_at_the_port_gets_no_request() {
     require!(root);
@@ -705,7 +707,7 @@ fn a_neighbour_at_the_port_gets_no_request() {
             asked
         })
     };
-    // It waits for its port as long as somebody else has it.
+    // The function's worker waits for its port as long as another process has it.
     let (program, _) = SERVER.rsplit_once("(Unix(path").unwrap();
     let code = format!(
         "{program}while True:\n    try: Tcp((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serve_forever()\n    except OSError: time.sleep(0.05)\n"

@@ -1,4 +1,4 @@
-//! Timeouts that really kill: the whole tree, whatever it did to get away.
+//! Timeouts kill the whole process tree, whatever it did to escape.
 
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
@@ -35,9 +35,9 @@ fn one_that_forks_and_ignores_sigterm_is_killed_at_its_timeout() {
         "{}",
         view.message
     );
-    // What it said until then is kept.
+    // The output until then is kept.
     assert!(fnd.logs(view.id).iter().any(|line| line.text == "before the end"));
-    // The record is final, so the leaf is empty: nothing of it is left in any cgroup of this fnd.
+    // The record is final, so the leaf is empty: no process of the attempt is in any cgroup of this fnd.
     let sleeping = || {
         fnd.mark()
             .processes()
@@ -58,7 +58,7 @@ fn one_that_listens_to_sigterm_may_clean_up() {
     fnd.drop_file("polite.sh", script);
     fnd.wait_ready("polite");
     let (_, view) = fnd.run("polite", "");
-    // It was late all the same, whatever its exit code.
+    // The attempt is a timeout, whatever its exit code is.
     assert_eq!(view.reason.unwrap().to_string(), "timeout");
     assert!(fnd.logs(view.id).iter().any(|line| line.text == "cleaned"));
     assert_eq!(view.attempt_records[0].exit_code, Some(0));
@@ -86,7 +86,7 @@ fn what_outlives_the_script_is_killed_with_it() {
     fnd.finish();
 }
 
-/// The promise holds with a fork bomb inside; the pids limit keeps the machine usable meanwhile.
+/// This also holds for a fork bomb; the pids limit keeps the machine usable meanwhile.
 #[test]
 fn a_fork_bomb_ends_at_its_timeout() {
     require!(root, cgroup);
@@ -123,7 +123,7 @@ fn a_caller_may_ask_for_less_time() {
     fnd.finish();
 }
 
-/// Ctrl-C finishes what runs; a second one kills it. Nothing is left either way.
+/// After Ctrl-C fnd waits until running work has finished; a second Ctrl-C kills it. No process remains in both cases.
 #[test]
 fn a_second_signal_does_not_wait() {
     let mut fnd = Fnd::start();

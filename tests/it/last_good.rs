@@ -1,5 +1,5 @@
-//! A start with a configuration that is refused: the last good one is used and said, so that no function ends for a typing
-//! mistake in `fnd.toml`.
+//! A start with a refused configuration: fnd uses the last good one and says so, so that a typing mistake in `fnd.toml`
+//! ends no function.
 
 use crate::takeover::start;
 use fnd_core::outcome::State;
@@ -76,7 +76,7 @@ fn the_last_good_one_outlives_the_spawner_and_says_where_the_functions_are() {
     });
     fnd.stop();
 
-    // A kept configuration that is damaged is none.
+    // A damaged copy of the last good configuration is not used.
     fs::write(fnd.path("state/spawner/settings"), "?").unwrap();
     assert_eq!(fnd.command().status().unwrap().code(), Some(78), "{}", fnd.log());
     assert!(
@@ -84,7 +84,7 @@ fn the_last_good_one_outlives_the_spawner_and_says_where_the_functions_are() {
         "{}",
         fnd.log()
     );
-    // Nor is one that could not be read in the first place kept.
+    // A configuration that could not be read is not stored as the last good one.
     configure(&fnd, GOOD);
     fnd.launch();
     fnd.stop();

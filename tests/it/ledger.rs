@@ -1,4 +1,4 @@
-//! The truth after a restart, a crash, or two daemons at once.
+//! The history is right after a restart, after a crash, and with two daemons at once.
 
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
@@ -29,7 +29,7 @@ fn a_restart_shows_the_same_history_and_runs_nothing_again() {
     fnd.finish();
 }
 
-/// Killed like a crash kills it: what ran is `interrupted`, and never run again in silence.
+/// After SIGKILL, as after a crash, running attempts are `interrupted` and are not run again.
 #[test]
 fn what_ran_at_a_crash_is_interrupted() {
     let mut fnd = Fnd::start();
@@ -52,7 +52,7 @@ fn invocations(directory: &std::path::Path) -> usize {
     entries.filter(|entry| entry.file_name() != "spare").count()
 }
 
-/// What an attempt wrote to `TMPDIR` goes with its invocation, also where that ended with a crash.
+/// Files in `TMPDIR` are removed with their invocation, also if a crash ended it.
 #[test]
 fn temporary_files_do_not_outlive_a_crash() {
     let mut fnd = Fnd::start();
@@ -68,7 +68,7 @@ fn temporary_files_do_not_outlive_a_crash() {
     };
     let durable = fnd.queue("scratch", "");
     std::thread::scope(|scope| {
-        // A caller who waits, and is told nothing.
+        // A synchronous call, which gets no answer.
         let client = fnd.client();
         scope.spawn(move || client.try_call("POST", "/v1/functions/scratch/invoke", &[], b""));
         wait_until("both to write", PATIENCE, || (scratch() == 2).then_some(()));
@@ -82,7 +82,8 @@ fn temporary_files_do_not_outlive_a_crash() {
     fnd.finish();
 }
 
-/// fnd closes the connection when the spawner has answered: it never answers into a broken pipe, and leaves nothing undone.
+/// fnd closes the connection only after the spawner has answered, so the spawner never writes to a closed connection,
+/// and all work is finished.
 #[test]
 fn a_stop_right_after_a_run_is_clean() {
     let mut fnd = Fnd::start();
@@ -97,7 +98,7 @@ fn a_stop_right_after_a_run_is_clean() {
         let _ = fnd.run("writes", "");
         fnd.stop();
         let log = fnd.log();
-        // A machine that is held up for a second may leave something, and says so.
+        // On a machine that stalls for a second some work may remain, and the log says so.
         if !log[log_start..].contains("fnd-spawner has not answered") {
             assert!(!log[log_start..].contains("Broken pipe"), "{log}");
             assert_eq!(invocations(&fnd.path("state/tmp/writes")), 0);
@@ -108,7 +109,7 @@ fn a_stop_right_after_a_run_is_clean() {
     fnd.finish();
 }
 
-/// 202 means durable: what was accepted and had not begun is run by the next fnd, once.
+/// 202 means durable: the next fnd runs accepted work that had not begun, once.
 #[test]
 fn what_was_queued_at_a_crash_goes_on() {
     let mut fnd = Fnd::start();
@@ -134,7 +135,7 @@ fn what_was_queued_at_a_crash_goes_on() {
     fnd.finish();
 }
 
-/// `interrupted` is retried only where the policy names it.
+/// `interrupted` is retried only if `retry.on` names it.
 #[test]
 fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
     let mut fnd = Fnd::start();
@@ -176,12 +177,13 @@ fn a_second_daemon_on_the_same_state_is_refused() {
     let fnd = Fnd::start();
     let status = fnd.command().status().unwrap();
     assert_eq!(status.code(), Some(75), "{}", fnd.log());
-    // The first one did not notice.
+    // The first daemon is not affected.
     assert!(fnd.client().get("/healthz").status.is_success());
     fnd.finish();
 }
 
-/// When the spawner dies everything it started dies; fnd ends too, says so, and starts again as whoever keeps it decides.
+/// If the spawner dies, its processes die with it. fnd reports it and ends, too; the service manager decides about a
+/// restart.
 #[test]
 fn the_death_of_the_spawner_interrupts_what_ran() {
     let mut fnd = Fnd::start();
@@ -198,7 +200,7 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     fnd.launch();
     let view = fnd.wait_end(id);
     assert_eq!((view.state, view.attempts), (State::Interrupted, 1));
-    assert_eq!(view.message, "fnd-spawner went down under it");
+    assert_eq!(view.message, "fnd-spawner went down during the attempt");
     fnd.stop_now();
 }
 

@@ -1,4 +1,4 @@
-//! A limit that exists is enforced, and its reason is honest.
+//! Each limit is enforced, and the reason names it.
 
 use fnd_core::outcome::State;
 use fnd_tests::{Fnd, Setup, require};
@@ -21,7 +21,7 @@ fn one_that_allocates_past_its_limit_is_reported_as_oom() {
     fnd.finish();
 }
 
-/// The exit code alone would hide it: a child dies of the limit, its parent exits with 0.
+/// The exit code alone would hide the kill: a child is killed at the limit, and its parent exits with 0.
 #[test]
 fn the_oom_of_a_child_is_not_hidden() {
     require!(root, cgroup);
@@ -54,7 +54,7 @@ fn the_cpu_quota_throttles() {
     let (_, view) = fnd.run("spinner", "");
     let attempt = &view.attempt_records[0];
     assert!(attempt.cpu_ms >= Some(250.0), "{attempt:?}");
-    // 0.3 s of CPU at a fifth of a core take more than a second, most of it held back.
+    // With a fifth of a core, 0.3 s of CPU take more than a second, most of which the attempt is throttled.
     assert!(attempt.throttled_ms > Some(100.0), "{attempt:?}");
     assert!(
         Some(attempt.duration_ms) > attempt.cpu_ms.map(|cpu| 2.0 * cpu),
@@ -90,7 +90,7 @@ fn memory_and_cpu_of_an_attempt_are_recorded() {
     fnd.finish();
 }
 
-/// The size is a preset; what the manifest says itself wins.
+/// A size is a preset; limits of the manifest win over it.
 #[test]
 fn sizes_are_presets() {
     let fnd = Fnd::start();

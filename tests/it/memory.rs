@@ -1,4 +1,4 @@
-//! What running functions use now, beside the peak of what ended.
+//! The current memory use of running functions, beside the peak of the last attempt.
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};

@@ -1,4 +1,4 @@
-//! Metrics: what is counted, where it is to be had, and what is shipped to go with it.
+//! Metrics: what they count, where they are available, and the rules and the dashboard that are shipped for them.
 
 use fnd_tests::programs::{promtool, repository};
 use fnd_tests::wait::PATIENCE;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 const HELLO: &str = "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    return 1\n";
 const FLAKY: &str = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"50ms\"\n# ///\nexit 3\n";
 
-/// Returns an address nobody has, of a port that neither the kernel nor fnd hands to others meanwhile.
+/// Returns a free address, with a port that neither the kernel nor fnd gives to others meanwhile.
 pub(crate) fn free_address() -> SocketAddr {
     let first = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
@@ -20,7 +20,7 @@ pub(crate) fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Returns what an address answers to the bytes of a request: head and body.
+/// Sends the bytes of a request to an address and returns head and body of the answer.
 fn ask(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -62,11 +62,11 @@ fn promtool_takes(arguments: &[&str], input: &str) {
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{arguments:?}: {printed}\n{input}");
-    // What it only advises ends well, too.
+    // promtool also exits with 0 if it only gives advice.
     assert!(output.stderr.is_empty(), "{arguments:?}: {printed}");
 }
 
-/// A fnd that has run something of each kind.
+/// An fnd that has run a function of each kind.
 fn busy(config: &str) -> Fnd {
     let fnd = Fnd::start_with(
         &Setup::default()
@@ -147,7 +147,7 @@ fn what_ran_is_counted_and_promtool_takes_it_from_each_place() {
         "{text}"
     );
     assert!(text.contains("# UNIT function_duration_seconds seconds\n"), "{text}");
-    // The first one, of the start.
+    // The first reload, at the start.
     let written = fs::read_to_string(&textfile).unwrap();
     promtool_takes(&["check", "metrics"], &written);
     fnd.finish();
@@ -188,7 +188,8 @@ fn a_hostile_client_of_the_listener_gets_little_and_keeps_nobody_out() {
         "x".repeat(20_000)
     );
     assert_eq!(status(ask(address, &long)), "431");
-    // Places that are taken by who says nothing are free again soon; one more is closed at once.
+    // Connections without a request are closed soon, which frees their places; one connection above the limit is closed
+    // at once.
     let idle: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
     wait_until("a place to be free", PATIENCE, || {
         let mut stream = TcpStream::connect(address).ok()?;
@@ -259,7 +260,7 @@ fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
         "",
     );
 
-    // Every family says its name, also one without a series yet.
+    // Every metric family appears with its name, also one that has no series yet.
     let fnd = busy("");
     let served = fnd.client().get("/metrics").text();
     fnd.finish();
@@ -285,7 +286,7 @@ fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
     for name in asked {
         assert!(known(&name), "{name} is asked for, and not served");
     }
-    // The document names each, and no other.
+    // The document names every metric, and no other.
     let document = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let rows: String = document
         .lines()

@@ -1,4 +1,4 @@
-//! Output: kept per attempt, bounded with an exact count, harmless where it is shown.
+//! Output is kept for each attempt, limited with an exact count, and harmless where it is shown.
 
 use fnd_tests::Fnd;
 
@@ -26,7 +26,7 @@ fn both_streams_are_kept_apart() {
     fnd.finish();
 }
 
-/// Head and tail are kept, and what lay between is counted to the byte.
+/// Head and tail are kept, and the dropped bytes between them are counted exactly.
 #[test]
 fn too_much_output_is_cut_and_counted() {
     let fnd = Fnd::start();
@@ -52,7 +52,7 @@ fn too_much_output_is_cut_and_counted() {
     fnd.finish();
 }
 
-/// A result that does not fit is an error, not half a result.
+/// A result that is too large is an error; it is not cut.
 #[test]
 fn a_result_that_is_too_large_is_refused() {
     let fnd = Fnd::start();
@@ -67,7 +67,7 @@ fn a_result_that_is_too_large_is_refused() {
     fnd.finish();
 }
 
-/// Neither a terminal nor a log takes orders from a function.
+/// A function cannot control a terminal or a log with its output.
 #[test]
 fn control_characters_are_escaped_where_people_see_them() {
     let fnd = Fnd::start();
@@ -86,7 +86,7 @@ fn control_characters_are_escaped_where_people_see_them() {
         );
     }
     assert!(on_a_terminal(&fnd, "logs hostile").contains("text"));
-    // What a pipe gets often ends up on a terminal, too.
+    // The other end of a pipe often prints to a terminal, too.
     for verb in [&["logs", "hostile"][..], &["invoke", "hostile", "--follow"]] {
         let run = fnd.ctl(verb);
         let shown = format!("{}{}", run.out(), run.stderr);
@@ -95,7 +95,7 @@ fn control_characters_are_escaped_where_people_see_them() {
             "{verb:?}: {shown}"
         );
     }
-    // Unless the bytes are asked for.
+    // With `-o raw` the bytes are unchanged.
     let raw = fnd.ctl(&["logs", "hostile", "-n", "1", "-o", "raw"]);
     assert_eq!(raw.out(), "\u{1b}]0;owned\u{7}\u{1b}[2Jtext\n");
     fnd.finish();

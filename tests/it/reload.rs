@@ -1,4 +1,4 @@
-//! What the service manager hears of a reload.
+//! The notifications that the service manager gets about a reload.
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup};
@@ -11,7 +11,7 @@ fn ready_is_reported_when_a_reload_is_over() {
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The status line is told whenever it changes.
+    // fnd sends its status line whenever it changes.
     let next = || loop {
         let mut message = [0; 4096];
         let length = socket.recv(&mut message).expect("a message to the service manager");

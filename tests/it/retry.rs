@@ -1,4 +1,4 @@
-//! Attempts after the first: retries with growing gaps, polls with what came before.
+//! Attempts after the first: retries with growing delays, and polls that get the previous result.
 
 use fnd_core::outcome::{Exhausted, State};
 use fnd_tests::ask::gaps_ms;
@@ -18,7 +18,7 @@ fn the_gaps_grow_without_jitter() {
     assert_eq!(view.message, "attempt 4");
     let gaps = gaps_ms(&view.attempt_records);
     for (gap, least) in gaps.iter().zip([100, 200, 400]) {
-        // Both ends are cut to milliseconds, of a clock that is set now and then.
+        // Both time stamps are cut to milliseconds, and the clock may be adjusted between them.
         assert!(*gap >= least - 20, "{gaps:?}");
     }
     fnd.finish();
@@ -82,7 +82,7 @@ fn a_transient_failure_is_over_when_it_is_over() {
     fnd.finish();
 }
 
-/// Exit 99 with a `[poll]` table: not a retry, and the next attempt gets what this one wrote.
+/// Exit 99 with a `[poll]` table is not a retry, and the next attempt gets the result of this one.
 #[test]
 fn polls_bring_the_previous_result() {
     let fnd = Fnd::start();
@@ -109,7 +109,7 @@ fn polling_gives_up_at_until() {
     fnd.finish();
 }
 
-/// The deadline is over everything: attempts and the gaps between them.
+/// The deadline covers everything: attempts and the delays between them.
 #[test]
 fn the_deadline_ends_retries() {
     let fnd = Fnd::start();
@@ -117,14 +117,14 @@ fn the_deadline_ends_retries() {
     fnd.install_beside("hurried.sh", manifest, "exit 1\n");
     let view = fnd.wait_end(fnd.queue("hurried", ""));
     assert_eq!(view.state, State::Failed);
-    // It ran out either between two attempts or under one, which then ends for that reason.
+    // The deadline was over either between two attempts or during one, which then ends for that reason.
     let under_one = view.reason.is_some_and(|reason| reason.to_string() == "deadline");
     assert!(under_one || view.exhausted == Some(Exhausted::Deadline), "{view:?}");
     assert!(view.attempts < 100);
     fnd.finish();
 }
 
-/// While it waits for a retry it is `waiting`, says until when, and can be cancelled.
+/// While an invocation waits for a retry, its state is `waiting`, its record says until when, and it can be cancelled.
 #[test]
 fn a_waiting_retry_can_be_seen_and_cancelled() {
     let fnd = Fnd::start();

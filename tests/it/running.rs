@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// A script that waits until a file `go` is in the directory given by `GATE`.
 const GATED: &str = "#!/usr/bin/env bash\ntouch \"$GATE/$FND_INVOCATION\"\nuntil [[ -e $GATE/go ]]; do sleep 0.02; done\necho through\n";
 
-/// Puts a gated function in place and returns its gate, a directory that any user may write.
+/// Installs a gated function and returns its gate, a directory that any user may write to.
 fn gated(fnd: &Fnd, name: &str, manifest: &str) -> PathBuf {
     let gate = fnd.shared_directory(&format!("gate-{name}"));
     fnd.drop_file(
@@ -198,7 +198,7 @@ fn a_disabled_function_does_not_run_until_enabled() {
     });
     assert!(disabled.version.is_some());
     assert_eq!(fnd.invoke("switch", "").status, 503);
-    // An administrator's decision outlives a restart.
+    // A function that a person disabled stays disabled after a restart.
     fnd.stop();
     fnd.launch();
     let _ = fnd.wait_function("switch", "to be still disabled", |function| {
@@ -210,7 +210,7 @@ fn a_disabled_function_does_not_run_until_enabled() {
     fnd.finish();
 }
 
-/// What the program did to itself is the invocation's end, with the signal's name; the function serves on.
+/// If a signal ends the program, the invocation ends with the signal's name, and the function stays ready.
 #[test]
 fn a_crash_is_an_end_like_another() {
     let fnd = Fnd::start();
@@ -228,7 +228,7 @@ fn a_crash_is_an_end_like_another() {
     fnd.finish();
 }
 
-/// A function that fails fails its invocations, never itself.
+/// Failed invocations never change the state of their function.
 #[test]
 fn a_failing_function_stays_ready() {
     let fnd = Fnd::start();
@@ -245,7 +245,7 @@ fn a_failing_function_stays_ready() {
     fnd.finish();
 }
 
-/// Nothing of the daemon's environment or rights comes with.
+/// A function gets nothing of the daemon's environment or rights.
 #[test]
 fn a_function_is_a_user_of_its_own() {
     fnd_tests::require!(root);

@@ -1,4 +1,4 @@
-//! Services: kept running, restarted with a delay, ended with their function, and going on over a restart of fnd.
+//! Services are kept running, restarted with a delay, and ended with their function; they survive a restart of fnd.
 
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
 
-/// A service that notes its process id, and then does something.
+/// Returns a service that writes its process id to a file, and then runs some commands.
 fn code(marks: &Path, manifest: &str, then: &str) -> String {
     let manifest: String = manifest.lines().map(|line| format!("# {line}\n")).collect();
     let marks = marks.display();
@@ -56,11 +56,11 @@ fn it_is_kept_running_until_its_file_is_gone() {
     assert!(
         answer
             .text()
-            .contains("`keeper` is a service: it runs by itself and takes no invocations"),
+            .contains("`keeper` is a service: it runs by itself and cannot be invoked"),
         "{}",
         answer.text()
     );
-    // One that dies is replaced, and the history says how it ended.
+    // A process that dies is replaced, and the history says how it ended.
     kill(Pid::from_raw(before[0]), Signal::SIGKILL).unwrap();
     let after = wait_until("another process", PATIENCE, || {
         Some(alive(&marks)).filter(|pids| pids.len() == 2 && !pids.contains(&before[0]))
@@ -140,7 +140,7 @@ http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serv
     );
     fnd.drop_file("well.sh", &code(&marks, manifest, &server(200)));
     let _ = fnd.wait_function("well", "to run", |function| function.running == 1);
-    // As long as the other had to get ready, and failed.
+    // Waits as long as the first one had to become ready, which failed.
     let _ = fnd.wait_function("unwell", "to have failed again", |function| function.failures > 1);
     assert_eq!(fnd.function("well").unwrap().failures, 0);
     fnd.finish();
@@ -162,7 +162,7 @@ fn it_goes_on_over_a_restart_and_a_crash_of_fnd() {
         let _ = fnd.wait_function("keeper", "to run", |function| function.running == 1);
         assert_eq!((alive(&marks), pids(&marks).len()), (before.clone(), 1), "{signal}");
     }
-    // The next fnd keeps it running as the one before did.
+    // The next fnd keeps it running, as the previous one did.
     kill(Pid::from_raw(before[0]), Signal::SIGKILL).unwrap();
     wait_until("another process", PATIENCE, || {
         (alive(&marks).len() == 1 && alive(&marks) != before).then_some(())

@@ -1,4 +1,5 @@
-//! The node has run out of something, or a program that fnd needs does nothing: nothing is lost, and people are told.
+//! The node has run out of a resource, or a program that fnd needs does not answer: no work is lost, and fnd reports
+//! it.
 
 use super::takeover::start;
 use fnd_core::outcome::State;
@@ -60,8 +61,8 @@ fn all_that_was_accepted_runs_after_a_shortage_of_descriptors() {
     fnd.finish();
 }
 
-/// The kernel drops the descriptors of a new worker that fnd has no room for. The worker is killed, and that is not the function's
-/// fault.
+/// The kernel drops the descriptors of a new worker if fnd has no room for them. The worker is killed, which does not
+/// count as a failure of the function.
 #[test]
 fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     require!(root, cgroup);
@@ -69,7 +70,7 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
         "import os, time\ndef handler(event, context):\n    while not os.path.exists(\"GATE/go\"): time.sleep(0.05)\n";
     let (fnd, gate) = start(&[("warm.py", handler)]);
     let _ = fnd.wait_ready("warm");
-    // What fnd opens with its first call stays open.
+    // Files that fnd opens with its first call stay open.
     fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.invoke("warm", "{}").status, 200);
     fs::remove_file(gate.join("go")).unwrap();
@@ -77,11 +78,11 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     wait_until("the first worker to be busy", PATIENCE, || {
         (fnd.function("warm").unwrap().running == 1).then_some(())
     });
-    // Room for a caller, and not for the pipes and the socket of a worker.
+    // Room for a caller, but not for the pipes and the socket of a worker.
     let open = fs::read_dir(format!("/proc/{}/fd", fnd.pid())).unwrap().count() as u64;
     descriptors_of(fnd.pid(), open + 2);
     let id = fnd.queue("warm", "{}");
-    // The journal has it; a caller might have no room.
+    // The journal is read, since the shortage might refuse a caller.
     wait_until("it to be told", PATIENCE, || {
         let message = "node cannot start: there is no connection to a new worker";
         fnd.log().contains(message).then_some(())
@@ -97,7 +98,7 @@ fn a_worker_that_fnd_has_no_descriptors_for_fails_no_call() {
     fnd.finish();
 }
 
-/// What waits for room has not begun: a kill of fnd does not make it `interrupted`.
+/// An invocation that waits for resources has not begun, so a kill of fnd does not make it `interrupted`.
 #[test]
 fn a_kill_during_a_shortage_loses_nothing() {
     require!(root, cgroup);
@@ -106,7 +107,7 @@ fn a_kill_during_a_shortage_loses_nothing() {
     descriptors(&fnd, 24);
     let ids: Vec<_> = (0..20).map(|_| fnd.queue("quick", "")).collect();
     let _ = fnd.wait_problem("node cannot start: ");
-    // All of them have come back.
+    // All starts were tried and failed.
     wait_until("nothing to run", PATIENCE, || {
         (fnd.function("quick").unwrap().running == 0).then_some(())
     });
@@ -126,7 +127,7 @@ fn a_spawner_that_does_nothing_is_reported_and_nobody_waits_for_it() {
     let (fnd, _) = start(&[("quick.sh", QUICK)]);
     assert_eq!(fnd.invoke("quick", "").status, 200);
     fnd.signal_spawner(Signal::SIGSTOP);
-    // This one waits until it is known.
+    // This call waits until fnd knows that the spawner does not answer.
     let waited = fnd.client().post("/v1/functions/quick/invoke", "");
     assert_eq!(
         (waited.status.as_u16(), waited.header("retry-after")),
@@ -189,7 +190,7 @@ async def handler(event, context):
     return event["data"]
 "#;
 
-/// A planned restart hands over however many calls a worker has in flight.
+/// A planned restart hands over any number of calls in flight.
 #[test]
 fn a_worker_with_many_calls_goes_on_over_a_restart() {
     require!(root, cgroup);
@@ -218,7 +219,7 @@ fn a_worker_with_many_calls_goes_on_over_a_restart() {
     fnd.finish();
 }
 
-/// The spawner of a killed fnd, whose child it was, takes a moment to end what it had started.
+/// The spawner of a killed fnd, its child, needs a moment to end the processes that it started.
 #[test]
 fn fnd_starts_at_once_after_it_was_killed() {
     require!(root, cgroup);

@@ -1,4 +1,4 @@
-//! The status file of a function: KEP 90's keys exact, whole at any moment.
+//! The status file of a function has exactly the keys of KEP 90, and is complete at any moment.
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
@@ -104,7 +104,7 @@ fn that_of_a_function_deleted_meanwhile_goes_at_the_start() {
     fnd.finish();
 }
 
-/// Ends within 50 ms of each other, the last of which is the end of fnd: it is in the file all the same.
+/// Several ends within 50 ms, then fnd ends: the last end is in the file.
 #[test]
 fn what_waits_to_be_written_is_written_at_the_end() {
     let mut fnd = Fnd::start();
@@ -123,7 +123,7 @@ fn what_waits_to_be_written_is_written_at_the_end() {
     assert_eq!(fnd.status_file("gated").unwrap()["runs"], 6);
 }
 
-/// Whoever reads at any moment reads a whole file: it is replaced, never rewritten.
+/// A reader finds a complete file at any moment, since the file is replaced, not rewritten.
 #[test]
 fn it_is_never_torn() {
     let fnd = Fnd::start();
@@ -137,7 +137,7 @@ fn it_is_never_torn() {
     let mut ended = 0;
     while ended < ids.len() {
         for _ in 0..50 {
-            // Panics where it is torn.
+            // Panics if the file is torn.
             assert!(fnd.status_file("busy").is_some());
         }
         ended = fnd.history("busy").iter().filter(|view| view.state.is_final()).count();
@@ -145,7 +145,7 @@ fn it_is_never_torn() {
     fnd.finish();
 }
 
-/// Also the answers of handlers, which come before anything is recorded, and those of ends that are no success.
+/// This includes answers of handlers, which come before the end is recorded, and ends that are no success.
 #[test]
 fn with_status_sync_it_says_how_the_invocation_has_ended_before_the_answer_comes() {
     let warm = "# /// fnd\n# ///\ndef handler(event, context):\n    return 10 / event['data']\n";

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Waits for `GATE/go`, saying something before and after.
+/// Waits for `GATE/go`, and prints a line before and after.
 const GATED: &str = "# /// fnd
 # on_load = false
 # ///
@@ -132,7 +132,8 @@ fn a_timeout_counts_from_the_start_over_a_restart() {
         assert_eq!(view.reason.unwrap().to_string(), "timeout");
         let lasted = view.attempt_records[0].duration_ms;
         assert!(lasted >= 2_900.0, "{lasted} ms");
-        // Counted anew it would last five seconds each time; a machine that is held up is asked again.
+        // If the timeout started anew, it would take five seconds each time. On a machine that stalls the test is
+        // repeated.
         lasted < 4_900.0
     };
     assert!((0..10).any(|_| counted_on()), "it was counted anew");
@@ -248,7 +249,7 @@ fn a_stop_of_the_spawner_ends_what_runs_and_the_next_fnd_knows_how() {
     assert_eq!(view.attempts, 1, "{view:?}");
     assert_eq!(view.attempt_records[0].exit_code, Some(7), "{view:?}");
     assert_eq!(view.state, State::Interrupted, "{view:?}");
-    // And what bash says of the `sleep` that got SIGTERM as well.
+    // bash also prints a line about the `sleep` that got SIGTERM.
     let printed = lines(&fnd, id);
     assert_eq!(
         printed.iter().filter(|line| *line != "Terminated").collect::<Vec<_>>(),
@@ -290,7 +291,7 @@ sleep 0.0$((RANDOM % 10))
 echo \"end $FND_INVOCATION $FND_ATTEMPT\" >>GATE/journal
 ";
 
-/// What callers heard while fnd was killed again and again.
+/// The answers that callers got while fnd was killed many times.
 struct Heard {
     /// Accepted, and ended since.
     accepted: Vec<InvocationId>,
@@ -299,8 +300,8 @@ struct Heard {
     kills: u32,
 }
 
-/// Kills fnd again and again while four callers invoke a function, two of them asynchronously: `FND_KILLS`, else 20 times.
-/// Half of the kills come as soon as something runs, the others as soon as a caller was answered.
+/// Kills fnd many times (`FND_KILLS`, else 20) while four callers invoke a function, two of them asynchronously. Half
+/// of the kills come as soon as an attempt runs, the others as soon as a caller was answered.
 fn kill_under_load(fnd: &mut Fnd, function: &str) -> Heard {
     let kills: u32 = std::env::var("FND_KILLS")
         .ok()
@@ -361,7 +362,7 @@ fn kill_under_load(fnd: &mut Fnd, function: &str) -> Heard {
     }
 }
 
-/// Who was answered with success finds that in the history, however soon after it fnd was killed.
+/// A success that a caller was answered is in the history, however soon after the answer fnd was killed.
 fn assert_answers_are_kept(fnd: &Fnd, answered: &[InvocationId]) {
     assert!(!answered.is_empty());
     for id in answered {
@@ -369,7 +370,7 @@ fn assert_answers_are_kept(fnd: &Fnd, answered: &[InvocationId]) {
     }
 }
 
-/// A handler that writes a journal of its own, as the script above.
+/// A handler that writes its own journal, like the script above.
 const WARM_JOURNAL: &str = r#"# /// fnd
 # [pool]
 # max = 4
@@ -391,8 +392,8 @@ def handler(event, context):
         journal.write(f"end {key}\n")
 "#;
 
-/// A kill of fnd takes warm workers along: their calls are interrupted. None is forgotten, none runs twice, and what ended well
-/// did.
+/// A kill of fnd ends warm workers, so their calls are interrupted. No call is forgotten, none runs twice, and recorded
+/// successes are true.
 #[test]
 fn many_kills_leave_one_record_of_each_warm_call() {
     require!(root, cgroup);
@@ -414,8 +415,8 @@ fn many_kills_leave_one_record_of_each_warm_call() {
             State::Succeeded => {
                 assert!(ended.contains(line), "{view:?}");
                 let printed = lines(&fnd, view.id);
-                // One that was answered in the moment of a kill says what may be missing.
-                let lost = view.message.contains("what it printed may be");
+                // The record of a call that was answered just before a kill says what may be missing.
+                let lost = view.message.contains("its output may be");
                 assert!(
                     printed == [format!("said by {}", view.id)] || lost,
                     "{view:?}: {printed:?}"
@@ -433,7 +434,7 @@ fn many_kills_leave_one_record_of_each_warm_call() {
     fnd.finish();
 }
 
-/// fnd is killed again and again under load; what the function itself wrote is compared with the history.
+/// fnd is killed many times under load, and the function's own journal is compared with the history.
 #[test]
 fn many_kills_under_load_lose_and_double_nothing() {
     require!(root, cgroup);
@@ -460,7 +461,8 @@ fn many_kills_under_load_lose_and_double_nothing() {
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
         assert_eq!(lines(&fnd, id), [format!("said by {id}")]);
     }
-    // Killed between the claim and the order to start, an fnd leaves what never began: interrupted, not run, and not hidden.
+    // If fnd is killed between the claim and the order to start, the invocation never began: it is recorded as
+    // interrupted.
     for id in &accepted {
         let view = fnd.invocation(*id);
         let began = journal.contains(&id.to_string());

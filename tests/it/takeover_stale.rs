@@ -1,4 +1,4 @@
-//! What a planned restart leaves about warm workers is true for the fnd after it, and for no other.
+//! The adoption records of warm workers that a planned restart leaves are valid for the next fnd only.
 
 use super::takeover::start;
 use fnd_core::outcome::State;
@@ -6,7 +6,7 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{require, wait_until};
 use nix::sys::signal::Signal;
 
-/// Answers with what it was asked and who it is, after `GATE/go` is there; says when it was called.
+/// Waits for `GATE/go`, then answers with its payload and its process id; records each call in a file.
 const ECHO: &str = r#"
 import os, time
 

@@ -1,4 +1,4 @@
-//! Workers of handlers over a restart: in order they are handed over with their calls, after a crash they are replaced.
+//! Workers of handlers: a planned restart hands them over with their calls; after a crash they are replaced.
 
 use super::takeover::start;
 use fnd_core::api::InvocationList;
@@ -7,7 +7,7 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use nix::sys::signal::Signal;
 
-/// Waits for `GATE/go` where it is told to; says who it is.
+/// Waits for `GATE/go` if the payload says so; answers with its process id.
 const HANDLER: &str = r#"
 import os, time
 
@@ -90,7 +90,7 @@ fn after_a_crash_a_warm_call_is_interrupted_and_its_worker_replaced() {
     fnd.finish();
 }
 
-/// Says who called it.
+/// Prints the id of its invocation.
 const SPEAKS: &str = r#"
 def handler(event, context):
     if event["data"]:
@@ -98,8 +98,8 @@ def handler(event, context):
     return "done"
 "#;
 
-/// A caller who has its answer finds it in the history, however soon after it fnd is killed; and what the call printed, unless
-/// that is said to be lost.
+/// An answered call is in the history, however soon after the answer fnd is killed. Its output is there too, unless the
+/// record says that it may be lost.
 #[test]
 fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
     require!(root, cgroup);
@@ -121,7 +121,7 @@ fn a_call_that_was_answered_has_ended_whenever_fnd_is_killed() {
         assert_eq!((view.state, view.attempts), (State::Succeeded, 1), "{view:?}");
         assert_eq!(view.attempt_records.len(), 1, "{view:?}");
         let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
-        let lost = view.message.contains("what it printed may be");
+        let lost = view.message.contains("its output may be");
         let expected = if prints {
             vec![format!("said by {id}")]
         } else {

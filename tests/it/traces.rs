@@ -1,4 +1,4 @@
-//! A caller's trace goes on in each attempt, in the form it came in.
+//! A caller's trace continues in each attempt, in the form in which the caller sent it.
 
 use fnd_core::trace::Span;
 use fnd_tests::Fnd;
@@ -44,7 +44,7 @@ fn retries_are_spans_of_their_own_in_the_caller_s_trace() {
     });
     assert_eq!(lines, expected);
 
-    // Without a valid one a trace begins: one for all attempts of the invocation.
+    // Without a valid trace a new one begins, the same for all attempts of the invocation.
     for headers in [
         &[][..],
         &[("traceparent", "00-nonsense"), ("tracestate", "rojo=1"), ("b3", "0")],

@@ -1,4 +1,4 @@
-//! The systemd units are valid, and keep what must not be lost in them.
+//! The systemd units are valid, and have the settings that fnd depends on.
 
 use fnd_tests::programs::repository;
 use fnd_tests::require;
@@ -13,7 +13,8 @@ fn systemd_accepts_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Each of these was learned the hard way (ARCHITECTURE.md, "systemd"); a unit without it looks fine and is not.
+/// ARCHITECTURE.md, "systemd", gives the reason for each setting. A unit without one of them looks right but fails
+/// later.
 #[test]
 fn what_must_be_in_them_and_what_must_not() {
     let read = |name: &str| std::fs::read_to_string(repository().join("systemd").join(name)).unwrap();

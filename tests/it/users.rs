@@ -1,4 +1,4 @@
-//! Two instances of fnd on one machine: never the same users.
+//! Two instances of fnd on one machine never have the same users.
 
 use fnd_tests::users::Users;
 use fnd_tests::{Fnd, require};
@@ -18,11 +18,11 @@ fn an_instance_whose_users_another_one_has_does_not_start() {
     for part in [
         format!("another instance of fnd has {first} to {last} (process "),
         format!("state directory `{}`", state.display()),
-        "set `[users] range` of one of the two".to_owned(),
+        "give the two instances different `[users] range`s".to_owned(),
     ] {
         assert!(log.contains(&part), "{part}: {log}");
     }
-    // The first one goes on, a restart keeps its users, and when it has gone they are free.
+    // The first instance continues. A restart keeps its users, and after its end they are free.
     assert_eq!(one.pid(), pid);
     one.stop();
     one.launch();

@@ -1,4 +1,4 @@
-//! `fndctl verify`: what is damaged and what belongs to nobody is found, and what is safe to repair is repaired.
+//! `fndctl verify` finds damage and leftovers, and `--repair` makes the safe repairs.
 
 use fnd_core::outcome::State;
 use fnd_tests::ctl::Run;
@@ -54,13 +54,13 @@ fn leftovers_and_foreign_homes_are_found_and_only_what_is_safe_is_removed() {
     }
     let output = verify(&fnd, &[]).expect_code(1).out();
     for what in [
-        "TMPDIRs of runs that are over",
-        "versions of functions that are gone",
-        "it belongs to no function",
+        "TMPDIRs of ended runs",
+        "installed versions of deleted functions",
+        "no function of this name has a user",
     ] {
         assert!(output.contains(what), "{what}: {output}");
     }
-    // The home stays, and is still said.
+    // The home stays, and is still reported.
     let output = verify(&fnd, &["--repair"]).expect_code(1).out();
     assert!(output.contains("removed 2 directories"), "{output}");
     assert!(!old.exists() && !gone.exists() && home.exists());
@@ -96,7 +96,8 @@ fn a_damaged_ledger_is_set_aside_and_what_was_set_aside_is_confirmed() {
     assert_eq!(fnd.status().problems, Vec::<String>::new());
     fnd.stop();
 
-    // Nothing can be read: fnd serves, refuses durable work, and says so until somebody gives up what is missing.
+    // The ledger cannot be read at all: fnd serves, refuses durable work, and reports it until `--repair` confirms the
+    // loss.
     fs::write(&ledger, [0x5a; 20_000]).unwrap();
     fnd.launch();
     fnd.wait_ready("quick");

@@ -1,4 +1,4 @@
-//! Installed versions: as many are kept as configured, and never one less than runs.
+//! Installed versions: the configured number is kept, and every version that runs.
 
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -40,10 +40,10 @@ fn seven_changes_leave_five_versions() {
     let versions: Vec<_> = (0..7).map(|n| change(&fnd, n)).collect();
     wait_installed(&fnd, &versions[2..]);
     assert_eq!(fnd.invoke("f", "").text(), "version 6\n");
-    // Changed back to one that is kept: the newest again.
+    // A change back to a kept version makes it the newest one.
     assert_eq!(change(&fnd, 3), versions[3]);
     assert_eq!(fnd.invoke("f", "").text(), "version 3\n");
-    // Fewer are to be kept: so it is at the next start, and the newest stay.
+    // A lower number holds from the next start; the newest versions stay.
     fnd.stop();
     let config = fnd.path("fnd.toml");
     let text = fs::read_to_string(&config).unwrap();
@@ -54,7 +54,7 @@ fn seven_changes_leave_five_versions() {
     fnd.finish();
 }
 
-/// Nobody asks for them any more: whether the file went while fnd ran or while it did not.
+/// The versions of a deleted function are removed, whether fnd ran or not when the file was deleted.
 #[test]
 fn a_deleted_function_leaves_no_version() {
     let mut fnd = Fnd::start();
@@ -127,7 +127,7 @@ fn what_runs_keeps_its_version_until_it_ends() {
     wait_installed(&fnd, &[old, new.clone()]);
     fs::write(&gate, "").unwrap();
     fnd.wait_end(id);
-    // What it ran in may still be ending: the next ends look again.
+    // The launcher of the version may still be ending; later ends of attempts try the removal again.
     wait_until("the older versions to be deleted", PATIENCE, || {
         let (answer, _) = fnd.run("f", "");
         assert_eq!(answer.text(), "version 2\n");

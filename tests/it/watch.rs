@@ -79,7 +79,7 @@ fn each_change_is_a_line() {
             change.function.as_str() == "seen" && change.now.is_none()
         });
     }
-    // Another's changes are none of the one's.
+    // Changes of another function are not shown for this one.
     let _ = fnd.run("other", "");
     all.wait("the other ran again", |change| {
         change.now.as_ref().is_some_and(|now| now.runs == 2)

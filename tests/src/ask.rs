@@ -1,4 +1,4 @@
-//! What a test asks of its fnd, in the types of the API.
+//! Queries of a test to its fnd, in the types of the API.
 
 use crate::client::Answer;
 use crate::fnd::Fnd;
@@ -23,7 +23,7 @@ impl Fnd {
         (answer.status != hyper::StatusCode::NOT_FOUND).then(|| answer.json())
     }
 
-    /// Returns a function when it satisfies a condition.
+    /// Waits until a function satisfies a condition, and returns it.
     ///
     /// # Panics
     /// When it doesn't in time.
@@ -35,7 +35,7 @@ impl Fnd {
         })
     }
 
-    /// Returns a function when it is ready to be invoked.
+    /// Waits until a function can be invoked, and returns it.
     ///
     /// # Panics
     /// When it isn't in time.
@@ -47,7 +47,7 @@ impl Fnd {
         })
     }
 
-    /// Returns a function when its newest content is refused.
+    /// Waits until the newest content of a function is refused, and returns the function.
     ///
     /// # Panics
     /// When it isn't in time.
@@ -57,7 +57,7 @@ impl Fnd {
         self.wait_function(name, "to have an error", |function| function.error.is_some())
     }
 
-    /// Returns when no function of that name is known any more.
+    /// Waits until there is no function of this name any more.
     ///
     /// # Panics
     /// When it still is after the deadline.
@@ -68,7 +68,8 @@ impl Fnd {
         });
     }
 
-    /// Returns a problem of the node that mentions `text` (files that belong to no function are named there).
+    /// Waits for a problem of the node that contains `text`, and returns it. Files that belong to no function are such
+    /// problems.
     ///
     /// # Panics
     /// When there is none in time.
@@ -83,7 +84,7 @@ impl Fnd {
         })
     }
 
-    /// Returns what is said about a file, as the error of its function or as a problem of the node.
+    /// Waits for an error about a file, of its function or as a problem of the node, and returns it.
     ///
     /// # Panics
     /// When nothing is said in time.
@@ -142,7 +143,7 @@ impl Fnd {
         is: impl Fn(&InvocationView) -> bool,
     ) -> InvocationView {
         wait_until(&format!("invocation {id} {what}"), PATIENCE, || {
-            // One that has just ended may not be stored yet, where the disk is slow.
+            // On a slow disk an invocation that has just ended may not be stored yet.
             let answer = self.client().get(&format!("/v1/invocations/{id}"));
             (answer.status != 404).then(|| answer.json()).filter(&is)
         })
@@ -218,7 +219,8 @@ impl Fnd {
         self.client().get(&format!("/v1/invocations/{id}/result"))
     }
 
-    /// Returns a function's status file when it has this status: it follows what is answered by some milliseconds.
+    /// Waits until a function's status file has this status, and returns it. The file follows the answer after some
+    /// milliseconds.
     ///
     /// # Panics
     /// When it doesn't in time.
@@ -230,7 +232,7 @@ impl Fnd {
         })
     }
 
-    /// Waits until the log has a text: a thread writes it.
+    /// Waits until the log has a text; a thread of fnd writes the log.
     ///
     /// # Panics
     /// When it doesn't in time.
@@ -254,7 +256,7 @@ impl Fnd {
     }
 }
 
-/// Returns the word a value is written as in JSON: `ready` of a state.
+/// Returns the word for a value in JSON, such as `ready` for a state.
 ///
 /// # Panics
 /// When it is not written as text.

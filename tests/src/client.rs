@@ -15,7 +15,7 @@ pub struct Client {
     socket: PathBuf,
 }
 
-/// What came back.
+/// The answer to a call.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// HTTP status.
@@ -33,7 +33,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Returns the body as the structure it is.
+    /// Parses the body.
     ///
     /// # Panics
     /// When it is not one.
@@ -112,7 +112,7 @@ impl Client {
                     body,
                 })
             };
-            // Twice the patience: a run has its own timeout, which must show itself before this one.
+            // Twice the patience, so that the timeout of a run comes before this one.
             tokio::time::timeout(PATIENCE * 2, call).await?
         })
     }

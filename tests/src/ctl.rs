@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run of `fndctl` gave.
+/// The result of a run of `fndctl`.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Exit code; 128 and above for a signal, as shells have it.
+    /// Exit code; 128 and the signal's number for a signal, as in shells.
     pub code: i32,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -36,7 +36,7 @@ impl Run {
             .unwrap_or_else(|error| panic!("standard output is not JSON: {error}\n{self}"))
     }
 
-    /// Returns the run, having looked at its exit code.
+    /// Checks the exit code and returns the run.
     ///
     /// # Panics
     /// When it differs.
@@ -82,7 +82,7 @@ pub fn fndctl<S: AsRef<OsStr>>(arguments: &[S], input: &[u8], environment: &[(&s
     let mut pipe = child.stdin.take().expect("standard input was asked for");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
-        // A verb that reads nothing closes it early; that is its right.
+        // A verb that does not read its input closes it early, which is no error.
         let _ = pipe.write_all(&input);
     });
     let output = child.wait_with_output().expect("fndctl can be waited for");

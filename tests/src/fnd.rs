@@ -1,4 +1,4 @@
-//! One real fnd in a private root: started, fed with files, asked, stopped.
+//! One real fnd in a private root: starts it, adds files, sends requests, stops it.
 
 use crate::client::Client;
 use crate::ctl::{self, Run};
@@ -20,16 +20,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How a fnd is started.
+/// How an fnd is started.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// Text of `fnd.toml`; where deno is, is added to it.
+    /// Text of `fnd.toml`; the path of deno is added to it.
     pub config: String,
     /// More arguments.
     pub arguments: Vec<String>,
     /// More variables of its environment.
     pub environment: Vec<(String, String)>,
-    /// Function files that are there before it starts: path below the functions directory, content, mode.
+    /// Function files that exist before it starts: path below the functions directory, content, mode.
     pub files: Vec<(String, Vec<u8>, u32)>,
     /// Whether its spawner is a process of its own, as under systemd, which outlives it.
     pub detached: bool,
@@ -67,7 +67,7 @@ pub struct Fnd {
     mark: Mark,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
-    /// A program that starts fnd, with its arguments; empty where nothing does.
+    /// A program that starts fnd, with its arguments; empty: fnd is started directly.
     behind: Vec<String>,
     child: Option<Child>,
     /// Arguments of a detached spawner; none where fnd starts its own.
@@ -78,7 +78,7 @@ pub struct Fnd {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Fnd {
-    /// Starts one with nothing special; returns when it answers.
+    /// Starts an fnd with the default set-up; returns when it answers.
     ///
     /// # Panics
     /// When it doesn't: the panic has its log.
@@ -88,7 +88,7 @@ impl Fnd {
         Self::start_with(&Setup::default())
     }
 
-    /// Starts one as `setup` says; returns when it answers.
+    /// Starts an fnd with this set-up; returns when it answers.
     ///
     /// # Panics
     /// When it doesn't: the panic has its log.
@@ -110,7 +110,7 @@ impl Fnd {
             .prefix("fnd-test-")
             .tempdir()
             .expect("a temporary directory");
-        // Functions run as users of their own and reach their code through it.
+        // Functions run as users of their own and reach their code through this directory.
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("its mode can be set");
         for directory in ["functions", "state", "run", "log"] {
             fs::create_dir(root.path().join(directory)).expect("a directory in it");
@@ -191,7 +191,7 @@ impl Fnd {
         self.launch_within(PATIENCE);
     }
 
-    /// As [`Fnd::launch`], where there is much to install.
+    /// As [`Fnd::launch`], with a longer limit for many functions.
     ///
     /// # Panics
     /// When it doesn't answer within `limit`.
@@ -246,7 +246,7 @@ impl Fnd {
         }
     }
 
-    /// Has the next ones started by a program that executes what is named behind its arguments; none where there are none.
+    /// Lets the next starts run through a program that executes the command after its arguments; empty: directly.
     pub fn start_behind(&mut self, words: Vec<String>) {
         self.behind = words;
     }
@@ -254,7 +254,7 @@ impl Fnd {
     fn launch_spawner(&mut self) {
         let mut command = self.quiet(Command::new(program("fnd-spawner")));
         command.args(&self.spawner_arguments);
-        // One that ended leaves it.
+        // An fnd that ended leaves its socket.
         let socket = self.path("run/spawner.sock");
         let _ = fs::remove_file(&socket);
         self.spawner = Some(command.spawn().expect("fnd-spawner starts"));
@@ -282,7 +282,8 @@ impl Fnd {
 
     /// Gives a command an empty environment, and the log to write to.
     fn quiet(&self, mut command: Command) -> Command {
-        // In a directory of its own: fnd watches the one its functions directory is in, and would see each line.
+        // The log has a directory of its own: fnd watches the parent of its functions directory, and would get an event
+        // for each line.
         let log = fs::OpenOptions::new()
             .append(true)
             .create(true)
@@ -315,7 +316,7 @@ impl Fnd {
         self.root.path().join(below)
     }
 
-    /// Makes a directory in the private root that functions may write to, whoever they run as.
+    /// Makes a directory in the private root that every user may write to.
     ///
     /// # Panics
     /// When it is there already.
@@ -360,7 +361,7 @@ impl Fnd {
         self.child.as_ref().expect("fnd is running").id()
     }
 
-    /// Returns what finds its processes and cgroups.
+    /// Returns the traces by which its processes and cgroups are found.
     #[must_use]
     pub fn mark(&self) -> &Mark {
         &self.mark
@@ -378,7 +379,7 @@ impl Fnd {
         ctl::fndctl(arguments, input, &[("FND_SOCKET", &self.socket())])
     }
 
-    /// Puts a function file in place as a careful editor does: written beside it, then renamed.
+    /// Installs a function file as a careful editor does: it is written beside the old one, then renamed.
     ///
     /// # Panics
     /// When that fails.
@@ -386,7 +387,7 @@ impl Fnd {
         self.drop_bytes(path, content.as_bytes(), 0o644);
     }
 
-    /// Puts an executable file in place.
+    /// Installs an executable file.
     ///
     /// # Panics
     /// When that fails.
@@ -394,7 +395,7 @@ impl Fnd {
         self.drop_bytes(path, content, 0o755);
     }
 
-    /// Puts a file with any bytes and mode in place, making its directory.
+    /// Installs a file with any content and mode, and makes its directory.
     ///
     /// # Panics
     /// When that fails.
@@ -412,7 +413,7 @@ impl Fnd {
             .open(&temporary)
             .expect("a file in the functions directory");
         file.write_all(content).expect("it is written");
-        // The mode at creation is cut by the umask; tests of modes mean what they say.
+        // The umask cuts the mode at creation, so the mode is set again.
         fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)).expect("its mode is set");
         fs::rename(&temporary, &target).expect("it is renamed into place");
     }
@@ -439,7 +440,7 @@ impl Fnd {
         kill(Pid::from_raw(pid), signal).expect("an own child can be signalled");
     }
 
-    /// Returns fnd's exit code after its end, having looked that nothing is left.
+    /// Waits for fnd's end, checks that no process and no cgroup remains, and returns the exit code.
     ///
     /// # Panics
     /// When it does not end in time, or leaves a process or a cgroup.
@@ -448,7 +449,7 @@ impl Fnd {
         self.wait_end_without(Mark::find)
     }
 
-    /// Returns fnd's exit code after an end that left nobody to tidy up: no process may be left, empty cgroups may.
+    /// As above for an end after which no spawner can clean up: no process may remain, but empty cgroups may.
     ///
     /// # Panics
     /// When it does not end in time, or leaves a process.
@@ -536,7 +537,7 @@ impl Fnd {
         self.spawner.as_mut()?.try_wait().expect("an own child can be asked")
     }
 
-    /// Kills the detached spawner: everything it has started ends with it, and fnd ends by itself.
+    /// Kills the detached spawner: all processes that it started end with it, and fnd ends by itself.
     ///
     /// # Panics
     /// When there is none, or a process stays.
@@ -562,7 +563,7 @@ impl Fnd {
         }
     }
 
-    /// Stops the detached spawner with SIGTERM: it ends what runs.
+    /// Stops the detached spawner with SIGTERM; it ends running workers.
     ///
     /// # Panics
     /// When it does not end well, or leaves something.
@@ -579,7 +580,7 @@ impl Fnd {
         });
     }
 
-    /// Stops it as Ctrl-C does: what runs is finished first.
+    /// Stops fnd as Ctrl-C does: running work is finished first.
     ///
     /// # Panics
     /// When it does not end well, or leaves something.
@@ -589,14 +590,14 @@ impl Fnd {
         assert_eq!(self.wait_stopped(), Some(0), "{}", self.log());
     }
 
-    /// Stops it at once: what runs is killed.
+    /// Stops fnd at once: running work is killed.
     ///
     /// # Panics
     /// When it does not end, or leaves something.
     #[track_caller]
     pub fn stop_now(&mut self) {
         self.signal(Signal::SIGTERM);
-        // Two signals at once are one: signals don't queue.
+        // Signals are not queued: two at once count as one.
         wait_until("fnd to have seen the first signal", PATIENCE, || {
             if self.ended().is_some() {
                 return Some(());
@@ -610,7 +611,7 @@ impl Fnd {
         self.wait_stopped();
     }
 
-    /// Kills it with SIGKILL, as a crash would, and returns when nothing of it is left.
+    /// Kills fnd with SIGKILL, like a crash, and returns when no process of it remains.
     ///
     /// # Panics
     /// When something is.
@@ -620,7 +621,7 @@ impl Fnd {
         self.wait_stopped();
     }
 
-    /// Ends the test: stops fnd and looks that nothing is left.
+    /// Ends the test: stops fnd and checks that nothing remains.
     ///
     /// # Panics
     /// As [`stop`](Self::stop).
@@ -642,7 +643,7 @@ impl Drop for Fnd {
             eprintln!("--- log of fnd\n{}--- end of the log", self.log());
         }
         for mut child in self.child.take().into_iter().chain(self.spawner.take()) {
-            // The test failed or forgot: its own assertion says so. Here only the machine is left clean.
+            // The test failed, and its own assertion says why; this only cleans up the machine.
             let _ = child.kill();
             let _ = child.wait();
             let start = crate::now();
@@ -660,7 +661,7 @@ fn remove_read_only(directory: &Path) {
     if nix::unistd::geteuid().is_root() {
         return;
     }
-    // What can't be changed shows itself when the directory is removed.
+    // An error shows when the directory is removed.
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -669,7 +670,7 @@ fn remove_read_only(directory: &Path) {
     }
 }
 
-/// Tells whether somebody listens at a socket; its file is there before that.
+/// Returns whether a process listens on a socket; the file exists earlier.
 fn listens(socket: &Path) -> bool {
     /// `__SO_ACCEPTCON` among the flags of `/proc/net/unix`, proc_pid_net(5).
     const LISTENS: &str = "00010000";

@@ -1,5 +1,5 @@
-//! A small HTTP server on the loopback address, for functions that call one: it answers what it is told and keeps what it
-//! was asked.
+//! A small HTTP server on the loopback address for functions that call one. It gives the configured answers and records
+//! the requests.
 
 use crate::wait::PATIENCE;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -31,7 +31,7 @@ impl HttpStub {
     /// Starts a server that answers the n-th request with the n-th of `statuses`, and those after with the last of them.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// If there is no free port.
     #[must_use]
     pub fn start(statuses: &[u16], body: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on the loopback address");
@@ -42,12 +42,12 @@ impl HttpStub {
             for stream in listener.incoming().flatten() {
                 let count = kept.lock().unwrap_or_else(PoisonError::into_inner).len();
                 let status = statuses.get(count).or(statuses.last()).copied().unwrap_or(200);
-                // A caller that goes away is one that was killed: the next one is served.
+                // A caller that closes its connection was killed; the next one is served.
                 let Ok(request) = receive(&stream) else { continue };
                 if request.line == STOP {
                     return;
                 }
-                // Before the answer: who has it may look at once.
+                // Recorded before the answer: the caller may check the record at once.
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 let _ = answer(&stream, status, body);
             }
@@ -65,7 +65,7 @@ impl HttpStub {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns what it was asked so far.
+    /// Returns the requests so far.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -75,18 +75,18 @@ impl HttpStub {
 impl Drop for HttpStub {
     fn drop(&mut self) {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
-            // Refused means that it has ended already.
+            // A refused connection means that the server has ended already.
             let _ = stream.write_all(format!("{STOP} HTTP/1.1\r\n\r\n").as_bytes());
         }
         if let Some(thread) = self.thread.take() {
-            // Its panic would already have failed the test through the missing answer.
+            // A panic of the server has failed the test already, since an answer was missing.
             let _ = thread.join();
         }
     }
 }
 
 fn receive(stream: &TcpStream) -> std::io::Result<Seen> {
-    // One that sends nothing holds up the others.
+    // A caller that sends nothing would hold up the others.
     stream.set_read_timeout(Some(PATIENCE / 2))?;
     let mut reader = BufReader::new(stream);
     let (mut line, mut header) = (String::new(), String::new());

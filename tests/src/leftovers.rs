@@ -1,20 +1,20 @@
-//! What a stopped fnd must not leave behind: processes and cgroups.
+//! Finds the processes and cgroups that a stopped fnd has left, which is an error.
 
 use crate::require::cgroup2;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names what belongs to one private fnd.
+/// The traces of one private fnd.
 #[derive(Debug, Clone)]
 pub struct Mark {
     /// Name of its top-level cgroups.
     pub cgroup: String,
-    /// Its private root; every function's environment has paths below it.
+    /// Its private root; the environment of every function has paths below it.
     pub root: PathBuf,
 }
 
 impl Mark {
-    /// Returns what is left, described for people: empty when all is gone.
+    /// Returns the remaining processes and cgroups, as text; empty if there are none.
     #[must_use]
     pub fn find(&self) -> Vec<String> {
         let mut left = self.processes();
@@ -43,7 +43,8 @@ impl Mark {
         found
     }
 
-    /// A process that ended meanwhile can't be read, and is not left. A zombie is: somebody forgot it.
+    /// A process that ended meanwhile can't be read, and does not count. A zombie counts: its parent has not waited for
+    /// it.
     fn owns(&self, process: &Path) -> bool {
         let cgroups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
         if cgroups
@@ -73,10 +74,10 @@ impl Mark {
             .collect()
     }
 
-    /// Kills and removes what a failed test left, so that the next one finds a clean machine.
+    /// Kills and removes the leftovers of a failed test, so that the next test finds a clean machine.
     pub fn sweep(&self) {
         if let Some(tree) = cgroup2() {
-            // Not there, or empty already: nothing to kill.
+            // The cgroup does not exist or is empty: nothing to kill.
             let _ = fs::write(tree.join(&self.cgroup).join("cgroup.kill"), "1");
         }
         for cgroup in self.cgroups() {

@@ -1,8 +1,8 @@
 //! The harness of the end-to-end tests: real `fnd`, `fnd-spawner` and `fndctl` in a private root.
 //!
-//! A [`Fnd`] has directories, a socket, a cgroup and users of its own, so any number run beside each other. When it is stopped it
-//! holds itself to the first promise: no process and no cgroup of it is left. Everything that is waited for has a deadline;
-//! nothing sleeps instead. What a machine cannot do is skipped with its reason (`require!`).
+//! An [`Fnd`] has directories, a socket, a cgroup and users of its own, so any number can run at the same time. When it
+//! is stopped, it checks the first promise: no process and no cgroup of it remains. Every wait is for a condition and
+//! has a deadline. A test that needs more than the machine has is skipped with the reason (`require!`).
 //!
 //! A failed expectation panics, with what was seen: that is what a harness is for.
 //!

@@ -1,4 +1,4 @@
-//! Where the programs under test and the interpreters are.
+//! Finds the programs under test and the interpreters.
 
 use crate::require::is_root;
 use std::fs;
@@ -63,7 +63,7 @@ pub fn promtool() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
-/// Returns deno where a function's own user can start it: in `directory`, if the way to it is closed to others.
+/// Returns a deno that a function's user can start: a copy in `directory`, if other users cannot reach the original.
 ///
 /// # Panics
 /// When the copy fails.
@@ -75,7 +75,7 @@ pub fn deno_for_functions(directory: &Path) -> Option<PathBuf> {
         return Some(deno);
     }
     let there = directory.join("deno");
-    // A hundred megabytes for each test are what the disk is busy with otherwise.
+    // A link, if possible: a copy of a hundred megabytes for each test would keep the disk busy.
     if fs::hard_link(&deno, &there).is_err() {
         fs::copy(&deno, &there).expect("deno is copied into the private root");
     }

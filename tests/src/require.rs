@@ -1,12 +1,13 @@
-//! What a test needs of the machine. Without it the test is skipped, and says why; `FND_REQUIRE=root,cgroup,deno` (a list)
-//! makes that a failure, so that a build machine cannot quietly lose a part of the suite.
+//! Checks whether the machine has what a test needs. If not, the test is skipped and says why.
+//! `FND_REQUIRE=root,cgroup,deno` (a list) makes that a failure, so that a build machine cannot silently skip a part of
+//! the suite.
 
 use crate::{programs, tamper};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Leaves the test unless the machine has what is named: `require!(root, cgroup)`.
+/// Returns from the test unless the machine meets the named needs: `require!(root, cgroup)`.
 #[macro_export]
 macro_rules! require {
     ($($need:ident),+) => {
@@ -16,7 +17,7 @@ macro_rules! require {
     };
 }
 
-/// Says whether every need is met; notes the skip otherwise.
+/// Returns whether every need is met; records the skip otherwise.
 ///
 /// # Panics
 /// When a need is not met although `FND_REQUIRE` names it, or when it is not known.
@@ -38,7 +39,7 @@ pub fn met(needs: &[&str]) -> bool {
     true
 }
 
-/// Notes that a part of the suite is skipped, for a reason no `require!` knows; `FND_REQUIRE` may name `what`.
+/// Records that a part of the suite is skipped for another reason than a need; `FND_REQUIRE` may name `what`.
 ///
 /// # Panics
 /// When `FND_REQUIRE` names it.
@@ -58,7 +59,7 @@ fn log_skip(line: &str) {
         return;
     };
     if let Ok(mut file) = fs::OpenOptions::new().append(true).create(true).open(path) {
-        // The list is for people; the skip was printed already.
+        // An error is ignored: the list is for people, and the skip was printed already.
         let _ = file.write_all(format!("{line}\n").as_bytes());
     }
 }
@@ -96,7 +97,7 @@ pub fn cgroup2() -> Option<PathBuf> {
         .find(|path| path.join("cgroup.controllers").exists())
 }
 
-/// Says whether limits can be enforced: root, and a cgroup2 tree that can be written and kills.
+/// Returns whether limits can be enforced: as root, with a writable cgroup2 tree that has `cgroup.kill`.
 #[must_use]
 pub fn can_limit() -> bool {
     let Some(tree) = cgroup2().filter(|_| is_root()) else {
@@ -109,7 +110,7 @@ pub fn can_limit() -> bool {
         return false;
     }
     let kills = probe.join("cgroup.kill").exists();
-    // Nothing is in it; a busy one would be found by the leftovers check of the next run.
+    // The cgroup is empty; the leftovers check of the next run would find one that is not.
     let _ = fs::remove_dir(&probe);
     kills
 }

@@ -1,7 +1,7 @@
 //! Tampering with the system calls of a real fnd, by strace: a kill at a named call of a named file, or an error in its place.
 //!
-//! Nothing is built into fnd for it. fnd is started by strace, which stays fnd's child (`-D`), or an fnd that runs is
-//! attached to for as long as a fault shall last. Of several threads each counts its own calls.
+//! fnd itself has no code for it. strace starts fnd and stays its child (`-D`), or attaches to a running fnd for the
+//! duration of a fault. Each thread counts its own calls.
 
 use crate::Fnd;
 use crate::wait::{PATIENCE, wait_until};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// What happens to a call in place of itself.
+/// What happens instead of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// SIGKILL before it does anything.
@@ -20,21 +20,21 @@ pub enum Fate {
     Error(&'static str),
 }
 
-/// Which calls have which fate.
+/// The calls that are replaced, and by what.
 #[derive(Debug, Clone)]
 pub struct Tampering {
-    /// System calls, with commas.
+    /// System calls, separated by commas.
     pub calls: String,
-    /// Files they are about, by descriptor or name; all where there are none.
+    /// Files of these calls, by descriptor or name; empty: all files.
     pub paths: Vec<PathBuf>,
     /// What happens.
     pub fate: Fate,
-    /// From which call of a thread on.
+    /// Number of the first call of a thread that is replaced.
     pub from: u32,
 }
 
 impl Tampering {
-    /// Returns the words that start an fnd with it.
+    /// Returns the command line that starts an fnd with these faults.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         // Without `--seccomp-bpf`: with it strace 6.1 sends no signal.
@@ -105,7 +105,7 @@ pub struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // Asked to end it lets go of what it holds; killed it might leave a thread stopped.
+        // SIGTERM lets strace detach from the threads; killed, it might leave one stopped.
         let asked = kill(Pid::from_raw(self.strace.id().cast_signed()), Signal::SIGTERM);
         if asked.is_err() {
             let _ = self.strace.kill(); // it ended by itself
@@ -125,7 +125,7 @@ fn all_traced(pid: u32) -> bool {
     })
 }
 
-/// Returns Debian's strace, where it may trace.
+/// Returns Debian's strace, if it may trace here.
 #[must_use]
 pub fn strace() -> Option<&'static Path> {
     static FOUND: OnceLock<bool> = OnceLock::new();

@@ -1,18 +1,19 @@
-//! Users for the functions of one fnd: two instances of root on a machine may not have the same.
+//! Users for the functions of one fnd: two instances that run as root on one machine must have different ones.
 
 use nix::fcntl::{FcntlArg, fcntl};
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Who has which block, of all tests on this machine; those of the spawner use it too (`spawner/tests/common/users.rs`).
+/// The lock file for blocks of users of all tests on this machine, also of the spawner's
+/// (`spawner/tests/common/users.rs`).
 const FILE: &str = "/run/fnd-test-users.lock";
-/// The first user of the first block, how many a block has, and how many blocks there are.
+/// The first user of the first block, the size of a block, and the number of blocks.
 const FIRST: u32 = 1_000_000;
 const EACH: u32 = 10_000;
 const BLOCKS: u32 = 10_000;
 
-/// A block of users, nobody else's while this is there.
+/// A block of users that no other test gets until this is dropped.
 #[derive(Debug)]
 pub struct Users {
     first: u32,
@@ -30,10 +31,10 @@ impl Users {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(FILE).expect("root can open the blocks of users");
-        // From anywhere: the functions of a test that was killed may still run as users of its block.
+        // The search begins at a random block: functions of a killed test may still run as users of its block.
         let from = fastrand::u32(..BLOCKS);
         for block in (from..BLOCKS).chain(0..from) {
-            // Locks of this open file, not of the process, which may have other blocks: fcntl(2).
+            // The lock belongs to the open file, not to the process, which may have other blocks: fcntl(2).
             let lock = libc::flock {
                 l_type: libc::F_WRLCK as libc::c_short,
                 l_whence: libc::SEEK_SET as libc::c_short,

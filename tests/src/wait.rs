@@ -1,11 +1,11 @@
-//! Waiting for a condition, never for time.
+//! Waits for conditions, never for time.
 
 use std::time::{Duration, Instant};
 
-/// Long enough that only something that never comes takes it, on a machine where every core is busy.
+/// Deadline of a wait: long enough for anything that does come, on a machine where every core is busy.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns the monotonic time.
@@ -18,7 +18,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Lets other threads and processes go on until a condition is looked at again.
+/// Pauses until a condition is checked again.
 #[expect(
     clippy::disallowed_methods,
     reason = "the state of another process can't be waited on, only looked at"
@@ -27,7 +27,7 @@ pub fn pause() {
     std::thread::sleep(POLL_PAUSE);
 }
 
-/// Lets a millisecond pass: for a moment that is chosen, not waited for.
+/// Pauses for a millisecond, where a test chooses a moment and does not wait for a condition.
 #[expect(
     clippy::disallowed_methods,
     reason = "a kill at any moment has nothing to wait for but time"
@@ -36,10 +36,10 @@ pub fn pause_briefly() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-/// Returns what `condition` finds, looking until it does.
+/// Checks `condition` until it returns a value, and returns that.
 ///
 /// # Panics
-/// When it found nothing within `limit`: the panic names `what` was waited for.
+/// If there is no value within `limit`; the message names `what` was waited for.
 #[track_caller]
 pub fn wait_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let start = now();

@@ -1,4 +1,4 @@
-//! What the agent in the machine says: answers to commands, and that it booted.
+//! The messages of the agent in the machine: answers to commands, and reports of boots.
 
 use fnd_tests::Run;
 use serde::Deserialize;
@@ -7,14 +7,14 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Both directions, and what came in and was not yet asked for.
+/// Both directions, and the received messages that nobody has read yet.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) reader: BufReader<UnixStream>,
     line: Vec<u8>,
-    /// Of commands that ended, until they are taken.
+    /// Results of commands that ended, until they are read.
     pub(crate) answers: HashMap<u64, Run>,
-    /// Ids of boots since somebody looked.
+    /// Ids of boots since the last check.
     pub(crate) boots: Vec<String>,
 }
 
@@ -56,7 +56,8 @@ impl Channel {
             Err(error) => panic!("failed to read from the machine: {error}"),
         }
         let line = std::mem::take(&mut self.line);
-        // Half a line of a machine that was cut off, followed by the first one of the next boot, is no message.
+        // If the power was cut within a line, that half line and the first line of the next boot come as one, which is
+        // no message.
         match serde_json::from_slice(&line) {
             Ok(Message::Boot { boot }) => self.boots.push(boot),
             Ok(Message::Answer {

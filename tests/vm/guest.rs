@@ -1,4 +1,4 @@
-//! fnd in the machine, as an administrator and a program see it: files, `fndctl`, the API, the cgroup tree.
+//! Access to fnd in the machine: files, `fndctl`, the API, the cgroup tree.
 
 use crate::machine::VirtualMachine;
 use fnd_tests::Run;
@@ -8,11 +8,11 @@ use std::time::Duration;
 /// Where the cgroups of functions are.
 pub(crate) const FUNCTIONS: &str = "/sys/fs/cgroup/system.slice/fnd-spawner.service/f";
 
-/// Long enough that only something that never comes takes it, on emulated CPUs that others use too.
+/// Deadline of a wait: long enough for anything that does come, on emulated CPUs that other programs use, too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 impl VirtualMachine {
-    /// Brings fnd into the state it has after its installation: both units active, no functions, no drop-ins.
+    /// Puts fnd into the state after its installation: both units active, no functions, no drop-ins.
     #[track_caller]
     pub(crate) fn clean_fnd(&self) {
         self.ok(
@@ -37,7 +37,7 @@ impl VirtualMachine {
         assert_eq!(run.code, 0, "{path}: {run}");
     }
 
-    /// Drops a bash function that runs when invoked only, with more lines of manifest, and waits until it is ready.
+    /// Installs a bash function that runs only when invoked, with more lines of manifest, and waits until it is ready.
     #[track_caller]
     pub(crate) fn drop_bash(&self, name: &str, manifest: &str, code: &str) {
         self.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{manifest}\n"));
@@ -112,17 +112,17 @@ impl VirtualMachine {
         self.ok(&format!("cat {FUNCTIONS}/{name}/{file}"))
     }
 
-    /// Returns when no attempt of any function has a process or a leaf any more.
+    /// Waits until no attempt of any function has a process or a leaf any more.
     ///
     /// # Panics
-    /// When there still is one: a run whose end was reported has none.
+    /// If there still is one: a run whose end was reported has none.
     #[track_caller]
     pub(crate) fn nothing_left(&self) {
         let leaves = self.ok(&format!("find {FUNCTIONS} -name 'w[0-9]*' -type d 2>/dev/null; true"));
         assert_eq!(leaves, "", "leaves of attempts that ended");
     }
 
-    /// Returns once that is so, where the end of a process was seen and not yet that of its attempt.
+    /// The same with a wait, for tests that see the end of a process before the end of its attempt.
     #[track_caller]
     pub(crate) fn wait_nothing_left(&self) {
         self.wait_until(

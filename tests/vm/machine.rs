@@ -1,6 +1,6 @@
 //! One virtual machine: QEMU, and a channel to the agent in it that runs commands.
 //!
-//! CPUs are emulated: what is tested behaves exactly as on hardware, only slower. `FND_VM_KVM=1` uses the host's.
+//! CPUs are emulated: programs behave exactly as on hardware, only slower. `FND_VM_KVM=1` uses the CPUs of the host.
 
 use crate::channel::Channel;
 use fnd_tests::Run;
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longest a boot may take; it takes about 30 seconds where nothing else runs.
+/// Longest time of a boot, which takes about 30 seconds on an idle host.
 const BOOT: Duration = Duration::from_secs(1200);
-/// Longest a command may take that says nothing else: only one that hangs takes it.
+/// Longest time of a command without a limit of its own; only one that hangs takes it.
 pub(crate) const COMMAND: Duration = Duration::from_secs(900);
 
-/// What is booted.
+/// The image to boot.
 #[derive(Debug, Clone)]
 pub(crate) struct Image {
     /// Directory with `vmlinuz`, `initrd`, `root.ext4` (`scripts/vm-image.sh`).
     pub(crate) base: PathBuf,
-    /// What is tested, and the agent (`scripts/vm-payload.sh`).
+    /// The package under test, and the agent (`scripts/vm-payload.sh`).
     pub(crate) payload: PathBuf,
-    /// Where this machine's own disk, console and socket go.
+    /// Directory of this machine's own disk, console and socket.
     pub(crate) work: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Image {
     }
 }
 
-/// A running machine; dropping it takes its power away.
+/// A running machine; dropping it cuts its power.
 #[derive(Debug)]
 pub(crate) struct VirtualMachine {
     image: Image,
@@ -72,7 +72,7 @@ impl VirtualMachine {
         Self::power_on(image, kernel_arguments)
     }
 
-    /// Switches a machine on with the disk that is there.
+    /// Switches a machine on with the existing disk.
     fn power_on(image: &Image, kernel_arguments: &str) -> Self {
         let socket = image.work.join("agent.sock");
         let _ = std::fs::remove_file(&socket); // as above
@@ -101,7 +101,7 @@ impl VirtualMachine {
         machine
     }
 
-    /// Takes the power away, as a failing power supply does: what was not written to the disk is gone. Then boots again,
+    /// Cuts the power, as a failing power supply does: data that was not written to the disk is lost. Then boots again,
     /// with more on the kernel's command line.
     pub(crate) fn power_cut(&mut self, kernel_arguments: &str) {
         self.off();
@@ -112,7 +112,7 @@ impl VirtualMachine {
     /// Reboots by the machine's own means, services stopped in order.
     pub(crate) fn reboot(&self) {
         self.channel.borrow_mut().boots.clear();
-        // It may be gone before it has answered.
+        // The machine may be down before it has answered.
         let _ = self.start("systemctl reboot");
         self.wait_boot();
     }
@@ -164,7 +164,7 @@ impl VirtualMachine {
     /// Waits for the end of a command.
     ///
     /// # Panics
-    /// When it comes not in time, or the machine is gone.
+    /// If it does not come in time, or the machine has ended.
     #[track_caller]
     pub(crate) fn wait(&self, pending: &Pending, limit: Duration) -> Run {
         let start = now();
@@ -183,7 +183,7 @@ impl VirtualMachine {
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, limit: Duration, command: &str) -> String {
         let start = now();
-        // `jq -e` of Debian 12 is content with no input at all, so the command before it has to have worked.
+        // `jq -e` of Debian 12 succeeds without any input, so the command before it must succeed, too.
         let pipes = if command.contains("jq -e") {
             "set -o pipefail\n"
         } else {
@@ -221,7 +221,7 @@ impl VirtualMachine {
     }
 
     fn off(&mut self) {
-        // Gone already is as good.
+        // An error means that the machine has ended already.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
@@ -245,10 +245,10 @@ fn qemu(image: &Image, socket: &Path, kernel_arguments: &str) -> Command {
         .arg(image.base.join("initrd"))
         .args([
             "-append",
-            // No guest of another is on its CPUs: what guards against that is only slow.
+            // There is no other guest on its CPUs, so mitigations against one would only make it slow.
             &format!("root=LABEL=root rw console=ttyS0 quiet panic=10 mitigations=off {kernel_arguments}"),
         ])
-        // Writes that the machine did not flush are lost with its power; those it did are in the host's hands.
+        // Writes that the machine did not flush are lost with its power; flushed ones are in the host's page cache.
         .args([
             "-drive",
             &format!(

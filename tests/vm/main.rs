@@ -37,7 +37,7 @@ const MACHINES: usize = 2;
 fn main() -> ExitCode {
     let place = |name: &str| {
         let path = std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: use `make test-vm`"));
-        // A disk names the one it lies on, and not from where it was made.
+        // A disk file names its base image by path; a relative path would depend on the directory.
         std::path::absolute(path).expect("a path that is not empty")
     };
     let mut filters: Vec<String> = std::env::args().skip(1).collect();
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     thread::scope(|scope| {
         for number in 1..=MACHINES.min(others.len().max(1)) {
             let image = image.of_machine(number);
-            // A panic in it, as where a machine does not boot, is one here.
+            // A panic of the thread, for example if a machine does not boot, is passed on.
             thread::Builder::new()
                 .name(format!("machine {number}"))
                 .spawn_scoped(scope, move || serve(&image, always, todo, report))
@@ -98,7 +98,7 @@ fn serve<'a>(image: &Image, always: &[&Scenario], todo: impl Fn() -> Option<&'a 
     }
     while let Some(scenario) = todo() {
         if !report.run(scenario, &mut machine) {
-            // Whatever it left: the next one shall not fail for it.
+            // The next scenario must not fail because of the state that this one left.
             machine.power_cut("");
         }
     }

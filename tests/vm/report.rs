@@ -1,4 +1,4 @@
-//! A line for each scenario, and what is kept of one that failed.
+//! Prints a line for each scenario, and keeps the data of failed ones.
 
 use crate::machine::VirtualMachine;
 use crate::scenarios::Scenario;
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is asked of the machine after a failure, in the words of a shell.
+/// Shell commands whose output is kept after a failure.
 const EVIDENCE: [(&str, &str); 4] = [
     (
         "units",
@@ -35,7 +35,7 @@ pub(crate) struct Report {
     went: Mutex<Went>,
 }
 
-/// Names; one that ran on several machines is there once.
+/// Names; a scenario that ran on several machines counts once.
 #[derive(Debug, Default)]
 struct Went {
     fine: BTreeSet<&'static str>,
@@ -43,7 +43,7 @@ struct Went {
 }
 
 impl Report {
-    /// Keeps what it keeps in `results` below the directory of a run.
+    /// Returns a report that keeps its files in `results` below the directory of a run.
     pub(crate) fn new(work: &Path) -> Self {
         let results = work.join("results");
         let _ = fs::remove_dir_all(&results); // of the run before

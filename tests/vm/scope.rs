@@ -51,7 +51,7 @@ pub(crate) fn of(root: &Path) -> Scope {
     }
 }
 
-/// Notes that all scenarios have passed. Returns what there is to do about it, as text for people.
+/// Records that all scenarios have passed. Returns what remains to be done, as text for people.
 pub(crate) fn passed(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "HEAD"])?;
     if !git(root, &["status", "--porcelain"])?.is_empty() {

@@ -12,9 +12,9 @@ use crate::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 pub const PACKET_MAX: usize = 32 * 1024;
 /// Largest frame in bytes, the sum of its packets.
 pub const FRAME_MAX: usize = 16 << 20;
-/// Oldest protocol this build speaks.
+/// Oldest protocol that this build supports.
 pub const PROTOCOL_MIN: u16 = 1;
-/// Newest protocol this build speaks. Protocol 2 adds functions of mode `handler`, and the replies
+/// Newest protocol that this build supports. Protocol 2 adds functions of mode `handler`, and the replies
 /// [`Reply::SpawnedWithChannel`] and [`Reply::HeldWithChannel`] for their workers. Protocol 3 adds [`Request::Sweep`],
 /// [`Reply::NodeCannotStart`], [`Request::Ping`], [`Reply::Sockets`] and longer adoption records. Everything else is
 /// protocol 1.
@@ -42,9 +42,9 @@ pub const DESCRIPTORS_MAX: usize = 10;
 wire_structs! {
     /// First request on a connection.
     pub struct Hello {
-        /// Oldest protocol fnd speaks.
+        /// Oldest protocol that fnd supports.
         pub min: u16,
-        /// Newest protocol fnd speaks.
+        /// Newest protocol that fnd supports.
         pub max: u16,
     }
 

@@ -12,9 +12,9 @@ wire_enum! {
     pub enum RunMode {
         /// One process per attempt.
         0 = Script,
-        /// A worker that speaks the worker protocol on descriptor 3 (`runtimes/PROTOCOL.md`). The value is the absolute
+        /// A worker that uses the worker protocol on descriptor 3 (`runtimes/PROTOCOL.md`). The value is the absolute
         /// path of the runtime's shim, which the function's user must be able to read; it is empty if the program
-        /// itself speaks the protocol.
+        /// itself uses the protocol.
         1 = Handler(String),
     }
 }

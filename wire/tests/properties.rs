@@ -1,5 +1,4 @@
-//! Every value is read back as it was written, and every value has exactly one form: a sender cannot say the same thing in
-//! two ways. No bytes make a reader panic.
+//! Every value decodes to itself, and every value has exactly one encoding. No bytes make decoding panic.
 
 use fnd_wire::form::{Bytes, Wire};
 use fnd_wire::frame::{FRAME_MAX, Partial, Reply, Request, packets};
@@ -9,14 +8,14 @@ use fnd_wire::{naming, units};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Reads bytes as a type; what they mean has the same bytes again.
+/// Decodes bytes as a type; if that succeeds, encoding the value gives the same bytes.
 fn has_one_form<T: Wire>(bytes: &[u8]) {
     if let Ok(value) = T::from_wire(bytes) {
         assert_eq!(value.to_wire(), bytes);
     }
 }
 
-/// Bytes that often are nearly a message: short numbers and small counts.
+/// Bytes that are often almost a message: small numbers and counts.
 fn nearly_a_message() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![4 => 0..4_u8, 1 => any::<u8>()];
     proptest::collection::vec(byte, 0..400)
@@ -85,7 +84,7 @@ proptest! {
         prop_assert_eq!(Version::parse(&Version(hash).to_string()), Some(Version(hash)));
     }
 
-    /// The spawner makes directories of these names.
+    /// Names must be safe as file names: the spawner makes directories with these names.
     #[test]
     fn no_name_of_a_function_leads_out_of_a_directory(text in "[a-z0-9./_-]{0,70}") {
         if let Ok(name) = FunctionName::new(&text) {

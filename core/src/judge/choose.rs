@@ -50,7 +50,7 @@ impl Judge {
         } else if let Some(node) = self.configuration.defaults.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
         } else {
-            let message = "nothing says which runtime runs it: no known suffix, no `runtime` in a manifest, and it is not an executable program";
+            let message = "fnd cannot tell which runtime runs it: it has no known suffix, no `runtime` in a manifest, and is not an executable program";
             let help =
                 "name its runtime with `runtime = \"...\"`, or give it a `#!` line and make it executable (`chmod +x`)";
             report.problems.push(
@@ -61,7 +61,7 @@ impl Judge {
             return None;
         };
         if !runtime.summary.enabled {
-            let message = format!("runtime `{}` is switched off", runtime.summary.id);
+            let message = format!("runtime `{}` is disabled", runtime.summary.id);
             let help = format!(
                 "set `{} = {{ enabled = true }}` in `[runtimes]` of `fnd.toml`",
                 runtime.summary.id
@@ -95,7 +95,7 @@ impl Judge {
             let problem = Diagnostic::error(
                 "not-executable",
                 format!(
-                    "runtime `{}` executes the file itself, and it is not executable",
+                    "runtime `{}` executes the file itself, but the file is not executable",
                     runtime.summary.id
                 ),
             );
@@ -172,7 +172,7 @@ impl Judge {
                 format!("known: {}; ", list(&names))
             };
             let help = format!(
-                "{known}another goes into `[runtimes] {id} = {{ interpreters = {{ \"{version}\" = \"/path\" }} }}` of `fnd.toml`"
+                "{known}add another one to `[runtimes] {id} = {{ interpreters = {{ \"{version}\" = \"/path\" }} }}` of `fnd.toml`"
             );
             report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));
             return None;
@@ -194,7 +194,7 @@ impl Choice<'_> {
         let (Some(other), Some(first)) = (others.first(), self.interpreters.first()) else {
             return;
         };
-        let message = format!("the `#!` line names `{other}`, which serves no handlers here; `{first}` does");
+        let message = format!("the `#!` line names `{other}`, which cannot serve handlers; `{first}` can");
         let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
         report.problems.push(
             Diagnostic::warning("interpreter", message)
@@ -222,11 +222,11 @@ fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bo
     if !known {
         if executable {
             let message = format!(
-                "the `#!` line names `{interpreter}`, which is no interpreter of runtime `{id}`; `{id}` runs it"
+                "the `#!` line names `{interpreter}`, which is not an interpreter of runtime `{id}`; `{id}` runs the file"
             );
             warn(
                 message,
-                "take the suffix away for it to be executed itself, or name its runtime in a manifest".to_owned(),
+                "remove the suffix to execute the file itself, or name its runtime in a manifest".to_owned(),
             );
         }
         return;
@@ -234,15 +234,15 @@ fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bo
     if !executable {
         if !default || !line.arguments.is_empty() {
             let message =
-                format!("the `#!` line is not used because the file is not executable; `{id}` runs it as usual");
+                format!("the `#!` line is not used, since the file is not executable; `{id}` runs the file as usual");
             warn(message, format!("chmod +x {}", file.path));
         }
         return;
     }
     if choice.version.is_some() && !default {
         return warn(
-            format!("the `#!` line names `{interpreter}`, but the manifest asks for a version; that is used"),
-            "take one of them out".to_owned(),
+            format!("the `#!` line names `{interpreter}`, but the manifest names a version, which is used"),
+            "remove one of the two".to_owned(),
         );
     }
     if !default {
@@ -257,9 +257,10 @@ fn ask(choice: &mut Choice<'_>, file: &JudgedFile, line: Shebang, executable: bo
             .collect();
         places.extend(more);
         if places.is_empty() {
-            let message =
-                format!("the `#!` line names `{interpreter}`, which is not an absolute path; `{id}` runs it as usual");
-            return warn(message, "write it with its whole path".to_owned());
+            let message = format!(
+                "the `#!` line names `{interpreter}`, which is not an absolute path; `{id}` runs the file as usual"
+            );
+            return warn(message, "write the absolute path of the interpreter".to_owned());
         }
         choice.asked = places.len();
         places.append(&mut choice.interpreters);

@@ -111,7 +111,7 @@ fn flags(choice: &Choice<'_>, phase: &Phase, file: &str, report: &mut Report<'_>
     if !refused.is_empty() {
         let problem = Diagnostic::warning(
             "permissions",
-            format!("`{}` of the `#!` line grants nothing", refused.join(" ")),
+            format!("`{}` of the `#!` line has no effect", refused.join(" ")),
         );
         let help = if refused.iter().any(|flag| missing(&flag)) {
             "name the permissions in the manifest: `permissions = [...]`".to_owned()
@@ -176,7 +176,7 @@ pub(super) fn replace(
     let Some((program, arguments)) = command.split_first() else {
         return refuse(
             format!("`{path}` is empty"),
-            "name a program, or take the key out to run the entry".to_owned(),
+            "name a program, or remove the key to run the entry".to_owned(),
         );
     };
     plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
@@ -188,7 +188,7 @@ pub(super) fn replace(
     }
     let Some(name) = program.strip_prefix("./") else {
         let message = format!("`{path}`: expected a path, found `{}`", escaped(program));
-        let help = "write `/usr/bin/PROGRAM` for one of the machine, `./PROGRAM` for a file of the function";
+        let help = "write `/usr/bin/PROGRAM` for a program of the machine, `./PROGRAM` for a file of the function";
         return refuse(message, help.to_owned());
     };
     // In file form the function has one file, which is known by its whole path.
@@ -224,11 +224,11 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
         .last()
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
-        "python" => "install one: `apt install python3`".to_owned(),
+        "python" => "install an interpreter: `apt install python3`".to_owned(),
         "deno" => {
             "install deno (https://deno.com), or name it in `[runtimes] deno.interpreters` of fnd.toml".to_owned()
         }
-        package => format!("install one: `apt install {package}`"),
+        package => format!("install an interpreter: `apt install {package}`"),
     }
 }
 

@@ -53,9 +53,9 @@ impl Judge {
             (Some(block), Some(sidecar)) => {
                 let problem = Diagnostic::error(
                     "two-manifests",
-                    format!("the file has a `/// fnd` block, and there is `{}`", sidecar.file),
+                    format!("the file has a `/// fnd` block, but there is also `{}`", sidecar.file),
                 );
-                early.push(problem.in_file(&block.file).with_help("keep one of the two"));
+                early.push(problem.in_file(&block.file).with_help("remove one of the two"));
                 (own, Some(sidecar))
             }
             (Some(block), None) => {
@@ -183,9 +183,9 @@ impl Judge {
         };
         if !function.directory {
             if own.contains_key("entry") {
-                let message = "`entry` is for the directory form; here the file itself is run";
+                let message = "`entry` is only for the directory form (`NAME/function.toml`)";
                 problems.push(at(
-                    Diagnostic::error("impossible", message).with_help("take it out"),
+                    Diagnostic::error("impossible", message).with_help("remove it"),
                     "entry",
                 ));
             }
@@ -197,7 +197,10 @@ impl Judge {
             if found.is_none() {
                 let names: Vec<&str> = function.files.iter().map(|file| file.path.as_str()).take(20).collect();
                 let problem = Diagnostic::error("no-entry", format!("the entry `{name}` is not in the directory"));
-                problems.push(at(problem.with_help(format!("there are: {}", list(&names))), "entry"));
+                problems.push(at(
+                    problem.with_help(format!("the directory has: {}", list(&names))),
+                    "entry",
+                ));
             }
             return found;
         }
@@ -219,7 +222,7 @@ impl Judge {
                     Some(module) => format!("`{module}.*`, the module of `handler`,"),
                     None => "one of `main.*`, `handler.*`, `index.*`".to_owned(),
                 };
-                let message = format!("no file to run: expected {expected} of a known suffix, or executable");
+                let message = format!("no file to run: expected {expected} with a known suffix, or an executable file");
                 let problem = Diagnostic::error("no-entry", message).with_help("name the file with `entry = \"...\"`");
                 problems.push(match source {
                     Some(source) => problem.in_file(&source.file),
@@ -229,9 +232,10 @@ impl Judge {
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|file| file.path.as_str()).collect();
-                let problem = Diagnostic::error("no-entry", format!("which file is run? there are {}", list(&names)));
+                let problem =
+                    Diagnostic::error("no-entry", format!("more than one file could be run: {}", list(&names)));
                 let problem = problem.with_help(format!(
-                    "say it with `entry = \"{}\"`",
+                    "name the file with `entry = \"{}\"`",
                     names.first().copied().unwrap_or_default()
                 ));
                 problems.push(match source {
@@ -256,11 +260,11 @@ impl Judge {
         if !function.directory {
             let problem = Diagnostic::error(
                 "impossible",
-                "`env_file` is for the directory form (`NAME/function.toml`)",
+                "`env_file` is only for the directory form (`NAME/function.toml`)",
             );
             report.add(
                 Some(&node.at),
-                problem.with_help("put the variables into `[env]`, or make it a directory"),
+                problem.with_help("move the variables to `[env]`, or make the function a directory"),
             );
             return BTreeMap::new();
         }
@@ -293,7 +297,8 @@ impl Judge {
         let named = written("handler");
         if let Some(node) = named.filter(|node| handler_parts(&node.value.text()).is_none()) {
             let message = format!("`handler`: expected module.function, found `{}`", node.value.text());
-            let help = "name the file without its suffix and the function in it, with one dot: `main.handler`";
+            let help =
+                "write the file's name without its suffix, a dot, and the name of the function in it: `main.handler`";
             report.add(Some(&node.at), Diagnostic::error("bad-value", message).with_help(help));
         }
         if let Some(mode) = mode {
@@ -304,8 +309,8 @@ impl Judge {
             }
             let word = mode.value.text();
             if let Some(node) = named {
-                let message = format!("`handler` does nothing with `mode = \"{word}\"`: the whole file is run");
-                let help = "take one of the two out";
+                let message = format!("`handler` has no effect with `mode = \"{word}\"`, which runs the whole file");
+                let help = "remove one of the two";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
             }
             if word == "http" {
@@ -317,8 +322,8 @@ impl Judge {
         for table in ["http_server", "service"] {
             let Some(node) = own.get(table) else { continue };
             if named.is_some() {
-                let message = format!("`handler` and `[{table}]`: a function is one of the two");
-                let help = "take one of the two out";
+                let message = format!("`handler` and `[{table}]` exclude each other");
+                let help = "remove one of the two";
                 report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
             }
             let reason = format!("the manifest has `[{table}]`");
@@ -337,9 +342,10 @@ impl Judge {
         if http {
             let Some(serve) = &choice.runtime.serve else {
                 let id = &choice.runtime.summary.id;
-                let message = format!("runtime `{id}` does not serve `{what}` (line {line})");
-                let help =
-                    format!("let the code listen on `$PORT` and give it an `[http_server]` table; or {AS_SCRIPT}");
+                let message = format!("runtime `{id}` cannot serve `{what}` (line {line})");
+                let help = format!(
+                    "let the code listen on `$PORT` and add an `[http_server]` table to the manifest; or {AS_SCRIPT}"
+                );
                 let problem = Diagnostic::error("no-handlers", message).with_help(help);
                 report.problems.push(at_line(problem, file, line));
                 return None;
@@ -360,9 +366,9 @@ impl Judge {
         let able = self.runtimes.iter().filter(|runtime| runtime.handle.is_some());
         let able: Vec<&str> = able.map(|runtime| runtime.summary.id.as_str()).collect();
         let known = if able.is_empty() {
-            "no runtime here has any".to_owned()
+            "no runtime of this machine has handlers".to_owned()
         } else {
-            format!("runtimes that have them: {}", list(&able))
+            format!("runtimes with handlers: {}", list(&able))
         };
         let message = format!("runtime `{id}` has no handlers ({reason})");
         place(Diagnostic::error("no-handlers", message).with_help(format!("{known}; {AS_SCRIPT}")));

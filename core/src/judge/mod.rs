@@ -157,7 +157,7 @@ impl Judge {
             let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
             let problem = Diagnostic::warning(
                 "unknown-runtime",
-                format!("`[runtimes]` of the configuration names `{id}`, which is not there"),
+                format!("`[runtimes]` of the configuration names the runtime `{id}`, which does not exist"),
             );
             diagnostics.push(problem.with_help(format!("known runtimes: {}", crate::schema::read::list(&names))));
         }

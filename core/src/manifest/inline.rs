@@ -32,7 +32,7 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
                     return Err(Box::new(
                         problem
                             .at(&opening, 0..line.len())
-                            .with_help("put all of the manifest into one block"),
+                            .with_help("write the whole manifest in one block"),
                     ));
                 }
                 open = Some(Open {
@@ -50,14 +50,14 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         let here = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
         let Some(rest) = line.strip_prefix(block.prefix.as_bytes()) else {
             return Err(Box::new(
-                unterminated(block).with_note(format!("line {number} is no comment any more")),
+                unterminated(block).with_note(format!("line {number} is not a comment")),
             ));
         };
         let (gap, rest) = match rest {
             [b' ' | b'\t', rest @ ..] => (1, rest),
             [] => (0, rest),
             _ => {
-                let problem = Diagnostic::error("inline-block", format!("expected a space behind `{}`", block.prefix));
+                let problem = Diagnostic::error("inline-block", format!("expected a space after `{}`", block.prefix));
                 return Err(Box::new(problem.at(&here, 0..block.prefix.len())));
             }
         };
@@ -184,7 +184,7 @@ mod tests {
         );
         assert_eq!(
             error(b"# /// fnd\n#a = 1\n# ///\n"),
-            (2, "expected a space behind `#`".into())
+            (2, "expected a space after `#`".into())
         );
         assert_eq!(
             error(b"# /// fnd\n# ///\n# /// fnd\n# ///\n"),

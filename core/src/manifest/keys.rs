@@ -53,13 +53,13 @@ keys! {
     pub struct Manifest {
         /// Whether the function runs at all.
         enabled: bool = Bool, default true, example false;
-        /// How it is run; `auto` finds out from the code without running it.
+        /// How the function is run; `auto` finds out from the code, without running it.
         mode = Word(&["auto", "script", "handler", "service", "http"]), default "auto", example "script";
-        /// Whether it runs once per content when its file appears or changes; `auto`: a script without any trigger does.
+        /// Whether the function runs once for each content of its file; `auto`: only a script without any trigger does.
         on_load = Either(&Bool, &Word(&["auto"])), default "auto", example false;
-        /// What it does, for people.
+        /// What the function does, for people.
         description: String = Text(Form::Any), example "Checks the disk";
-        /// Labels to filter lists by.
+        /// Labels, by which lists can be filtered.
         labels: BTreeMap<String, String> = Map(Form::Name, &Text(Form::Any)), example { team = "ops" };
         /// Runtime, or one of its versions such as `python3.11`. Default: from the suffix, else from `#!`, else `[defaults] runtime`.
         runtime = Text(Form::Name), example "python";
@@ -71,13 +71,13 @@ keys! {
         args: Vec<String> = TEXTS, example ["-i", "test.txt"];
         /// Arguments of the interpreter, before the script; in `CMD_ARGS` too.
         interpreter_args: Vec<String> = TEXTS, example ["-u"];
-        /// Payload when the trigger brings none.
+        /// Payload if the trigger has none.
         data: Option<Json> = Json, example { url = "https://example.com" };
-        /// Given as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
+        /// Context that the function gets, as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
         context: Option<Json> = JsonTable, example { appName = "shop" };
-        /// What it needs, as a list or a file of its directory.
+        /// Packages that the function needs: a list, or a file of its directory.
         dependencies = Either(&List(&Text(Form::Some)), &Text(Form::Relative)), example ["requests>=2"], not_yet [[]];
-        /// What deno is granted beside what it always has; `keptn` is `net`, `read` and `write`.
+        /// Permissions that deno gets in addition to those it always has; `keptn` is `net`, `read` and `write`.
         permissions: Vec<String> = List(&Text(Form::Permission)), example ["net", "read=/srv/in"];
         /// A file of `KEY=VALUE` lines beside the code; `[env]` wins over it.
         env_file = Text(Form::Relative), example "x.env";
@@ -86,33 +86,33 @@ keys! {
             example { DB_PASSWORD = "db-password" }, not_yet [{}];
         /// Service bindings below `$SERVICE_BINDING_ROOT`.
         bindings = NAMES, example ["orders-db"], not_yet [[]];
-        /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; what `[limits]` says itself wins.
+        /// A preset of `[limits]` from `[sizes]` of `fnd.toml`; keys in `[limits]` win over it.
         size: Option<String> = Text(Form::Name), example "M";
-        /// Host names the function runs on, `*` stands for anything. Default: all.
+        /// Names of the hosts that the function runs on; `*` matches any text. Default: all hosts.
         nodes: Vec<String> = List(&Text(Form::Some)), example ["web-*"];
-        /// What it may use.
+        /// Resources that the function may use.
         limits: Limits = Table(Limits::KEYS);
-        /// When a failed attempt is followed by another.
+        /// When and how a failed attempt is retried.
         retry: Retry = Table(Retry::KEYS);
-        /// What follows exit 99 and ExecuteAgainException (execute again). Without this table scripts never poll and exit 99 is an error; handlers have these defaults.
+        /// How an attempt that ended with exit 99 or ExecuteAgainException is executed again. Without this table, exit 99 of a script is an error; handlers have these defaults.
         poll: Option<Poll> = Table(Poll::KEYS);
-        /// Its processes.
+        /// The processes of the function.
         pool: Pool = Table(Pool::KEYS);
-        /// What waits when all processes are busy.
+        /// Invocations that wait because all processes are busy.
         queue: Queue = Table(Queue::KEYS);
-        /// Runs it at times.
+        /// Runs the function at given times.
         schedule = Tables(SCHEDULE), not_yet [[]];
-        /// Runs it on HTTP requests.
+        /// Runs the function on HTTP requests.
         http = Tables(HTTP), not_yet [[]];
-        /// Runs it on CloudEvents.
+        /// Runs the function on CloudEvents.
         event = Tables(EVENT), not_yet [[]];
-        /// Runs it when files change.
+        /// Runs the function when files change.
         file = Tables(FILE), not_yet [[]];
         /// Functions called when an invocation ends; their payload is its final record.
         hooks = Table(HOOKS);
-        /// Tells when something is wrong, once per change.
+        /// Reports problems of the function, once for each change.
         alert = Table(ALERT);
-        /// Its environment, beside what fnd always sets.
+        /// Environment of the function, in addition to the variables that fnd always sets.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any));
         /// What it sees of the machine.
         sandbox: Sandbox = Table(Sandbox::KEYS);

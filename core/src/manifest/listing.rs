@@ -109,11 +109,11 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                         }
                     }
                     Some(_) if place.group.is_some() => {
-                        let problem =
-                            Diagnostic::error("bad-name", "a group in a group: groups have one level").in_file(&path);
-                        result
-                            .problems
-                            .push(problem.with_help("move it up, or add `function.toml` if it is a function"));
+                        let problem = Diagnostic::error("bad-name", "a group in a group: groups have only one level")
+                            .in_file(&path);
+                        result.problems.push(
+                            problem.with_help("move it one directory up, or add `function.toml` if it is a function"),
+                        );
                     }
                     Some(Ok(group)) => result.groups.push(group),
                     // No group can have this name, so the directory holds no functions. That is no error: it may be a
@@ -128,12 +128,10 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
                     FileForm::Code(_) | FileForm::Manifest(_)
                 ) {
                     let problem =
-                        Diagnostic::error("not-a-file", "it is not a regular file, or a link that leads nowhere");
-                    result.problems.push(
-                        problem
-                            .in_file(&path)
-                            .with_help("remove it, or put a file in its place"),
-                    );
+                        Diagnostic::error("not-a-file", "it is not a regular file, or is a link without target");
+                    result
+                        .problems
+                        .push(problem.in_file(&path).with_help("remove it, or replace it by a file"));
                 }
                 continue;
             }
@@ -196,12 +194,12 @@ pub fn listing(place: Place<'_>, entries: &[Entry], mut is_program: impl FnMut(&
         }
     }
     for (_, manifest) in manifests {
-        let problem = Diagnostic::error("no-code", "there is no code for this manifest")
-            .in_file(&format!("{}/{manifest}", place.path));
+        let problem =
+            Diagnostic::error("no-code", "this manifest has no code").in_file(&format!("{}/{manifest}", place.path));
         let stem = manifest.strip_suffix(".toml").unwrap_or(&manifest);
-        result
-            .problems
-            .push(problem.with_help(format!("put it beside, such as `{stem}.py`, or remove the manifest")));
+        result.problems.push(problem.with_help(format!(
+            "add the code beside it, such as `{stem}.py`, or remove the manifest"
+        )));
     }
     result.groups.sort();
     result.unclaimed.sort();
@@ -213,9 +211,12 @@ fn clash(directory: &str, name: &FunctionName, sources: &[String]) -> Diagnostic
     let quoted: Vec<String> = sources.iter().map(|source| format!("`{source}`")).collect();
     let problem = Diagnostic::error(
         "name-clash",
-        format!("function `{name}` is there more than once: {}", quoted.join(", ")),
+        format!(
+            "several files have the name of function `{name}`: {}",
+            quoted.join(", ")
+        ),
     );
-    problem.in_file(directory).with_help("keep one of them")
+    problem.in_file(directory).with_help("remove all but one")
 }
 
 fn full(group: Option<&str>, name: &str) -> Option<FunctionName> {

@@ -35,7 +35,7 @@ pub(super) fn pool(
         if let Some(node) = find(own, "service.replicas").filter(|_| replicas > fit) {
             let id = &subject.runtime.summary.id;
             let message = format!(
-                "`service.replicas` is {replicas}, but `limits.memory`, {}, holds {fit} processes of runtime `{id}`, {} each",
+                "`service.replicas` is {replicas}, but `limits.memory` of {} has room for {fit} processes of runtime `{id}` with {} each",
                 print_size(memory),
                 print_size(floor)
             );
@@ -63,7 +63,7 @@ pub(super) fn pool(
     let spare = if alone { asked.spare } else { 0 };
     for (path, count) in [("pool.min", asked.min), ("pool.max", asked.max), ("pool.spare", spare)] {
         let message = format!(
-            "`{path}` is {count}, but `limits.memory`, {holds}, holds {fit} workers of runtime `{id}`, {each} each"
+            "`{path}` is {count}, but `limits.memory` of {holds} has room for {fit} workers of runtime `{id}` with {each} each"
         );
         let needed = print_size(floor.saturating_mul(count.into()));
         let help = format!("set `{path}` to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
@@ -72,12 +72,13 @@ pub(super) fn pool(
     let Pool {
         min, max, concurrency, ..
     } = asked;
-    let message = format!("`pool.min` is {min}, more than `pool.max`, {max}");
+    let message = format!("`pool.min` is {min}, more than `pool.max`, which is {max}");
     let help = format!("set `pool.max` to {min} or more");
     refuse("pool.min", max < min && min <= fit, message, help);
-    let message =
-        format!("`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker answers one");
-    let help = "take one of the two out".to_owned();
+    let message = format!(
+        "`pool.concurrency` is {concurrency}, but with `isolation = \"invocation\"` a worker serves only one invocation"
+    );
+    let help = "remove one of the two".to_owned();
     refuse("pool.concurrency", alone && concurrency > 1, message, help);
     // Only one worker can have a port.
     let alone_on_port = subject.mode == Mode::Http && find(own, "http_server.port").is_some();
@@ -102,8 +103,8 @@ fn of_script(pick: Pick<'_>, own: &Table, (on_load, fit): (bool, u32), report: &
     for path in OF_WORKERS {
         if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
             let message =
-                format!("`{path}` is for handlers and HTTP programs only: a script has a process for each attempt");
-            let help = "take it out, or write the code as a handler";
+                format!("`{path}` is only for handlers and HTTP programs: a script has one process for each attempt");
+            let help = "remove it, or write the code as a handler";
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
     }

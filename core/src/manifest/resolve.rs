@@ -95,8 +95,8 @@ pub fn manifest(own: &Table, configuration: &Configuration, subject: Subject<'_>
     manifest.env = env;
     manifest.service = service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
-        let problem = Diagnostic::error("impossible", "`on_load` does nothing for a service, which always runs");
-        report.add(Some(&node.at), problem.with_help("take it out"));
+        let problem = Diagnostic::error("impossible", "`on_load` has no effect on a service, which always runs");
+        report.add(Some(&node.at), problem.with_help("remove it"));
     }
     manifest.http_server = http_server(pick, own, (&subject, &manifest.pool), report);
     check_sandbox(&manifest.sandbox, pick, configuration, subject.trusted, report);
@@ -157,7 +157,7 @@ fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut
     if let Some(high) = limits.memory_high.filter(|high| *high > limits.memory) {
         let (high, memory) = (units::print_size(high), units::print_size(limits.memory));
         let message =
-            format!("`limits.memory_high` is {high}, above `limits.memory`, {memory}: it would never be reached");
+            format!("`limits.memory_high` is {high}, more than `limits.memory` ({memory}): it would never be reached");
         report.add(
             at("memory_high"),
             Diagnostic::error("impossible", message).with_help("set it below `memory`"),
@@ -168,7 +168,7 @@ fn check_limits(limits: &Limits, pick: Pick<'_>, runtime: &Runtime, report: &mut
         && at("timeout").is_some()
     {
         let message = format!(
-            "`limits.deadline` of {} ends before `limits.timeout` of {} is reached",
+            "`limits.deadline` of {} is shorter than `limits.timeout` of {}",
             units::print_duration(deadline),
             units::print_duration(timeout)
         );
@@ -190,7 +190,7 @@ fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
     if let Some(node) = pick.written("retry.max_interval") {
         if max_interval < interval {
             let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
-            let message = format!("`retry.max_interval` is {max}, less than `retry.interval`, {interval}");
+            let message = format!("`retry.max_interval` is {max}, less than `retry.interval` ({interval})");
             let help = format!("set it to `\"{interval}\"` or more");
             report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
         }
@@ -205,7 +205,7 @@ fn settle_retry(retry: &mut Retry, pick: Pick<'_>, report: &mut Report<'_>) {
 fn check_poll(poll: &Poll, pick: Pick<'_>, report: &mut Report<'_>) {
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
-        let message = format!("`poll.until` of {until} is over before the first `poll.repeat`, {repeat}");
+        let message = format!("`poll.until` of {until} is shorter than `poll.repeat` of {repeat}");
         let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
         report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
     }
@@ -216,11 +216,10 @@ fn permissions(written: &[String], own: &Table, runtime: &Runtime, report: &mut 
     if runtime.permissions.is_none() {
         if let Some(node) = own.get("permissions") {
             let id = &runtime.summary.id;
-            let message =
-                format!("`permissions` does nothing for runtime `{id}`: only deno's programs are granted permissions");
+            let message = format!("`permissions` has no effect for runtime `{id}`: only deno has permissions");
             report.add(
                 Some(&node.at),
-                Diagnostic::error("impossible", message).with_help("take it out"),
+                Diagnostic::error("impossible", message).with_help("remove it"),
             );
         }
         return Vec::new();
@@ -324,7 +323,7 @@ fn check_sandbox(
         for path in ["sandbox.user", "sandbox.groups", "sandbox.profile"] {
             if let Some(node) = pick.written(path) {
                 let message = format!("`{path}` is only for functions whose code and manifest belong to root");
-                let help = "let root own the files (`chown root:root`), or take it out";
+                let help = "let root own the files (`chown root:root`), or remove the setting";
                 report.add(
                     Some(&node.at),
                     Diagnostic::error("not-trusted", message).with_help(help),

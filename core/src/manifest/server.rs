@@ -24,21 +24,22 @@ pub(super) fn http_server(
     };
     let port: Option<u16> = pick.get("http_server.port");
     if pick.written("http_server.listen").is_some() && port.is_some() {
-        let message = "`http_server.port` and `http_server.listen`: a program listens on one of the two".to_owned();
-        impossible("http_server.port", message, "take one of the two out");
+        let message = "`http_server.port` and `http_server.listen` exclude each other".to_owned();
+        impossible("http_server.port", message, "remove one of the two");
     }
     let several = pool.max > 1 && find(own, "pool.max").is_some();
     if port.is_some() && (several || pool.isolation == super::Isolation::Invocation) {
         let path = if several { "pool.max" } else { "pool.isolation" };
-        let message = "`http_server.port` is one port, which one worker can listen on".to_owned();
-        let help = "let it listen on `$PORT` or `$FND_SOCKET_PATH`, which differ from worker to worker, or set `pool.max` to 1";
+        let message = "`http_server.port` is a single port, on which only one worker can listen".to_owned();
+        let help = "let the program listen on `$PORT` or `$FND_SOCKET_PATH`, which differ for each worker, or set `pool.max` to 1";
         impossible(path, message, help);
     }
     let asked = ["command", "port", "listen"].map(|name| format!("http_server.{name}"));
     let asked = asked.iter().find(|path| find(own, path).is_some());
     if let Some(path) = asked.filter(|_| subject.serves) {
-        let message = format!("`{path}` does nothing for `export default {{ fetch }}`, which fnd serves itself");
-        impossible(path, message, "take it out, or call `Deno.serve` in the code instead");
+        let message =
+            format!("`{path}` has no effect on `export default {{ fetch }}`, for which fnd starts the server");
+        impossible(path, message, "remove it, or call `Deno.serve` in the code");
     }
     let server: HttpServer = pick.get("http_server");
     let listen = match port {
@@ -66,8 +67,8 @@ pub(super) fn service(pick: Pick<'_>, own: &Table, subject: &Subject<'_>, report
         "retry.not_on_exit",
     ] {
         if let Some(node) = find(own, path) {
-            let message = format!("`{path}` does nothing for a service: it is kept running, and nobody invokes it");
-            let problem = Diagnostic::error("impossible", message).with_help("take it out");
+            let message = format!("`{path}` has no effect on a service, which is kept running and never invoked");
+            let problem = Diagnostic::error("impossible", message).with_help("remove it");
             report.add(Some(&node.at), problem);
         }
     }
@@ -91,8 +92,8 @@ fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &m
     if subject.mode != mode
         && let Some(node) = own.get(table)
     {
-        let message = format!("`[{table}]` does nothing with `mode = \"{}\"`", subject.mode.as_str());
-        let problem = Diagnostic::error("impossible", message).with_help("take one of the two out");
+        let message = format!("`[{table}]` has no effect with `mode = \"{}\"`", subject.mode.as_str());
+        let problem = Diagnostic::error("impossible", message).with_help("remove one of the two");
         report.add(Some(&node.at), problem);
     }
     subject.mode == mode
@@ -101,8 +102,8 @@ fn is_of(mode: Mode, table: &str, own: &Table, subject: &Subject<'_>, report: &m
 /// Refuses `[poll]`: neither an HTTP response nor the end of a service can ask for a poll.
 pub(super) fn refuse_poll(own: &Table, report: &mut Report<'_>) {
     if let Some(node) = own.get("poll") {
-        let message = "`[poll]` is for scripts and handlers: nothing else can ask to be executed again";
-        let problem = Diagnostic::error("impossible", message).with_help("take it out");
+        let message = "`[poll]` is only for scripts and handlers: no other function can ask to be executed again";
+        let problem = Diagnostic::error("impossible", message).with_help("remove it");
         report.add(Some(&node.at), problem);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// A frame with an invalid header.
-    #[error("it sent a frame that is none ({0})")]
+    #[error("it sent an invalid frame ({0})")]
     Frame(&'static str),
     /// A message of a type that a worker does not send.
     #[error("it sent a message of type {0}, which a worker does not send")]
@@ -22,10 +22,10 @@ pub enum ProtocolError {
         limit: u64,
     },
     /// More unfinished messages than calls in flight.
-    #[error("it began more messages than it may have calls")]
+    #[error("it began more messages than it has calls")]
     TooMany,
     /// A message with invalid content.
-    #[error("its message cannot be read: {0}")]
+    #[error("it sent an invalid message: {0}")]
     Message(String),
 }
 
@@ -114,8 +114,8 @@ impl Decoder {
                     message.extend_from_slice(content);
                     (kind, message)
                 }
-                (Some(Kind::Body), None) => return Err(ProtocolError::Frame("a body without a beginning")),
-                (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages of one call at once")),
+                (Some(Kind::Body), None) => return Err(ProtocolError::Frame("a body without its message")),
+                (Some(_), Some(_)) => return Err(ProtocolError::Frame("two messages for one call at once")),
                 (Some(kind), None) => (kind, content.to_vec()),
                 (None, _) => return Err(ProtocolError::Type(header.kind)),
             };
@@ -191,7 +191,7 @@ fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Res
         Kind::Ready if call == 0 => {
             let ready: super::Ready = json(message)?;
             if ready.concurrency == 0 || ready.protocol == 0 {
-                return Err(ProtocolError::Message("a Ready with 0 in it".to_owned()));
+                return Err(ProtocolError::Message("a Ready with the value 0".to_owned()));
             }
             Ok(WorkerMessage::Ready(ready))
         }
@@ -214,25 +214,25 @@ fn worker_message(kind: Kind, call: u64, message: &[u8], result_max: u64) -> Res
             record: json(message)?,
         }),
         Kind::Ready | Kind::Result => Err(ProtocolError::Message(
-            "it is about no call, or about one it cannot be about".to_owned(),
+            "it does not fit the call that it names".to_owned(),
         )),
         Kind::Invoke | Kind::Body | Kind::Stop => Err(ProtocolError::Type(kind as u8)),
     }
 }
 
 fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError> {
-    let short = || ProtocolError::Message("a result ends before its head does".to_owned());
+    let short = || ProtocolError::Message("a result ends inside its head".to_owned());
     let (size, rest) = message.split_first_chunk::<4>().ok_or_else(short)?;
     let size = usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX);
     let (head, body) = rest.split_at_checked(size).ok_or_else(short)?;
     let head: ResultHead = json(head)?;
     if head.data.unwrap_or(0) != u64::try_from(body.len()).unwrap_or(u64::MAX) {
         return Err(ProtocolError::Message(
-            "a result has another length than it says".to_owned(),
+            "a result does not have the length that it states".to_owned(),
         ));
     }
     if head.status.is_some_and(|status| !(200..600).contains(&status)) {
-        return Err(ProtocolError::Message("a result has a status that is none".to_owned()));
+        return Err(ProtocolError::Message("a result has an invalid status".to_owned()));
     }
     let data = head.data.map(|_| body.to_vec());
     Ok((head, data))

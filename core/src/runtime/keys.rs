@@ -19,34 +19,34 @@ keys! {
     /// The top of `runtime.toml`.
     #[derive(Debug)]
     pub(crate) struct Description {
-        /// Its name, that of its directory.
+        /// Name of the runtime and of its directory.
         id: String = Text(Form::Name), example "python", required true;
-        /// What it is, for people.
+        /// What the runtime is, for people.
         description: String = Text(Form::Any), example "Python 3";
-        /// Suffixes it claims, with the dot.
+        /// Suffixes of files that the runtime claims, with the dot.
         suffixes: Vec<String> = TEXTS, example [".py"];
-        /// Other names of it.
+        /// Other names of the runtime.
         aliases: Vec<String> = TEXTS, example ["py"];
-        /// Base names of interpreters a `#!` line may name for it.
+        /// Base names of the interpreters that a `#!` line may name.
         names: Vec<String> = TEXTS, example ["python", "python3"];
-        /// Interpreters tried where no version is asked for.
+        /// Interpreters to try if the function names no version.
         interpreters: Vec<String> = List(&Text(Form::Absolute)), example ["/usr/bin/python3"];
-        /// The file that lists what a function needs.
+        /// The file that lists the packages a function needs.
         dependency_file = Text(Form::Relative), example "requirements.txt";
-        /// The program that serves handlers, beside this file; `{shim}` in `[phases.handle] command`.
+        /// The program beside this file that serves handlers; `{shim}` in `[phases.handle] command`.
         shim: Option<String> = Text(Form::Relative), example "shim.py";
-        /// `unix`: byte-order mark and carriage returns are taken out of the entry.
+        /// `unix`: byte-order mark and carriage returns are removed from the entry.
         text: TextForm = Word(TextForm::WORDS), default "as-is", example "unix";
-        /// Command that tells the version.
+        /// Command that prints the version.
         probe: Vec<String> = TEXTS, example ["{interpreter}", "--version"];
         /// Versions by name.
         versions: BTreeMap<String, Version> = Map(Form::Name, &Table(Version::KEYS));
         /// Commands.
         phases: Phases = Table(Phases::KEYS);
-        /// What it always grants, by permission.
+        /// Values that are always granted, for each permission.
         permissions: Option<BTreeMap<String, Vec<String>>>
             = Map(Form::Permission, &List(&Text(Form::Some))), example { read = ["{code}"] };
-        /// What it needs to start at all.
+        /// Smallest limits with which the runtime can start.
         floors: Floors = Table(Floors::KEYS);
     }
 }
@@ -54,7 +54,7 @@ keys! {
 words! {
     /// How the entry is read.
     pub enum TextForm {
-        /// As it is.
+        /// Unchanged.
         AsIs = "as-is",
         /// Without byte-order mark and carriage returns.
         Unix = "unix",
@@ -65,7 +65,7 @@ keys! {
     /// An entry of `[versions]`.
     #[derive(Debug)]
     pub(crate) struct Version {
-        /// Its interpreter.
+        /// Path of the interpreter.
         interpreter: String = Text(Form::Absolute), example "/usr/bin/python3.11", required true;
     }
 }
@@ -82,7 +82,7 @@ keys! {
         check = Table(Phase::KEYS);
         /// Runs an attempt of a script.
         run: Phase = Table(Phase::KEYS);
-        /// Starts a worker of a handler, which speaks the worker protocol. Without it the runtime has no handlers.
+        /// Starts a worker of a handler, which uses the worker protocol. Without it the runtime has no handlers.
         handle: Option<Phase> = Table(Phase::KEYS);
         /// Starts a worker of a module with `export default { fetch }`, which serves HTTP. Without it the runtime has none.
         serve: Option<Phase> = Table(Phase::KEYS);
@@ -93,13 +93,13 @@ keys! {
     /// A command with its environment.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Phase {
-        /// Command line; begins with `{interpreter}`, or with `{entry}` where there is none.
+        /// Command line; begins with `{interpreter}`, or with `{entry}` if there is no interpreter.
         command: Vec<String> = TEXTS, example ["{interpreter}", "{entry}", "{args}"], required true;
         /// Environment.
         env: BTreeMap<String, String> = Map(Form::Variable, &Text(Form::Any)), example { PYTHONUNBUFFERED = "1" };
-        /// Base names of the only interpreters that a `#!` line may ask for here; absent: any of `names`.
+        /// Base names of the interpreters that a `#!` line may name in this phase; absent: all of `names`.
         names: Vec<String> = TEXTS, example ["bash"];
-        /// What is granted in this phase beside `[permissions]`.
+        /// Values that are granted in this phase in addition to `[permissions]`.
         permissions: BTreeMap<String, Vec<String>>
             = Map(Form::Permission, &List(&Text(Form::Some))), example { net = ["127.0.0.1:0"] };
     }

@@ -35,7 +35,11 @@ impl Source {
     /// A diagnostic where the file is larger than [`FILE_MAX`], is not UTF-8 or contains a NUL.
     pub fn whole(file: &str, bytes: &[u8]) -> Result<Self, Box<Diagnostic>> {
         if bytes.len() > FILE_MAX {
-            let message = format!("the file has {} bytes, the most is {} KiB", bytes.len(), FILE_MAX >> 10);
+            let message = format!(
+                "the file has {} bytes, more than the limit of {} KiB",
+                bytes.len(),
+                FILE_MAX >> 10
+            );
             return Err(Box::new(Diagnostic::error("too-large", message).in_file(file)));
         }
         // Some editors write a byte-order mark: that is not the person's mistake.

@@ -30,40 +30,40 @@ keys! {
     /// `fnd.toml` with everything of `conf.d` merged over it. Durations and sizes are serialized as the file writes them.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Settings {
-        /// Where functions are looked for. With `--user` the default is `$XDG_CONFIG_HOME/fnd/functions`.
+        /// Directories with functions. With `--user` the default is `$XDG_CONFIG_HOME/fnd/functions`.
         functions_dirs = PATHS, default ["/etc/fnd/functions"], example ["/srv/functions"];
-        /// Versions of a function kept for a roll-back.
+        /// Number of versions of a function that are kept for a rollback.
         keep_versions: u32 = Whole(1..=1000), default 5, example 10;
-        /// Go on where a limit that a manifest itself asks for cannot be enforced.
+        /// Whether a function runs although a limit of its manifest cannot be enforced.
         best_effort_limits: bool = Bool, default false, example true;
-        /// The same keys as a function's manifest, for all functions.
+        /// Defaults for all functions, with the same keys as a manifest.
         defaults = Defaults;
-        /// Presets of `[limits]` by name, for `size`. Those given are added to the built-in ones.
+        /// Presets of `[limits]` by name, for `size`. They are added to the built-in ones.
         sizes = Map(Form::Name, &Table(Limits::KEYS)), built_in SIZES,
             example { M = { cpu = "400m", memory = "512M" } };
-        /// Budget of all functions together.
+        /// Limits of all functions together.
         node: Node = Table(Node::KEYS);
-        /// As whom functions run.
+        /// The users that functions run as.
         users: Users = Table(Users::KEYS);
         /// Roles on the control socket; root is admin.
         access: Vec<Access> = Tables(Access::KEYS), default [{ group = "fnd", role = "operator" }];
         /// The listener for `[[http]]` routes, off until `listen` is set.
         http = Table(HTTP);
-        /// Where metrics are to be found.
+        /// Where metrics are available.
         metrics: Metrics = Table(Metrics::KEYS);
         /// How long records of invocations are kept.
         history: History = Table(History::KEYS);
         /// How long output is kept.
         logs: Logs = Table(Logs::KEYS);
-        /// Status files.
+        /// Access to status files.
         status: Status = Table(Status::KEYS);
         /// Install and compile phases.
         build = Table(BUILD);
-        /// Interpreters and switches by runtime.
+        /// Interpreters of runtimes, and whether a runtime is enabled.
         runtimes: BTreeMap<String, RuntimeSettings> = Map(Form::Name, &Table(RuntimeSettings::KEYS));
-        /// Where events come from.
+        /// Sources of events.
         events = Table(EVENTS);
-        /// The page to see and change functions.
+        /// The web page that shows and manages functions.
         ui = Table(UI);
     } and {
         /// Functions directories, absolute paths; absent: the directory of the installation.
@@ -79,15 +79,15 @@ keys! {
     /// `[node]`: the budget of all functions together. Sizes are bytes, `cpu` is thousandths of a core.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Node {
-        /// Memory of the machine that functions do not get.
+        /// Memory of the machine that functions do not get, if `memory` is not set.
         reserve_memory: u64 [with = "text::size"] = Size(ANY_SIZE), default "256M", example "1G";
-        /// Processes of all functions at once.
+        /// Number of processes of all functions at once.
         max_workers: u32 = Whole(1..=1_000_000), default 1000, example 100;
-        /// Memory for bodies and answers of all callers together; what is beyond it lies on the disk.
+        /// Memory for bodies and answers of all callers together; more than that is kept on the disk.
         buffers: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "64M", example "256M";
-        /// Memory of all functions. Default: the machine's but the reserve.
+        /// Memory of all functions together. Default: the machine's memory without the reserve.
         memory: Option<u64> [with = "text::size_or_none"] = Size(MIB..=(1 << 50)), example "4G";
-        /// Cores for all functions. Default: all.
+        /// Cores for all functions together. Default: all.
         cpu: Option<u32> [rename = "cpu_milli"] = Cpu, example "3";
     }
 }
@@ -96,9 +96,9 @@ keys! {
     /// `[users]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Users {
-        /// First and last uid of own users: one per function, persisted, not reused for 30 days.
+        /// First and last uid of the users that fnd gives to functions: one for each function, never given to another one.
         range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
-        /// Existing users and groups a manifest may name.
+        /// Existing users and groups that a manifest may name.
         allow: Vec<String> = NAMES, default [], example ["postgres", "adm"];
         /// Whether a manifest may name root.
         allow_root: bool = Bool, default false, example true;
@@ -109,9 +109,9 @@ keys! {
     /// An entry of `[[access]]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Access {
-        /// Group.
+        /// Name of the group.
         group: String = Text(Form::Name), example "fnd", required true;
-        /// `viewer` reads; `operator` invokes, cancels and enables too; `admin` may do all.
+        /// `viewer` reads; `operator` also invokes, cancels and enables; `admin` may do everything.
         role: Role = Word(Role::WORDS), example "operator", required true;
     }
 }
@@ -136,7 +136,7 @@ keys! {
         public = Bool, default false, example true, not_yet [false];
         /// Certificate and key.
         tls = Table(TLS), example { certificate = "/etc/fnd/tls/cert.pem", key = "/etc/fnd/tls/key.pem" }, not_yet [];
-        /// Takes CloudEvents.
+        /// The route that accepts CloudEvents.
         events = Table(HTTP_EVENTS), example { path = "/events", auth = "token:events-token" }, not_yet [];
         /// Whether requests are logged.
         access_log = Bool, default true, example false, not_yet [true];
@@ -145,18 +145,18 @@ keys! {
 
 keys! {
     const TLS {
-        /// Certificates, PEM.
+        /// File with the certificates, PEM.
         certificate = Text(Form::Absolute), example "/etc/fnd/tls/cert.pem", required true;
-        /// Private key, PEM.
+        /// File with the private key, PEM.
         key = Text(Form::Absolute), example "/etc/fnd/tls/key.pem", required true;
     }
 }
 
 keys! {
     const HTTP_EVENTS {
-        /// Path.
+        /// Path of the route.
         path = Text(Form::UrlPath), example "/events", required true;
-        /// Who may.
+        /// How a caller proves who it is.
         auth = Text(Form::Auth), example "token:events-token", required true;
     }
 }
@@ -165,9 +165,9 @@ keys! {
     /// `[metrics]`: where metrics are available besides the control socket.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Metrics {
-        /// Address and port of a plain HTTP listener for `/metrics` alone, open to whoever reaches it.
+        /// Address and port of a plain HTTP listener for `/metrics` only; everybody who reaches it may read it.
         listen: Option<SocketAddr> = Text(Form::Socket), example "127.0.0.1:9640";
-        /// A file for the node exporter.
+        /// File for the node exporter.
         textfile: Option<String> = Text(Form::Absolute), example "/var/lib/prometheus/node-exporter/fnd.prom";
     }
 }
@@ -176,11 +176,11 @@ keys! {
     /// `[history]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct History {
-        /// A damaged ledger: `set-aside` keeps all that can be read in a new one, `refuse` keeps fnd from starting.
+        /// What fnd does about a damaged ledger: `set-aside` copies all readable rows into a new one, `refuse` does not start fnd.
         on_damage: OnDamage = Word(OnDamage::WORDS), default "set-aside", example "refuse";
-        /// By age.
+        /// How long records are kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
-        /// By bytes of all records.
+        /// How many bytes of records are kept.
         keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "1G", example "100M";
     }
 }
@@ -199,11 +199,11 @@ keys! {
     /// `[logs]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Logs {
-        /// By age.
+        /// How long output is kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
-        /// By bytes of all output.
+        /// How many bytes of output are kept.
         keep_bytes: u64 [with = "text::size"] = Size(MIB..=(1 << 50)), default "2G", example "500M";
-        /// Whether output goes to the journal too.
+        /// Whether output also goes to the journal.
         journal: bool = Bool, default true, example false;
     }
 }
@@ -219,14 +219,14 @@ keys! {
 
 keys! {
     const BUILD {
-        /// Of one phase.
+        /// Longest time of one phase.
         timeout = Duration(Zero::Refused), default "30m", example "1h", not_yet ["30m"];
-        /// Of one phase.
+        /// Memory of one phase.
         memory = Size(MIB..=(1 << 50)), default "2G", example "4G", not_yet ["2G"];
-        /// Environment.
+        /// Environment of the phases.
         env = Map(Form::Variable, &Text(Form::Any)),
             example { PIP_INDEX_URL = "https://pypi.example.com/simple" }, not_yet [{}];
-        /// Secrets phases get.
+        /// Secrets that the phases get.
         secrets = NAMES, example ["npmrc"], not_yet [[]];
     }
 }
@@ -235,35 +235,35 @@ keys! {
     /// `[runtimes] ID`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct RuntimeSettings {
-        /// Interpreters by version, tried before the runtime's own.
+        /// Interpreters by version; fnd tries them before the runtime's own.
         interpreters: BTreeMap<String, String>
             = Map(Form::Name, &Text(Form::Absolute)), example { "3.12" = "/opt/py/bin/python3.12" };
-        /// Whether functions may use it.
+        /// Whether functions may use the runtime.
         enabled: bool = Bool, default true, example false;
     }
 }
 
 keys! {
     const EVENTS {
-        /// A JetStream work queue.
+        /// A work queue of NATS JetStream.
         nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
     }
 }
 
 keys! {
     const NATS {
-        /// Servers.
+        /// URLs of the servers.
         servers = List(&Text(Form::Some)), example ["nats://127.0.0.1:4222"], required true;
-        /// Stream.
+        /// Name of the stream.
         stream = Text(Form::Name), example "fnd", required true;
-        /// Secret with the credentials.
+        /// Name of the secret with the credentials.
         credentials = Text(Form::Name), example "nats-creds";
     }
 }
 
 keys! {
     const UI {
-        /// Whether it is served.
+        /// Whether the page is served.
         enabled = Bool, default false, example true, not_yet [false];
     }
 }

@@ -89,7 +89,7 @@ pub fn unknown_size(name: &str, sizes: &Table) -> Diagnostic {
     let names: Vec<&str> = sizes.keys().map(String::as_str).collect();
     let problem = Diagnostic::error("unknown-size", format!("unknown size `{name}`"));
     problem.with_help(format!(
-        "known sizes: {}; more go into `[sizes]` of `fnd.toml`",
+        "known sizes: {}; add others to `[sizes]` of `fnd.toml`",
         crate::schema::read::list(&names)
     ))
 }
@@ -123,10 +123,12 @@ fn range(value: &Value) -> Result<(u32, u32), String> {
         [first, last] if *first >= 1000 && first < last => match trust::reserved(*first, *last) {
             None => Ok((*first, *last)),
             Some(id) => Err(format!(
-                "the uid {id} in it is reserved and never given to a function; use 70000 to 99999"
+                "the range contains the uid {id}, which no function may have; use 70000 to 99999"
             )),
         },
-        [first, _] if *first < 1000 => Err("expected uids from 1000 on: below are the system's own users".to_owned()),
+        [first, _] if *first < 1000 => {
+            Err("expected uids from 1000 on: lower ones belong to users of the system".to_owned())
+        }
         [_, _] => Err("expected the first uid below the last".to_owned()),
         _ => Err("expected two uids, the first and the last".to_owned()),
     }

@@ -121,7 +121,7 @@ impl Node {
         let needs = Charge::of(rules);
         if needs.memory > self.budget.memory {
             return Some(format!(
-                "it needs {} of memory (limits.memory), more than the {} of all functions together ([node] memory)",
+                "it needs {} of memory (limits.memory), more than the {} that all functions together may use ([node] memory)",
                 rules.memory_text,
                 spell_size(self.budget.memory)
             ));
@@ -129,7 +129,7 @@ impl Node {
         let (quota, budget) = (rules.cpu_milli?, self.budget.cpu_milli?);
         (quota > budget).then(|| {
             format!(
-                "it may use {} of CPU (limits.cpu), more than the {} of all functions together ([node] cpu)",
+                "it may use {} of CPU (limits.cpu), more than the {} that all functions together may use ([node] cpu)",
                 print_cpu(quota),
                 print_cpu(budget)
             )

@@ -257,7 +257,7 @@ impl Supervisor {
         while let Some(id) = self.workers.keys().next().copied() {
             let Some(worker) = self.take_worker(id) else { return };
             for run in worker.runs {
-                let message = "fnd-spawner went down under it".to_owned();
+                let message = "fnd-spawner went down during the attempt".to_owned();
                 let verdict = Verdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
                 let done = Done {
                     worker: Some(id),
@@ -350,7 +350,7 @@ impl Supervisor {
         let id = record.invocation;
         let Some(invocation) = self.invocations.get_mut(&id) else {
             let defect = format!(
-                "attempt {} of {id} ended, but nobody knows that invocation",
+                "attempt {} of {id} ended, but there is no such invocation",
                 record.attempt.0
             );
             out.push(Action::Notice(Notice::Defect(defect)));

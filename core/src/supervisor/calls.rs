@@ -184,7 +184,12 @@ impl Supervisor {
         };
         let loading = matches!(worker.phase, Phase::Loading { .. } | Phase::Leaving { .. });
         let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
-            return self.broken(now, id, "it said that it cannot serve after it did".to_owned(), out);
+            return self.broken(
+                now,
+                id,
+                "it reported that it cannot serve, but had reported before that it is ready".to_owned(),
+                out,
+            );
         };
         member.load_error = Some(words::bounded(message));
         let until = now.mono.saturating_add(worker.serving.rules.grace);

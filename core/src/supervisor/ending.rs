@@ -31,7 +31,7 @@ impl Supervisor {
         // A caller with a key comes back with it, and a durable invocation must run.
         let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
         if unwanted && invocation.attempts == 0 && matches!(invocation.stage, Stage::Ready) {
-            let why = "its caller closed the connection before it began";
+            let why = "its caller closed the connection before it started";
             self.end(now, id, End::new(Reason::Cancelled, why), out);
         }
     }
@@ -43,7 +43,7 @@ impl Supervisor {
                 self.end_all(now, id, Ending::Deadline, out);
             }
             Timer::Expire(id) => {
-                self.give_up(now, id, (Skip::Expired, "it had not begun when it expired"), out);
+                self.give_up(now, id, (Skip::Expired, "it expired before it started"), out);
             }
             Timer::Attempt(worker, id) => self.attempt_due(now, worker, id, out),
             Timer::Worker(id) => self.worker_due(now, id, out),

@@ -431,9 +431,9 @@ impl Supervisor {
                 self.timers.arm(again.mono, Timer::Trial(key));
                 ""
             }
-            None => " and is not tried again before it changes or `fndctl reload` asks for it",
+            None => " and is not tried again until it changes or `fndctl reload` is run",
         };
-        let error = format!("the new version could not be {what}{given_up}, the one before it serves: {why}");
+        let error = format!("the new version could not be {what}{given_up}; the previous version serves: {why}");
         candidate.error = Some(error.into());
         function.error.clone_from(&candidate.error);
     }

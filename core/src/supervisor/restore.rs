@@ -13,8 +13,8 @@ use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub(super) const LOST: &str = "fnd went down while it ran";
-const NOBODY: &str = "fnd went down, and with it the connection of its caller";
+pub(super) const LOST: &str = "fnd went down during the attempt";
+const NOBODY: &str = "fnd went down, which ended the caller's connection";
 
 impl Supervisor {
     /// Restores the state from the ledger and adopts workers.

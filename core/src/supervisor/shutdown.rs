@@ -139,8 +139,8 @@ impl Supervisor {
         if invocation.durable {
             self.send_away(id, true, out);
         } else {
-            let why = "fnd is stopping and it was not running";
-            self.turn_away(id, &format!("{why}: ask again, {id} is `cancelled`"), out);
+            let why = "fnd is stopping, and the invocation had not started";
+            self.turn_away(id, &format!("{why}: send the request again, {id} is `cancelled`"), out);
             let end = End::new(Reason::Cancelled, why);
             self.end(now, id, end, out);
         }
@@ -150,7 +150,7 @@ impl Supervisor {
     /// end.
     pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool, out: &mut Vec<Action>) {
         let reason = if goes_on {
-            format!("fnd is stopping; invocation {id} goes on: see `fndctl result {id}` when it is back")
+            format!("fnd is stopping; invocation {id} continues: see `fndctl result {id}` when fnd is back")
         } else {
             format!("fnd is stopping, and the connection of invocation {id} ends with it: it is `interrupted`")
         };

@@ -32,7 +32,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// worker and then no more.
 const CALM: Duration = Duration::from_secs(5);
 
-const SILENT: &str = "fnd-spawner does not answer, so that nothing can be started";
+const SILENT: &str = "fnd-spawner does not answer, so nothing can be started";
 
 /// Whether the node can start workers, and why not.
 #[derive(Debug, Default)]
@@ -252,7 +252,7 @@ impl Supervisor {
             None => Some((Skip::Deleted, "the function was deleted while it waited")),
             Some(_) if !function.is_enabled() => Some((Skip::Disabled, "the function was disabled while it waited")),
             Some(serving) if content.is_some_and(|content| content != serving.load_key) => {
-                Some((Skip::Overlap, "newer content came before it could run"))
+                Some((Skip::Overlap, "it was replaced by newer content before it started"))
             }
             Some(_) => None,
         }
@@ -286,10 +286,14 @@ impl Supervisor {
                 _ => invocation.durable,
             };
             if goes_on {
-                let reason = format!("{SILENT}; invocation {id} goes on when it can: see `fndctl result {id}`");
+                let reason = format!("{SILENT}; invocation {id} continues when it can: see `fndctl result {id}`");
                 self.turn_away(id, &reason, out);
             } else {
-                self.turn_away(id, &format!("{SILENT}: ask again, {id} is `cancelled`"), out);
+                self.turn_away(
+                    id,
+                    &format!("{SILENT}: send the request again, {id} is `cancelled`"),
+                    out,
+                );
                 self.end(now, id, End::new(Reason::Cancelled, SILENT), out);
             }
         }

@@ -50,7 +50,7 @@ impl Supervisor {
         if self.invocations.contains_key(&submit.id) {
             let defect = format!("the id {} was submitted twice", submit.id);
             out.push(Action::Notice(Notice::Defect(defect)));
-            let reason = "its id is taken".to_owned();
+            let reason = "its id is in use".to_owned();
             return reject(submit.reply, Rejection::Unavailable { reason }, out);
         }
         if let Some(key) = self
@@ -117,7 +117,7 @@ impl Supervisor {
         };
         self.accept(now, key, request, out);
         if skipped {
-            let why = "another one was running (queue.overlap is `skip`)";
+            let why = "another invocation was running (queue.overlap is `skip`)";
             self.give_up(now, submit.id, (Skip::Overlap, why), out);
         } else if overlaps && overlap == Overlap::Replace {
             self.replace_oldest(now, key, submit.id, out);
@@ -174,7 +174,7 @@ impl Supervisor {
             return skipped(Skip::Disabled, None);
         }
         if !self.phase.is_serving() {
-            let reason = "fnd is draining: it finishes what runs and accepts nothing new".to_owned();
+            let reason = "fnd is draining: it finishes running work and accepts nothing new".to_owned();
             return Err(Rejection::Unavailable { reason });
         }
         if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {

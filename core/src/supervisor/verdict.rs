@@ -43,13 +43,13 @@ impl Ending {
                 let whose = if timeout == limits.timeout {
                     "limits.timeout"
                 } else {
-                    "asked for by the caller"
+                    "set by the caller"
                 };
-                format!("no end within {limit} ({whose})")
+                format!("it did not end within {limit} ({whose})")
             }
             Self::Deadline => deadline_words(Some(limits)),
             Self::Cancelled(why) => (*why).to_owned(),
-            Self::Stopped => "fnd was stopped while it ran".to_owned(),
+            Self::Stopped => "fnd was stopped during the attempt".to_owned(),
             Self::NotReady(why) => {
                 let limit = match &limits.kind {
                     FunctionKind::Service(service) => print_duration(service.start_timeout),
@@ -65,9 +65,9 @@ impl Ending {
 /// Returns the message for a deadline that was reached.
 pub(super) fn deadline_words(rules: Option<&Rules>) -> String {
     match rules.and_then(|rules| rules.deadline) {
-        Some(limit) => format!("no end within {} (limits.deadline)", print_duration(limit)),
+        Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
         // The version with the deadline was replaced by one without, or the function is gone.
-        None => "no end in time (limits.deadline)".to_owned(),
+        None => "it did not end in time (limits.deadline)".to_owned(),
     }
 }
 
@@ -116,7 +116,7 @@ impl Verdict {
             (None, _) if exited.oom_kills > 0 => (Reason::Oom, oom_words(rules, exited.oom_kills)),
             (None, Some(broken)) if ended_by_fnd => (Reason::BadAnswer, broken.clone()),
             (None, None) if ended_by_fnd => {
-                let why = "its worker was ended because of another invocation in it";
+                let why = "its worker was ended because of another invocation that it served";
                 (Reason::Interrupted, why.to_owned())
             }
             (None, _) if exited.status == ExitStatus::Code(0) => {

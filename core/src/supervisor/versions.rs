@@ -70,7 +70,7 @@ impl Supervisor {
             self.retire_all(now, key, Some(&serving), out);
         }
         if was_service.is_some_and(|was| was != is_service(&serving)) {
-            let why = "its function became a service, or is none any more, while it waited";
+            let why = "while it waited, its function became a service or stopped being one";
             self.flush(now, key, (Skip::Overlap, why), out);
         }
         self.end_service(now, key, (Some(serving.version), "replaced by a newer version"), out);
@@ -242,7 +242,12 @@ impl Supervisor {
                 invocation.load_key = Some(serving.load_key);
             }
             if invocation.load_key != Some(serving.load_key) && !self.is_running(id) {
-                self.give_up(now, id, (Skip::Overlap, "newer content came before it could run"), out);
+                self.give_up(
+                    now,
+                    id,
+                    (Skip::Overlap, "it was replaced by newer content before it started"),
+                    out,
+                );
             }
         }
     }

@@ -170,7 +170,8 @@ impl Supervisor {
     #[must_use]
     pub fn unknown(&self, name: &FunctionName) -> Rejection {
         if self.first_scan_done && !self.scanned && self.functions.find(name).is_some() {
-            let reason = "its functions directory may be the one that is away since the start of fnd; `fndctl status` says which";
+            let reason =
+                "its functions directory may be one that has been away since fnd started; `fndctl status` says which";
             return Rejection::Unavailable { reason: reason.into() };
         }
         Rejection::NoSuchFunction

@@ -1,7 +1,7 @@
 //! `fndctl bundle`: gathers the files for a bug report in one archive that can be read before it is sent.
 //!
-//! It never contains secrets, nor what functions print, get and return: values of `[env]` and messages of runs are
-//! removed.
+//! The archive never contains secrets, nor payloads, output and results of functions: values of `[env]` and messages of
+//! runs are removed.
 
 use super::Context;
 use super::backup::failed;
@@ -14,22 +14,23 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-/// Most lines of fnd's own log.
+/// At most this many lines of fnd's own log are included.
 const LINES: &str = "2000";
-/// Members of a document with payloads, output or results of functions, or with values that only they and root should
-/// know.
+/// Members of a document that hold payloads, output or results of functions, or values that only the function and root
+/// should know.
 const HIDDEN: [&str; 6] = ["env", "data", "context", "message", "result", "args"];
 
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "In the archive: versions, doctor, status, configuration, the last events, metrics, fnd's own log, the machine. Not in it: secrets, values of \
-    [env], payloads, results, output and messages of runs. Names of functions are in it. Read it before you send it: `tar -xOf FILE | less`.\n\nExamples:\n  \
+    after_help = "The archive has versions, findings of doctor, status, configuration, the last events, metrics, fnd's own log, and facts about the machine. \
+    It has no secrets, no values of [env], and no payloads, results, output or messages of runs; it does have the names of functions. Read it before \
+    you send it: `tar -xOf FILE | less`.\n\nExamples:\n  \
     sudo fndctl bundle\n  \
     sudo fndctl bundle /tmp/report.tar"
 )]
 pub(crate) struct Args {
-    /// Where it goes: a file that is not there yet [default: fnd-bundle-TIME.tar].
+    /// The archive to write: a file that does not exist yet [default: fnd-bundle-TIME.tar].
     file: Option<PathBuf>,
 }
 
@@ -47,14 +48,14 @@ struct Made {
 /// Makes the archive.
 ///
 /// # Errors
-/// The file is there already, or cannot be written. A part that cannot be read is left out and reported.
+/// The file exists already, or cannot be written. A part that cannot be read is left out and reported.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = args.file.unwrap_or_else(|| {
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         PathBuf::from(format!("fnd-bundle-{now}.tar"))
     });
     let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
-    let file = file.map_err(|error| failed("make", &path, &error).help("name another file"))?;
+    let file = file.map_err(|error| failed("create", &path, &error).help("name another file"))?;
     let (parts, left_out) = gather(context).await;
     let mut archive = tar::Builder::new(file);
     for (name, bytes) in &parts {
@@ -192,7 +193,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_functions_get_print_and_return_is_not_in_it() {
+    fn payloads_output_and_results_are_hidden() {
         let mut document = json!({
             "problems": ["the disk is full"],
             "functions": [{"function": "f", "message": "token=1", "result": {"token": 2}, "state": "ready"}],
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_fnds_own_lines_are_taken_of_the_journal() {
+    fn only_fnds_own_lines_of_the_journal_are_included() {
         let journal = [
             json!({"__REALTIME_TIMESTAMP": "1795248000000000", "SYSLOG_IDENTIFIER": "fnd", "MESSAGE": "ready"}),
             json!({"MESSAGE": "f  | secret", "FND_STREAM": "stdout", "FND_FUNCTION": "f"}),

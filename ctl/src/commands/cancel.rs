@@ -8,7 +8,7 @@ use fnd_core::api::Changed;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl cancel 01934567-89ab-7def-8123-456789abcdef")]
 pub(crate) struct Args {
-    /// The run.
+    /// Id of the run, as `fndctl history` shows it.
     id: String,
 }
 

@@ -13,7 +13,7 @@ use clap_complete::Shell;
     fndctl completion fish > ~/.config/fish/completions/fndctl.fish\n  \
     fndctl completion zsh > \"${fpath[1]}/_fndctl\"")]
 pub(crate) struct Args {
-    /// The shell.
+    /// The shell to complete in.
     shell: Shell,
 }
 

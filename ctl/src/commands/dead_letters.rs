@@ -18,12 +18,12 @@ use std::time::Duration;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A dead letter is asynchronous work that ended failed or interrupted, when nothing would try it again. It stays until it is \
-    redriven or dropped, or its history is forgotten.\n\nExamples:\n  \
-    fndctl dead-letters                                     those there are\n  \
+    after_help = "A dead letter is an asynchronous run that ended `failed` or `interrupted` and has no retry left. It stays on the list until it is \
+    redriven or dropped, or until its history is deleted.\n\nExamples:\n  \
+    fndctl dead-letters                                     list them\n  \
     fndctl dead-letters show 01934567-89ab-7def-8123-456789abcdef\n  \
     fndctl dead-letters redrive 01934567-89ab-7def-8123-456789abcdef\n  \
-    fndctl dead-letters redrive mail --reason timeout       all of one function that timed out\n  \
+    fndctl dead-letters redrive mail --reason timeout       all of `mail` that timed out\n  \
     fndctl dead-letters redrive --all\n  \
     fndctl dead-letters drop mail --until 30d"
 )]
@@ -34,34 +34,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List them, newest first.
+    /// List dead letters, newest first.
     List(Filter),
-    /// Show one with its payload and its last output.
+    /// Show one dead letter with its payload and its last output.
     Show {
-        /// The run.
+        /// Id of the run.
         id: String,
     },
-    /// Queue them once more with the same payload; then they are off the list.
+    /// Queue dead letters anew with the same payload, which takes them off the list.
     Redrive(Which),
-    /// Take them off the list for good; their records stay in the history.
+    /// Take dead letters off the list for good; their records stay in the history.
     Drop(Which),
 }
 
 /// Which dead letters: one by its id, or those of a filter.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// The run, or a function and further filters.
+    /// The id of a run, or a function and further filters.
     #[command(flatten)]
     filter: Filter,
 
-    /// Every one there is.
+    /// All dead letters.
     #[arg(long)]
     all: bool,
 }
 
 /// Lines of the last output that are shown.
 const LINES: u32 = 20;
-/// How many seconds a full queue is waited for without any progress.
+/// Seconds that one redrive waits for room in a full queue.
 const PATIENCE: u32 = 60;
 
 /// Runs the verb.
@@ -115,7 +115,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, Failure> {
         }
         out.table(&table)?;
         if let Some(next) = &list.next {
-            out.progress(&format!("older ones: --after {next}"));
+            out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
     })?;
@@ -151,7 +151,7 @@ struct Shown {
 async fn show(context: &Context, id: &str) -> Result<Exit, Failure> {
     let run = invocation_path(id)?;
     let reply = context.client.get(&letter_path(id)?).await?;
-    let unreadable = |error| Failure::usage(format!("fnd's answer is no dead letter: {error}"));
+    let unreadable = |error| Failure::usage(format!("failed to read fnd's answer: {error}"));
     let letter: DeadLetter = serde_json::from_slice(&reply.body).map_err(unreadable)?;
     let reply = context.client.get(&format!("{run}/logs?limit={LINES}")).await?;
     let output: LogList = serde_json::from_slice(&reply.body).map_err(unreadable)?;
@@ -195,7 +195,7 @@ fn letter_path(id: &str) -> Result<String, Failure> {
     Ok(invocation_path(id)?.replace("/invocations/", "/dead-letters/"))
 }
 
-/// Returns the ids of the dead letters that are meant. An id may stand in the place of the function.
+/// Returns the ids of the selected dead letters. The command line may have an id in the place of the function.
 async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, Failure> {
     if let Some(id) = which
         .filter
@@ -284,7 +284,7 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Redrives one dead letter. A queue has a bound, and there may be more dead letters than fit: then this waits for
+/// Redrives one dead letter. If there are more dead letters than the queue of the function has room for, this waits for
 /// room.
 async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
     let path = format!("{}/redrive", letter_path(id)?);
@@ -293,7 +293,8 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, Failure> {
         match context.client.post(&path).await {
             Ok(reply) => {
                 let queued: Result<Queued, _> = serde_json::from_slice(&reply.body);
-                let queued = queued.map_err(|error| Failure::usage(format!("fnd's answer has no id: {error}")))?;
+                let queued = queued
+                    .map_err(|error| Failure::usage(format!("failed to read the id in fnd's answer: {error}")))?;
                 return Ok(queued.id.to_string());
             }
             Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {

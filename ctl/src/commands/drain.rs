@@ -10,10 +10,10 @@ use std::time::Duration;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  fndctl drain\n  fndctl drain --wait 0       begins and does not wait\n  fndctl drain --wait 5m"
+    after_help = "Examples:\n  fndctl drain\n  fndctl drain --wait 0       start the drain and do not wait\n  fndctl drain --wait 5m"
 )]
 pub(crate) struct Args {
-    /// Wait at most this long; what runs then goes on, and fnd still accepts nothing new [default: until done].
+    /// Wait at most this long, such as `30s` or `5m`; after that the drain continues [default: no limit].
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
 }
@@ -28,7 +28,9 @@ const STEP: Duration = Duration::from_secs(3600);
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let asked = args.wait.as_deref().map(span).transpose()?;
     let mut remaining = asked.unwrap_or(super::result::LONGEST);
-    context.out.progress("draining: waiting for what runs ...");
+    context
+        .out
+        .progress("draining: waiting until running work has finished ...");
     loop {
         let step = remaining.min(STEP);
         let reply = context
@@ -45,9 +47,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
             return Err(Failure::new(
                 Exit::Timeout,
-                "the wait is over and something still runs; fnd accepts nothing new",
+                "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new",
             )
-            .help("what runs: fndctl history --state running"));
+            .help("fndctl history --state running lists the running work"));
         }
         return Ok(Exit::Fine);
     }

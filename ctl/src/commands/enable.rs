@@ -8,7 +8,7 @@ use fnd_core::api::Changed;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello")]
 pub(crate) struct Args {
-    /// The function.
+    /// Name of the function.
     function: String,
 }
 

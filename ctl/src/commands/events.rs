@@ -10,32 +10,32 @@ use fnd_core::outcome::Reason;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What fnd keeps of this is in memory and bounded; `fndctl history` has every run.\n\nExamples:\n  \
-    fndctl events                            the last that are kept\n  \
-    fndctl events -f --since now             from now on\n  \
-    fndctl events -f --function hello        of one function\n  \
-    fndctl events -f --kind refused,gave-up  of these kinds\n  \
+    after_help = "fnd keeps a limited number of events, in memory only; `fndctl history` lists every run.\n\nExamples:\n  \
+    fndctl events                            the events that fnd keeps\n  \
+    fndctl events -f --since now             only new ones\n  \
+    fndctl events -f --function hello        only of one function\n  \
+    fndctl events -f --kind refused,gave-up  only of these kinds\n  \
     fndctl events -f --since 1795248000000-42 -o json"
 )]
 pub(crate) struct Args {
-    /// Go on with what happens.
+    /// Print new events as they happen, until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
 
-    /// Of one function.
+    /// Only events of this function.
     #[arg(long, value_name = "F")]
     function: Option<String>,
 
-    /// Of these kinds, with commas between: loaded, refused, removed, state, accepted, started, ended, retried, polled,
-    /// gave-up, scaled, dropped, problem, solved.
+    /// Only events of these kinds, separated by commas: loaded, refused, removed, state, accepted, started, ended,
+    /// retried, polled, gave-up, scaled, dropped, problem, solved.
     #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
 
-    /// Go on after this place (the `seq` of an event), or from `now`.
+    /// Only events after this one (its `seq`, as `-o json` shows it), or `now` for new ones only.
     #[arg(long, value_name = "SEQ")]
     since: Option<String>,
 
-    /// Of what is kept, only the last so many.
+    /// At most this many of the kept events, the newest.
     #[arg(short = 'n', long, value_name = "LINES")]
     limit: Option<u32>,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         && Seq::parse(since).is_none()
     {
         return Err(Failure::usage(format!(
-            "`{since}` is not a place to go on from: expected the `seq` of an event as `-o json` shows it, or `now`"
+            "`--since {since}`: expected the `seq` of an event as `-o json` shows it, or `now`"
         )));
     }
     let kinds = (!args.kinds.is_empty()).then(|| args.kinds.join(","));
@@ -85,11 +85,8 @@ fn show(context: &Context, line: &[u8]) -> Result<(), Failure> {
         }
         Format::Table | Format::Wide | Format::Raw => {
             let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
-                Failure::new(
-                    Exit::NotReachable,
-                    format!("fnd sent a line that is not understood: {error}"),
-                )
-                .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+                Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
+                    .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
             })?;
             out.line(&escape(&text(&event, out.format == Format::Wide), false))?;
             // Each problem of a refused file, with the line it points at.
@@ -126,7 +123,7 @@ fn words(event: &StreamEvent) -> String {
             let version = event.version.map(|version| version.hex()).unwrap_or_default();
             format!("version {}", version.get(..12).unwrap_or(""))
         }
-        // Its diagnostics are printed below.
+        // The diagnostics are printed below this line.
         Kind::Refused if !event.diagnostics.is_empty() => String::new(),
         Kind::Refused => message.to_owned(),
         Kind::Removed => String::new(),

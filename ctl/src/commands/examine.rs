@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 pub(super) struct Subject<'a> {
     /// A state directory, or a database file.
     pub(super) path: &'a Path,
-    /// A path whose owner's rights `fnd` gets.
+    /// A file or directory: under root, `fnd` runs as its owner.
     pub(super) owner: &'a Path,
     /// The run directory.
     pub(super) run: &'a Path,
@@ -25,7 +25,7 @@ pub(super) struct Subject<'a> {
 /// Returns the findings of `fnd`.
 ///
 /// # Errors
-/// It cannot be started, or does not answer as expected.
+/// `fnd` cannot be started, fails, or gives an unexpected answer.
 pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
     let program = program()?;
     let mut arguments: Vec<OsString> = vec!["--examine".into(), subject.path.into()];
@@ -55,12 +55,12 @@ pub(super) fn examine(subject: &Subject<'_>) -> Result<Examined, Failure> {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = message.lines().last().unwrap_or_default();
         return Err(failed(format!(
-            "failed to look at the ledger ({}): {message}",
+            "failed to check the ledger ({}): {message}",
             output.status
         )));
     }
     serde_json::from_slice(&output.stdout)
-        .map_err(|error| failed(format!("is not of this version: its answer cannot be read ({error})")))
+        .map_err(|error| failed(format!("is of another version: failed to read its answer: {error}")))
 }
 
 /// Returns the `fnd` that belongs to this `fndctl`: the one beside it, or the installed one.
@@ -70,8 +70,8 @@ fn program() -> Result<PathBuf, Failure> {
     places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
         Failure::new(
             Exit::FunctionFailed,
-            "the program `fnd`, which reads the ledger, is not there",
+            "the program `fnd`, which checks the ledger, is not installed",
         )
-        .help("install the package fnd, or run the `fndctl` that stands beside `fnd`")
+        .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
     })
 }

@@ -10,7 +10,7 @@ use fnd_core::problem::Code;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl explain oom\n  fndctl explain queue-full\n  fndctl explain retry.jitter")]
 pub(crate) struct Args {
-    /// A reason (`oom`), an error code (`queue-full`) or a key (`limits.memory`).
+    /// A reason (`oom`), an error code (`queue-full`) or a key (`limits.memory`); without it, all words are listed.
     what: Option<String>,
 }
 
@@ -26,10 +26,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, Failure> {
     let found = explanations(what);
     if found.is_empty() {
         let help = match explain::near(what) {
-            Some(near) => format!("did you mean `{near}`? `fndctl explain` alone lists what there is"),
-            None => "`fndctl explain` alone lists what there is".to_owned(),
+            Some(near) => format!("did you mean `{near}`? `fndctl explain` without a word lists all words"),
+            None => "`fndctl explain` without a word lists all words".to_owned(),
         };
-        return Err(Failure::new(Exit::NoSuchThing, format!("nothing is called `{what}`")).help(&help));
+        return Err(Failure::new(
+            Exit::NoSuchThing,
+            format!("there is no reason, error code or key named `{what}`"),
+        )
+        .help(&help));
     }
     context.out.line(&found.join("\n\n"))?;
     Ok(Exit::Fine)

@@ -1,49 +1,49 @@
-//! The selection of runs: the options of `history` and `dead-letters`, and the pages of the API put together.
+//! The selection of runs: the options of `history` and `dead-letters`. The pages of the API are joined to one list.
 
 use super::{Context, Parameters, function_path};
 use crate::exit::Failure;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
-/// Which runs.
+/// The runs to select.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Filter {
-    /// Of one function.
+    /// Only runs of this function.
     pub(crate) function: Option<String>,
 
-    /// In this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
+    /// Only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
     #[arg(long)]
     pub(crate) state: Option<String>,
 
-    /// With this reason, such as timeout or exit-1.
+    /// Only runs that ended with this reason, such as timeout or exit-1.
     #[arg(long)]
     pub(crate) reason: Option<String>,
 
-    /// With this trigger: load, manual, replay, redrive.
+    /// Only runs with this trigger: load, manual, replay, redrive.
     #[arg(long)]
     pub(crate) trigger: Option<String>,
 
-    /// Whose last attempt ran this version, or one that begins like this.
+    /// Only runs whose last attempt ran this version; the first digits are enough.
     #[arg(long, value_name = "HASH")]
     pub(crate) version: Option<String>,
 
-    /// With this text in their message.
+    /// Only runs with this text in the message.
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 
-    /// Accepted not longer ago than this: `1h`, or an instant.
+    /// Only runs accepted since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
 
-    /// Accepted before this: `10m`, or an instant.
+    /// Only runs accepted before then: a duration ago such as `10m`, or an instant.
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
 
-    /// Most runs [default: 100].
+    /// At most this many runs [default: 100; no limit for `redrive` and `drop`].
     #[arg(short = 'n', long, value_name = "RUNS")]
     pub(crate) limit: Option<u32>,
 
-    /// Those after this one in the list, which are older.
+    /// Only runs after this place in the list, which are older; the previous page prints it.
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Wanted {
     parameters: String,
     /// How many more elements are wanted.
     remaining: u32,
-    /// The start of the next page, once there was one.
+    /// The cursor of the next page; absent before the first and after the last page.
     pub(super) next: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Wanted {
             parameters.add("after", self.next.as_deref());
             let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
             let page = serde_json::from_slice(&reply.body);
-            let page = page.map_err(|error| Failure::usage(format!("fnd's answer is no list: {error}")))?;
+            let page = page.map_err(|error| Failure::usage(format!("failed to read fnd's list: {error}")))?;
             let (found, next) = parts(page);
             self.remaining = self
                 .remaining

@@ -16,14 +16,14 @@ use jiff::Timestamp;
     fndctl history\n  \
     fndctl history hello --state failed --since 1d\n  \
     fndctl history --reason oom -o wide\n  \
-    fndctl history --text 'no such host' --since 7d  what said so\n  \
+    fndctl history --text 'no such host' --since 7d  search in messages\n  \
     fndctl history hello --version 4f2a --trigger redrive\n  \
     fndctl history --id 01934567-89ab-7def-8123-456789abcdef")]
 pub(crate) struct Args {
     #[command(flatten)]
     filter: Filter,
 
-    /// One run with its attempts.
+    /// Show this run with its attempts.
     #[arg(long, value_name = "ID", conflicts_with_all = ["function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after"])]
     id: Option<String>,
 }
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     context.out.document(&body, |list: &InvocationList, out| {
         out.table(&table(&list.invocations, out.format == Format::Wide, now))?;
         if let Some(next) = &list.next {
-            out.progress(&format!("older ones: --after {next}"));
+            out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
     })?;
@@ -104,7 +104,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Failur
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let exhausted = view
         .exhausted
-        .map(|what| format!(" (out of {})", format!("{what:?}").to_lowercase()));
+        .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
     let lines = [
         ("id", view.id.to_string()),
         ("function", view.function.to_string()),

@@ -14,50 +14,50 @@ use std::io::Read as _;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl invoke hello -d '{\"name\": \"Ada\"}'      JSON, since it parses\n  \
-    fndctl invoke hello -d 'just text'\n  \
+    fndctl invoke hello -d '{\"name\": \"Ada\"}'      sent as JSON, since it parses\n  \
+    fndctl invoke hello -d 'just text'               sent as text\n  \
     fndctl invoke resize -d @photo.jpg > small.jpg\n  \
     jq .order orders.json | fndctl invoke ship -d -\n  \
-    fndctl invoke backup --async                  prints the id and does not wait\n  \
+    fndctl invoke backup --async                  print the id and do not wait\n  \
     fndctl invoke backup --in 10m\n  \
-    fndctl invoke backup --follow                 shows its output while it runs")]
+    fndctl invoke backup --follow                 show its output while it runs")]
 pub(crate) struct Args {
-    /// The function.
+    /// Name of the function.
     function: String,
 
-    /// What it gets: JSON if it parses, else text; `@FILE` or `-` for a file or standard input.
+    /// The payload: sent as JSON if it parses, else as text; `@FILE` reads a file, `-` reads standard input.
     #[arg(short, long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     data: Option<String>,
 
-    /// A header of the request, such as `content-type:text/csv` or `idempotency-key:42`.
+    /// A header of the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
     headers: Vec<String>,
 
-    /// Queue it, print its id and do not wait.
+    /// Queue the run, print its id and do not wait.
     #[arg(long = "async", conflicts_with = "follow")]
     queue: bool,
 
-    /// Queue it, to start not before this instant.
+    /// Queue the run; it starts at this instant or later.
     #[arg(long, value_name = "RFC3339", conflicts_with_all = ["in_", "follow"])]
     at: Option<String>,
 
-    /// Queue it, to start not before this time has passed.
+    /// Queue the run; it starts after this time, such as `90s`, `10m` or `2h`, or later.
     #[arg(long = "in", id = "in_", value_name = "DURATION", conflicts_with = "follow")]
     in_: Option<String>,
 
-    /// Queue it; among those that wait, greater ones begin first, -100 to 100 [default: 0].
+    /// Queue the run with this priority, -100 to 100; runs with a higher priority start first [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i8).range(-100..=100), allow_hyphen_values = true, conflicts_with = "follow")]
     priority: Option<i8>,
 
-    /// End it after this time; shorter than its own timeout only.
+    /// End each attempt after this time, such as `500ms` or `5s`; at most the function's own timeout.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
 
-    /// Wait until its status file says how it has ended; without this the file may be up to 50 ms later than the answer.
+    /// Wait until the status file shows the end, too; without this it may be written up to 50 ms after the answer.
     #[arg(long, conflicts_with_all = ["queue", "at", "in_", "priority", "follow"])]
     status_sync: bool,
 
-    /// Show its output on standard error while it runs.
+    /// Show the function's output on standard error while it runs.
     #[arg(long)]
     follow: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> {
     let path = function_path(&args.function)?;
-    let (headers, body) = put_together(&args)?;
+    let (headers, body) = headers_and_body(&args)?;
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
     let query = if args.status_sync { "?status=sync" } else { "" };
@@ -110,13 +110,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 
 fn queued(body: &[u8]) -> Result<String, Failure> {
     let queued: Result<Queued, _> = serde_json::from_slice(body);
-    let queued =
-        queued.map_err(|error| Failure::new(Exit::NotReachable, format!("fnd's answer has no id: {error}")))?;
+    let queued = queued.map_err(|error| {
+        Failure::new(
+            Exit::NotReachable,
+            format!("failed to read the id in fnd's answer: {error}"),
+        )
+    })?;
     Ok(queued.id.to_string())
 }
 
 /// Returns the headers and the body of the request.
-fn put_together(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
+fn headers_and_body(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> {
     let mut headers = Vec::new();
     for header in &args.headers {
         let parts = header.split_once(':').filter(|(name, _)| !name.trim().is_empty());
@@ -137,7 +141,7 @@ fn put_together(args: &Args) -> Result<(Vec<(String, String)>, Bytes), Failure> 
     }
     if let Some(after) = &args.in_ {
         let at = Timestamp::now().checked_add(span(after)?);
-        let at = at.map_err(|_| Failure::usage(format!("--in {after}: that is too far ahead")))?;
+        let at = at.map_err(|_| Failure::usage(format!("--in {after}: too far in the future")))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
     let Some(data) = &args.data else {

@@ -10,11 +10,11 @@ use fnd_core::api::FunctionList;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list --watch")]
 pub(crate) struct Args {
-    /// Only functions with this label; of several each must be there.
+    /// Only functions with this label; may be repeated, then a function must have all of them.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
 
-    /// Show them again whenever one changes, until Ctrl-C; in JSON, a line for each change.
+    /// Print the list anew after each change, until Ctrl-C; with `-o json`, print a line for each change.
     #[arg(short, long)]
     watch: bool,
 }

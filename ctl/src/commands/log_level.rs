@@ -7,17 +7,17 @@ use fnd_core::api::LogLevel;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It is about fnd's own messages (`journalctl -u fnd`), not about functions' output. Without LEVEL it shows the one in force. \
-    A start of fnd has the level of `FND_LOG`, else `info`.\n\nExamples:\n  \
+    after_help = "The level decides which of its own messages fnd logs (`journalctl -u fnd`); it does not concern the output of functions. Without \
+    LEVEL, the current level is shown. fnd starts with the level in its environment variable `FND_LOG`, else with `info`.\n\nExamples:\n  \
     fndctl log-level\n  \
     sudo fndctl log-level debug --for 10m       the level before is back by itself\n  \
     sudo fndctl log-level info,fnd_daemon::functions::catalog=debug"
 )]
 pub(crate) struct Args {
-    /// error, warn, info, debug, trace, or target=level with commas between.
+    /// error, warn, info, debug or trace; or several TARGET=LEVEL, separated by commas.
     level: Option<String>,
 
-    /// Only so long, at most a week [default: until the next change or start].
+    /// How long, such as `10m`, at most `7d` [default: until the next change or start of fnd].
     #[arg(long = "for", value_name = "DURATION", requires = "level")]
     time: Option<String>,
 }

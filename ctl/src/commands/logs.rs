@@ -10,31 +10,31 @@ use jiff::Timestamp;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl logs hello\n  \
-    fndctl logs -f                       of every function, as it comes\n  \
+    fndctl logs -f                       follow the output of all functions\n  \
     fndctl logs hello --since 1h\n  \
-    fndctl logs hello -o raw             the text alone, colours and all\n  \
+    fndctl logs hello -o raw             the text only, with its escape sequences\n  \
     fndctl logs --id 01934567-89ab-7def-8123-456789abcdef")]
 pub(crate) struct Args {
-    /// Of one function.
+    /// Only lines of this function.
     function: Option<String>,
 
-    /// Go on with what comes; with --id until the run ends.
+    /// Print new lines as they come, until Ctrl-C; with --id, until the run ends.
     #[arg(short, long)]
     follow: bool,
 
-    /// Of one run.
+    /// Only lines of this run.
     #[arg(long, value_name = "ID", conflicts_with = "function")]
     id: Option<String>,
 
-    /// Not older than this: `1h`, or an instant.
+    /// Only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// Older than this: `10m`, or an instant.
+    /// Only lines before then: a duration ago such as `10m`, or an instant.
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
-    /// Most kept lines, the newest.
+    /// At most this many kept lines, the newest [default: 1000].
     #[arg(short = 'n', long, value_name = "LINES")]
     limit: Option<u32>,
 }
@@ -82,10 +82,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
             Format::Table | Format::Wide | Format::Raw => {
                 let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
                 let line = parsed.map_err(|error| {
-                    Failure::new(
-                        Exit::NotReachable,
-                        format!("fnd sent a line that is not understood: {error}"),
-                    )
+                    Failure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
                 })?;
                 context.out.line(&text(
                     context.out.format,
@@ -99,8 +96,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     Ok(Exit::Fine)
 }
 
-/// Returns a line for people (raw: the text alone): instant, function unless one was named, text after a mark for its
-/// stream.
+/// Returns a line for people: the instant, the function unless one was named, a mark for the stream, and the text. In
+/// raw form it is the text only.
 fn text(format: Format, named: bool, untrusted: &str, line: &LogLine) -> String {
     if format == Format::Raw {
         return untrusted.to_owned();

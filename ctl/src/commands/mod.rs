@@ -52,12 +52,10 @@ use crate::exit::Failure;
 use crate::output::Output;
 use jiff::Timestamp;
 
-/// The parts that every verb needs.
+/// The values that every verb needs.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// The daemon.
     pub(crate) client: Client,
-    /// The output of this process.
     pub(crate) out: Output,
     /// Whether the user's own fnd is meant.
     pub(crate) user: bool,
@@ -74,7 +72,7 @@ fn invocation_path(id: &str) -> Result<String, Failure> {
     match fnd_wire::ids::InvocationId::parse(id) {
         Some(id) => Ok(format!("/v1/invocations/{id}")),
         None => Err(Failure::usage(format!(
-            "`{id}` is not an id of a run: expected a UUID as `fndctl history` shows"
+            "`{id}` is not the id of a run: expected a UUID as `fndctl history` shows it"
         ))),
     }
 }

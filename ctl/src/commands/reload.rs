@@ -9,10 +9,10 @@ use fnd_core::diagnostic::Diagnostic;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl reload && fndctl status\n  fndctl reload --accept-empty")]
 pub(crate) struct Args {
-    /// An empty functions directory is meant to be empty: its functions are removed
+    /// Accept that a functions directory is empty, and remove its functions
     ///
-    /// Without it, an empty directory in place of one that held functions is taken for one that is not mounted, and its
-    /// functions stay.
+    /// Without this option, fnd keeps the functions if their directory is replaced by an empty one: a file system may
+    /// not be mounted yet.
     #[arg(long)]
     accept_empty: bool,
 }

@@ -1,4 +1,4 @@
-//! `fndctl replay ID`: runs something again with the same payload.
+//! `fndctl replay ID`: repeats a run with the same payload.
 
 use super::{Context, invocation_path};
 use crate::exit::{Exit, Failure};
@@ -7,13 +7,13 @@ use fnd_core::api::Queued;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It is queued with the trigger `replay`, by the newest version and manifest, and its own id is printed. The payload is \
-    kept of asynchronous runs and of those that failed.\n\nExamples:\n  \
+    after_help = "The new run is queued with the trigger `replay`, uses the newest version and manifest, and has its own id, which is printed. fnd keeps \
+    the payload of asynchronous runs and of runs that failed; others cannot be replayed.\n\nExamples:\n  \
     fndctl replay 01934567-89ab-7def-8123-456789abcdef\n  \
     fndctl result --wait 1m \"$(fndctl replay 01934567-89ab-7def-8123-456789abcdef)\""
 )]
 pub(crate) struct Args {
-    /// The run, as `fndctl history` shows it.
+    /// Id of the run, as `fndctl history` shows it.
     id: String,
 }
 

@@ -13,15 +13,15 @@ use std::time::Duration;
     fndctl result 01934567-89ab-7def-8123-456789abcdef\n  \
     fndctl result --wait 5m \"$(fndctl invoke backup --async)\"")]
 pub(crate) struct Args {
-    /// The run.
+    /// Id of the run, as `fndctl history` shows it.
     id: String,
 
-    /// Wait for its end, at most this long.
+    /// Wait for the end of the run, at most this long, such as `30s` or `5m`.
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
 }
 
-/// Longer than any useful wait.
+/// A duration that is longer than any useful wait.
 pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// How long one request waits; a longer wait takes several requests, since the daemon bounds each.
@@ -59,9 +59,9 @@ pub(super) async fn print(context: &Context, path: &str, mut wait: Duration) -> 
     let id = path.rsplit('/').next().unwrap_or_default();
     Err(Failure::new(
         Exit::FunctionFailed,
-        format!("the run {state}; this is the result of its last attempt"),
+        format!("the run ended as `{state}`; the result is that of its last attempt"),
     )
-    .help(format!("how it ended: fndctl history --id {id}")))
+    .help(format!("fndctl history --id {id} shows how it ended")))
 }
 
 /// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.

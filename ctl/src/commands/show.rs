@@ -13,7 +13,7 @@ use jiff::Timestamp;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl show hello\n  fndctl show ops/backup -o json | jq .manifest.limits")]
 pub(crate) struct Args {
-    /// The function.
+    /// Name of the function.
     function: String,
 }
 
@@ -33,7 +33,7 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), Failure> {
     let status = &detail.status;
     let now = Timestamp::now();
     let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    // `what` is empty where no version was ever installed; an entry that is executed itself has no interpreter.
+    // `what` is empty if no version was ever installed; `more` is empty if the function runs without interpreter.
     let with = |what: &str, more: &str| match (what, more) {
         ("", _) => "-".to_owned(),
         (what, "") => what.to_owned(),
@@ -110,14 +110,14 @@ fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
     };
     let what = newer
         .version
-        .map_or("the newest content".to_owned(), |version| version.to_string());
+        .map_or("the newest version".to_owned(), |version| version.to_string());
     let trials = match (newer.failed_trials, &newer.next_trial_at) {
         (0, _) => String::new(),
         (failed, None) => format!(", tried {failed} times"),
-        (failed, at) => format!(", tried {failed} times, again {}", distance(at.as_deref(), now)),
+        (failed, at) => format!(", tried {failed} times, next try {}", distance(at.as_deref(), now)),
     };
     match &newer.error {
-        None => format!("{what} is tried before it serves"),
+        None => format!("{what} is being tried before it serves"),
         Some(_) => format!("{what} does not serve{trials}: see the error"),
     }
 }

@@ -13,13 +13,13 @@ use jiff::Timestamp;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "MEMORY is the peak of the last attempt; of a function that runs, what it uses now / that peak.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
+    after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status --watch\n  fndctl status -o json | jq '.functions[].state'"
 )]
 pub(crate) struct Args {
-    /// One function only.
+    /// Only this function.
     function: Option<String>,
 
-    /// Show it again whenever something changes, until Ctrl-C; in JSON, a line for each change.
+    /// Print the status anew after each change, until Ctrl-C; with `-o json`, print a line for each change.
     #[arg(short, long)]
     watch: bool,
 }
@@ -180,7 +180,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
         lines.push(format!("fnd is {}", node.state));
     }
     if let Some(outdated) = outdated(node) {
-        lines.push(format!("{outdated} (`fndctl doctor` says how)"));
+        lines.push(format!("{outdated} (`fndctl doctor` says what to do)"));
     }
     if out.format == Format::Wide {
         let each = node.not_enforced.iter();
@@ -196,7 +196,7 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), Failure> {
         let names = node.left_behind.join(", ");
         let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";
         lines.push(format!(
-            "{} functions that are no more left files: {names} ({below}; remove what nobody needs)",
+            "{} deleted functions still have files: {names} ({below}; remove those that you do not need)",
             node.left_behind.len()
         ));
     }

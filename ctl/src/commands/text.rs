@@ -26,7 +26,7 @@ fn rough(span: Duration) -> String {
         s @ 0..120 => format!("{s}s"),
         s @ 120..7200 => format!("{}m", s / 60),
         s @ 7200..172_800 => format!("{}h", s / 3600),
-        // Beyond two years days do not matter.
+        // From two years on, days do not matter.
         s if s < 730 * 86_400 => format!("{}d", s / 86_400),
         s => format!("{}y", s / 86_400 / 365),
     }
@@ -94,7 +94,7 @@ pub(super) fn since(text: &str, now: Timestamp) -> Result<String, Failure> {
     let ago = parse_duration(text).ok().and_then(|ago| now.checked_sub(ago).ok());
     ago.map(|instant| instant.to_string()).ok_or_else(|| {
         Failure::usage(format!(
-            "`{text}` is neither a time before now such as `1h` nor an instant such as `2026-11-21T08:00:00Z`"
+            "`{text}` is neither a duration ago such as `1h` nor an instant such as `2026-11-21T08:00:00Z`"
         ))
     })
 }

@@ -13,16 +13,16 @@ use std::path::PathBuf;
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl validate hello.py             with its sidecar or block\n  \
-    fndctl validate                      everything in /etc/fnd/functions\n  \
-    fndctl --user validate               everything in ~/.config/fnd/functions\n  \
+    fndctl validate hello.py             with its manifest\n  \
+    fndctl validate                      all of /etc/fnd/functions\n  \
+    fndctl --user validate               all of ~/.config/fnd/functions\n  \
     fndctl validate examples/functions\n  \
     fndctl validate /etc/fnd/fnd.toml    the configuration")]
 pub(crate) struct Args {
     /// A file, a function's directory, a directory of functions, or an fnd.toml [default: /etc/fnd/functions].
     path: Option<PathBuf>,
 
-    /// Judge under this configuration [default: /etc/fnd/fnd.toml and conf.d, if they are there].
+    /// Check against this configuration [default: /etc/fnd/fnd.toml and conf.d, if they exist].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

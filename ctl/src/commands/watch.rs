@@ -1,4 +1,4 @@
-//! `--watch`: shows something again whenever a function changes, until Ctrl-C.
+//! `--watch`: prints a table anew whenever a function changes, until Ctrl-C.
 
 use super::Context;
 use crate::cli::Format;
@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long changes are gathered before they are shown: a person cannot read them more often.
+/// How long changes are gathered before they are shown: a person cannot read faster.
 const GATHER: Duration = Duration::from_millis(100);
 
 /// Reads the changes of a path of the API. In JSON and YAML each change is printed; otherwise `show` is called, once
@@ -31,8 +31,8 @@ pub(crate) async fn watch(
             }
             Format::Table | Format::Wide | Format::Raw => {
                 let until = Instant::now() + GATHER;
-                // Cancel-safe: the part of a line that was read is kept for the next call. The end of the stream is
-                // seen by that call, too.
+                // Cancel-safe: a part of a line that was read is kept for the next call, which also sees the end of the
+                // stream.
                 while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
                 context.out.clear()?;
                 show().await?;

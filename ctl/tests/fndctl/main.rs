@@ -1,4 +1,4 @@
-//! The real `fndctl` against the real control server, in front of a daemon that is made up.
+//! The real `fndctl` against the real control server, which stands in front of a fake daemon.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -99,7 +99,7 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
     let (code, _, errors) = outcome(&fndctl(&missing).arg("list").output().unwrap());
     assert_eq!(code, 4);
     assert!(
-        errors.contains("nobody answers") && errors.contains("make run"),
+        errors.contains("no process listens") && errors.contains("make run"),
         "{errors}"
     );
     let output = Command::new(env!("CARGO_BIN_EXE_fndctl"))
@@ -127,7 +127,7 @@ fn a_caller_without_a_role_gets_the_name_of_the_group() {
         }
         outcome(&command.output().unwrap())
     };
-    // A copy everybody may execute: the target directory may be closed to others.
+    // A copy that everybody may execute: other users may have no access to the target directory.
     let place = tempfile::Builder::new()
         .permissions(std::fs::Permissions::from_mode(0o755))
         .tempdir()
@@ -259,7 +259,7 @@ fn validate_needs_no_daemon_and_names_line_and_column() {
     let (code, text, _) = validate("");
     assert_eq!(code, 8);
     assert!(
-        text.contains("hello.py") && text.contains("`hello` is there more than once"),
+        text.contains("hello.py") && text.contains("several files have the name of function `hello`"),
         "{text}"
     );
     write("fnd.toml", "keep_version = 3\n");
@@ -291,7 +291,7 @@ fn many_bad_names_are_invalid_whoever_reads_how_much_of_them() {
 }
 
 #[test]
-fn what_needs_no_daemon_works_without() {
+fn verbs_that_need_no_daemon_work_without_one() {
     let directory = tempfile::tempdir().unwrap();
     let nowhere = directory.path().join("no.sock");
     for (arguments, words) in [
@@ -323,7 +323,7 @@ fn a_status_the_function_chose_is_no_failure_and_is_printed() {
 }
 
 #[test]
-fn a_body_far_too_large_is_refused_in_words() {
+fn a_body_that_is_far_too_large_is_refused_with_the_limit() {
     let server = Running::start();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("large");
@@ -355,7 +355,7 @@ fn a_refused_connection_says_why() {
 }
 
 #[test]
-fn raw_bytes_are_asked_for_where_there_are_some() {
+fn raw_output_is_for_verbs_that_print_bytes_of_functions() {
     let server = Running::start();
     let (code, out, _) = run(&server, &["logs", "hello", "-o", "raw"]);
     assert_eq!((code, out.as_str()), (0, "first\nsecond \u{1b}[31m\n"));
@@ -369,7 +369,7 @@ fn raw_bytes_are_asked_for_where_there_are_some() {
         code == 2 && errors.contains("`invoke`, `result` and `logs`"),
         "{errors}"
     );
-    // A pipe gets the bytes of a result, whatever they are.
+    // A pipe gets the bytes of a result unchanged.
     let output = fndctl(&server.socket).args(["invoke", "binary"]).output().unwrap();
     assert_eq!(output.stdout, b"\xff\x00\xfe");
 }

@@ -170,7 +170,7 @@ impl Control {
         self.daemon.state.borrow().records.store(Command::DiscardDeadLetter(id));
         // The read waits for the command before it.
         if is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
-            return Err(Failure("it could not be written; `fndctl status` says why".into()));
+            return Err(Failure("the key could not be stored; `fndctl status` says why".into()));
         }
         Ok(true)
     }

@@ -18,7 +18,7 @@ use hyper::{Method, StatusCode};
 /// # Errors
 /// [`Code::Unavailable`] if fnd stops before the answer comes.
 pub(super) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
-    let stopping = "fnd is stopping; whether the request was accepted is in the history (`fndctl history`)";
+    let stopping = "fnd is stopping; `fndctl history` shows whether the request was accepted";
     answering.await.map_err(|_| {
         let mut refusal = refuse(Code::Unavailable, stopping);
         refusal.retry_after = Some(AGAIN.as_secs());
@@ -165,7 +165,7 @@ fn choose(ended: &Ended<'_>, chosen: &Response, answer: &mut Answered) {
         tracing::warn!(
             fnd_function = ended.function.as_str(),
             fnd_invocation = tracing::field::display(ended.id),
-            "{}  its answer has headers that are none and were left out: {}",
+            "{}  its answer has invalid headers, which were left out: {}",
             ended.function,
             wrong.join(", ")
         );

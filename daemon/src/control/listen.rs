@@ -78,7 +78,7 @@ fn clear_the_way(path: &Path) -> Result<(), ListenError> {
     let kind = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("look at")(error)),
+        Err(error) => return Err(failed("examine")(error)),
     };
     if !kind.is_socket() {
         return Err(ListenError::NotASocket(path.to_owned()));

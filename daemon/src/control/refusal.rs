@@ -17,12 +17,12 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
     let (code, detail, retry_after) = match rejection {
         Rejection::NoSuchFunction => return no_function(function),
         Rejection::Service => {
-            let detail = format!("`{function}` is a service: it runs by itself and takes no invocations");
+            let detail = format!("`{function}` is a service: it runs by itself and cannot be invoked");
             (Code::BadRequest, detail, None)
         }
         Rejection::Invalid { error } => (
             Code::Invalid,
-            format!("`{function}` has no version that could run: {error}"),
+            format!("`{function}` has no version that can run: {error}"),
             None,
         ),
         Rejection::Unavailable { reason } => (Code::Unavailable, reason, Some(AGAIN)),
@@ -31,7 +31,7 @@ pub(super) fn rejected(rejection: Rejection, function: &FunctionName) -> Refusal
                 Skip::QueueFull => format!("the queue of `{function}` is full (queue.max)"),
                 Skip::Rate => format!("more requests for `{function}` than its rate allows (queue.rate)"),
                 Skip::Overlap => format!("`{function}` is running and refuses overlap (queue.overlap)"),
-                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` lets it run"),
+                Skip::Disabled => format!("`{function}` is disabled: `fndctl enable {function}` enables it"),
                 Skip::Expired => "it expired before it could start".to_owned(),
                 Skip::Deleted => format!("`{function}` was deleted"),
                 Skip::Missed => "its time had passed".to_owned(),
@@ -65,13 +65,13 @@ fn code_of_skip(skip: Skip) -> Code {
 
 /// Returns the refusal for an unknown function.
 pub(super) fn no_function(function: &FunctionName) -> Refusal {
-    let detail = format!("there is no function `{function}`: `fndctl list` shows those there are");
+    let detail = format!("there is no function `{function}`: `fndctl list` shows all functions");
     Problem::new(Code::NotFound, detail).of(function).into()
 }
 
 /// Returns the refusal for an unknown invocation.
 pub(super) fn no_invocation(id: InvocationId) -> Refusal {
-    let detail = format!("there is no invocation `{id}`: it never was, or its history was deleted");
+    let detail = format!("there is no invocation `{id}`: it never existed, or its history was deleted");
     let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
     refusal.problem.invocation = Some(id);
     refusal

@@ -53,7 +53,7 @@ impl Service for ControlApi {
         let peer = match Peer::of(stream) {
             Ok(peer) => peer,
             Err(error) => {
-                tracing::warn!("failed to tell who connected to the control socket: {error}, closing");
+                tracing::warn!("failed to get the user of a connection to the control socket: {error}, closing it");
                 return None;
             }
         };

@@ -240,7 +240,7 @@ impl Daemon {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::error!("failed to hear of changed interpreters: {error}; `fndctl reload` looks at them");
+                    tracing::error!("failed to read changes of interpreters: {error}; `fndctl reload` checks them");
                     std::future::pending::<()>().await;
                 }
             }

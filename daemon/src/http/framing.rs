@@ -25,9 +25,9 @@ impl fmt::Display for Wrong {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
-            Self::Hosts => "the header `Host` is there more than once (RFC 9112, section 3.2)",
+            Self::Hosts => "the header `Host` appears more than once (RFC 9112, section 3.2)",
             Self::TwoLengths => {
-                "`Content-Length` and `Transfer-Encoding` are both there: send one of them (RFC 9112, section 6.3)"
+                "the request has `Content-Length` and `Transfer-Encoding`: send only one of them (RFC 9112, section 6.3)"
             }
         })
     }

@@ -45,8 +45,7 @@ pub(crate) fn given(headers: &HeaderMap) -> Result<Vec<(String, String)>, Refusa
         let value = text(value);
         size += name.len() + value.len();
         if size > GIVEN_MAX {
-            let detail =
-                format!("the headers are more than {GIVEN_MAX} bytes, which is what a function is given at most");
+            let detail = format!("the headers are larger than {GIVEN_MAX} bytes, the most that a function gets");
             return Err(refuse(Code::HeadersTooLarge, detail));
         }
         given.push((name.to_owned(), value));

@@ -30,7 +30,7 @@ impl Query {
                     .collect::<Vec<_>>()
                     .join(", ");
                 let known = if known.is_empty() {
-                    "there are none here".to_owned()
+                    "this path has no parameters".to_owned()
                 } else {
                     format!("known: {known}")
                 };
@@ -42,7 +42,7 @@ impl Query {
             if name != "label" && pairs.iter().any(|(other, _)| *other == name) {
                 return Err(refuse(
                     Code::BadRequest,
-                    format!("the parameter `{name}` is there more than once"),
+                    format!("the parameter `{name}` appears more than once"),
                 ));
             }
             pairs.push((name, value));
@@ -198,12 +198,16 @@ mod tests {
             ("x=1", &["since", "label"], unknown),
             // The first fault is named.
             ("x=1&since=%ff", &["since", "label"], unknown),
-            ("x", &[], "unknown parameter `x`; there are none here"),
-            ("%0a=1", &[], "unknown parameter `\u{fffd}`; there are none here"),
+            ("x", &[], "unknown parameter `x`; this path has no parameters"),
+            (
+                "%0a=1",
+                &[],
+                "unknown parameter `\u{fffd}`; this path has no parameters",
+            ),
             (
                 "since=1&sinc%65=2",
                 &["since"],
-                "the parameter `since` is there more than once",
+                "the parameter `since` appears more than once",
             ),
         ] {
             let refusal = Query::parse(text, known).err().unwrap();

@@ -42,7 +42,7 @@ impl Request {
             if self.parts.headers.contains_key(name) {
                 return Err(refuse(
                     Code::BadRequest,
-                    format!("the header `{name}` is there more than once"),
+                    format!("the header `{name}` appears more than once"),
                 ));
             }
             return Ok(None);
@@ -51,7 +51,7 @@ impl Request {
             Ok(text) => Ok(Some(text.trim())),
             Err(_) => Err(refuse(
                 Code::BadRequest,
-                format!("the header `{name}` has other characters than ASCII"),
+                format!("the header `{name}` has characters that are not ASCII"),
             )),
         }
     }
@@ -120,10 +120,15 @@ async fn next_data(body: &mut Incoming, end: Instant) -> Result<Option<hyper::bo
     loop {
         let frame = timeout_at(end, timeout(BODY_GAP, body.frame())).await;
         let frame = frame.map_err(|_| slow(format!("the body took longer than {} s", BODY_TIME.as_secs())))?;
-        let frame = frame.map_err(|_| slow(format!("nothing of the body came for {} s", BODY_GAP.as_secs())))?;
+        let frame = frame.map_err(|_| slow(format!("no part of the body came for {} s", BODY_GAP.as_secs())))?;
         match frame {
             None => return Ok(None),
-            Some(Err(_)) => return Err(refuse(Code::BadRequest, "the body broke off")),
+            Some(Err(_)) => {
+                return Err(refuse(
+                    Code::BadRequest,
+                    "the connection ended before the whole body had come",
+                ));
+            }
             // Trailers have no meaning here.
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {

@@ -58,8 +58,9 @@ pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusa
 
 /// Returns the refusal for data for which neither memory nor disk has room.
 pub(crate) fn no_room(what: &str, error: &std::io::Error) -> Refusal {
-    tracing::warn!("{what} of a request has no place: [node] buffers is full, and the disk of the state: {error}");
-    let detail = format!("fnd has no room for {what} now: its memory for that is full, and its disk takes nothing");
+    tracing::warn!("no room for {what} of a request: [node] buffers is full, and the disk of the state fails: {error}");
+    let detail =
+        format!("fnd has no room for {what} now: its memory for bodies is full, and its disk is full or fails");
     let mut refusal = refuse(Code::Unavailable, detail);
     refusal.retry_after = Some(1);
     refusal

@@ -140,7 +140,9 @@ impl Slots {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;
-                tracing::error!("failed to write `{FILE}` ({error}), a crash of fnd can now hide what has just begun");
+                tracing::error!(
+                    "failed to write `{FILE}` ({error}), a crash of fnd can now hide attempts that have just begun"
+                );
                 self.header.complete = false;
                 // This needs no new room: the header's slot already exists.
                 if let Err(error) = file.write_all_at(&slot::encode(&self.header), 0) {

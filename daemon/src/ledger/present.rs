@@ -136,14 +136,14 @@ impl Present {
     fn replaced(&self, name: &str, file: &OwnedFd) -> Option<String> {
         let open = match fstat(file) {
             Ok(open) => open,
-            Err(error) => return Some(format!("cannot be looked at ({error})")),
+            Err(error) => return Some(format!("cannot be examined ({error})")),
         };
         match statat(CWD, self.state.join(name), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(named) if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino) => None,
             Ok(_) => Some("was replaced by another file".to_owned()),
             Err(rustix::io::Errno::NOENT) if open.st_nlink == 0 => Some("was deleted".to_owned()),
             Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
-            Err(error) => Some(format!("cannot be looked at ({error})")),
+            Err(error) => Some(format!("cannot be examined ({error})")),
         }
     }
 }

@@ -72,7 +72,7 @@ pub struct StoredInvocation {
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// Too many queries at once.
-    #[error("the history is busy with {WAITING_MAX} other questions: try again")]
+    #[error("the history is busy with {WAITING_MAX} other queries: try again")]
     Busy,
     /// fnd is stopping.
     #[error("the history is closed: fnd is stopping")]

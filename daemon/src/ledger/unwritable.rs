@@ -133,7 +133,7 @@ fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &Present
     };
     (*db, *reading) = both;
     if let Err(error) = present.open() {
-        tracing::warn!("failed to look at the files of the ledger ({error}): nobody will see that they are replaced");
+        tracing::warn!("failed to examine the files of the ledger ({error}): fnd will not notice if they are replaced");
     }
     result
 }

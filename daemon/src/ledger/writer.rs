@@ -345,7 +345,7 @@ impl Thread {
         if let Ok(notices) = notices::read(&self.db)
             && notices != self.notices
         {
-            tracing::info!("what is said of the damaged ledger was confirmed");
+            tracing::info!("the notice about the damaged ledger was confirmed");
             self.notices = notices;
             queue.set_notices(self.notices.clone());
         }
@@ -443,7 +443,7 @@ impl Thread {
                 Err(StoreError::Refused(error)) => {
                     refused += 1;
                     drop(step);
-                    tracing::error!("the ledger refused a record ({error}), going on without it");
+                    tracing::error!("the ledger refused a record ({error}), continuing without it");
                 }
             }
         }

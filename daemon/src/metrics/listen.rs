@@ -94,7 +94,7 @@ impl Service for Scrapes {
             return refusal(StatusCode::NOT_FOUND, "there is only /metrics\n");
         }
         if request.method() != Method::GET {
-            let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "/metrics takes GET\n");
+            let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET for /metrics\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return response;
         }

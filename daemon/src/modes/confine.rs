@@ -44,13 +44,13 @@ const CALLS: [i64; 27] = [
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
     /// Other processes can read its memory.
-    #[error("failed to keep others from looking into the judge")]
+    #[error("failed to protect the judge from other processes of its user")]
     Dumpable(#[source] rustix::io::Errno),
     /// The filter can't be made: a defect of this program.
     #[error("failed to make the judge's filter of system calls")]
     Filter(#[source] seccompiler::BackendError),
     /// The filter can't be put in force.
-    #[error("failed to put the judge's filter of system calls in force")]
+    #[error("failed to install the judge's filter of system calls")]
     Seccomp(#[source] seccompiler::Error),
 }
 

@@ -26,13 +26,13 @@ pub enum JudgeError {
     #[error("failed to use descriptor 0 as the judge's socket")]
     Socket(#[source] io::Error),
     /// Reading or writing failed.
-    #[error("failed to talk to whoever asks")]
+    #[error("failed to exchange messages with fnd-spawner")]
     Stream(#[source] io::Error),
     /// An answer is longer than [`ANSWER_MAX`].
     #[error("an answer of {0} bytes is too large")]
     TooLarge(usize),
     /// A message is not valid.
-    #[error("a message is not one of ours")]
+    #[error("a message is invalid")]
     Message(#[source] fnd_wire::form::WireError),
 }
 

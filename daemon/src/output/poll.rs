@@ -280,7 +280,7 @@ impl Thread {
         pipe.first = false;
         let data = epoll::EventData::new_u64(mark);
         if let Err(error) = epoll::modify(&self.io.epoll, &pipe.end, data, epoll::EventFlags::IN) {
-            tracing::error!("failed to go on watching a pipe ({error}), it is read at the end");
+            tracing::error!("failed to continue to watch a pipe ({error}), it is read at the end");
         }
         self.turn(mark);
     }
@@ -359,7 +359,7 @@ impl Thread {
         // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
         // turn.
         if let Err(error) = self.collect(Some(Timespec::default())) {
-            tracing::error!("failed to look for output ({error})");
+            tracing::error!("failed to check for output ({error})");
         }
         for (_, mark) in self.delayed.take() {
             self.let_go(mark);
@@ -388,7 +388,9 @@ impl Thread {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;
-                tracing::error!("failed to write output of functions ({error}), it is dropped until that works again");
+                tracing::error!(
+                    "failed to write output of functions ({error}), it is dropped until writes succeed again"
+                );
             }
             Ok(()) if self.failing => {
                 self.failing = false;

@@ -18,7 +18,7 @@ impl SpooledAttempts {
     /// Finds the spools.
     pub(super) fn find(spools: &Spools, store: &Store) -> Self {
         let keys = spools.list().unwrap_or_else(|error| {
-            tracing::error!("failed to look for spooled output ({error}), what functions printed before is missing");
+            tracing::error!("failed to search for spooled output ({error}), earlier output of functions is missing");
             Vec::new()
         });
         let metas: Vec<Meta> = keys.iter().filter_map(|key| spools.meta(*key)).collect();

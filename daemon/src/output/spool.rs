@@ -204,7 +204,7 @@ impl Spools {
         if !self.failing {
             self.failing = true;
             tracing::error!(
-                "failed to spool output of running functions in {} ({error}), a restart of fnd loses it until that works again",
+                "failed to spool output of running functions in {} ({error}), a restart of fnd loses it until writes succeed again",
                 self.directory.display()
             );
         }

@@ -160,7 +160,7 @@ fn attempt_words(attempt: &AttemptRecord) -> String {
         return format!("{function}  attempt {number} succeeded in {took}");
     }
     let verb = match attempt.reason.class() {
-        Class::ExecuteAgain => "asked to be polled",
+        Class::ExecuteAgain => "asked to be executed again",
         Class::Cancelled => "was cancelled",
         Class::Interrupted => "was interrupted",
         _ => "failed",
@@ -191,7 +191,7 @@ fn ended_waiting(record: &InvocationRecord) {
 /// Logs that a function's newest content was refused, and the consequence.
 fn refused(function: &FunctionName, error: &str, serving: bool) {
     let follows = if serving {
-        "keeping the version before it"
+        "keeping the previous version"
     } else {
         "it cannot run"
     };
@@ -207,13 +207,13 @@ fn interpreter_changed(path: &str, real: Option<&Path>, functions: usize) {
     let Some(real) = real else {
         tracing::warn!(
             fnd_event = "interpreter-gone",
-            "the interpreter `{path}` is gone: {functions} functions may need it; workers that run go on"
+            "the interpreter `{path}` no longer exists: {functions} functions may need it; running workers continue"
         );
         return;
     };
     tracing::info!(
         fnd_event = "interpreter-changed",
-        "the interpreter `{path}` was replaced, it is `{}` now: {functions} functions are prepared again",
+        "the interpreter `{path}` was replaced by `{}`: {functions} functions are prepared again",
         real.display()
     );
 }
@@ -319,7 +319,7 @@ mod tests {
             (" WARN", "hello  attempt 1 failed after 20 ms (exit-3)"),
             (" INFO", "failed (exit-3): in words"),
             ("DEBUG", "hello  a request was refused (skipped-queue-full, manual)"),
-            (" WARN", "hello  was refused, keeping the version before it"),
+            (" WARN", "hello  was refused, keeping the previous version"),
             ("bad", ""),
             (
                 " WARN",

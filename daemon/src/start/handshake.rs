@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The connection broke.
-    #[error("failed to greet fnd-spawner")]
+    #[error("failed to begin the handshake with fnd-spawner")]
     Connection(#[from] ConnectionError),
     /// The spawner refused.
     #[error("fnd-spawner refused to work with this fnd: {0}")]
@@ -73,7 +73,8 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
             Reply::Settings(read) => {
                 let current = settings(read, connection.peer_uid(), colour)?;
-                let welcome = welcome.ok_or_else(|| HandshakeError::Refused("it sent no welcome".into()))?;
+                let welcome =
+                    welcome.ok_or_else(|| HandshakeError::Refused("it sent no answer to the handshake".into()))?;
                 return Ok(Handshake {
                     welcome,
                     sockets,
@@ -94,7 +95,7 @@ pub async fn with(connection: &mut Connection, colour: Colour) -> Result<Handsha
             | Reply::SpawnedWithChannel(_)
             | Reply::SpawnFailed(_)
             | Reply::NodeCannotStart(_) => {
-                return Err(HandshakeError::Refused("it answered what was not asked".into()));
+                return Err(HandshakeError::Refused("it sent an unexpected answer".into()));
             }
         }
     }

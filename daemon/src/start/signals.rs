@@ -59,14 +59,14 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, server: &Stop, spawner_stays: boo
                 drop(daemon.reload(false));
             }
             Some(_) if spawner_stays && draining.is_none() => {
-                tracing::info!("stopping: what runs goes on with fnd-spawner");
+                tracing::info!("stopping: running work continues with fnd-spawner");
                 // New connections wait in the socket for the next fnd.
                 server.now();
                 draining = Some(Box::pin(handed_over(Rc::clone(daemon))));
             }
             Some(_) if spawner_stays => return,
             Some(_) if draining.is_none() => {
-                tracing::info!("stopping when what runs has ended; a second signal kills it");
+                tracing::info!("stopping when running work has ended; a second signal kills it");
                 let drained = daemon.drain();
                 // An error means that the drain is over already.
                 draining = Some(Box::pin(async { drop(drained.await) }));

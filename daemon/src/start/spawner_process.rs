@@ -39,10 +39,10 @@ pub enum SpawnerError {
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
     /// The spawner was fnd's own child, and has ended.
-    #[error("fnd-spawner ended ({0}) and with it what ran, which is recorded as interrupted; start fnd again")]
+    #[error("fnd-spawner ended ({0}), and all running work with it, which is recorded as interrupted; start fnd again")]
     Ended(ExitStatus),
     /// The connection to the spawner broke.
-    #[error("lost fnd-spawner and with it what ran, which is recorded as interrupted")]
+    #[error("lost fnd-spawner, and all running work with it, which is recorded as interrupted")]
     Connection(#[source] ConnectionError),
 }
 

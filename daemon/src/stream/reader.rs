@@ -95,7 +95,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
         Since::After(seq) if seq.epoch == ring.seq(0).epoch && seq.number <= end => seq.number,
         Since::After(_) => {
             let before = ring.before_oldest();
-            let why = "fnd was restarted since: what happened before is in the history (`fndctl history`)";
+            let why = "fnd was restarted since: `fndctl history` shows the runs before that";
             if into.send(missed(None, before, why)).await.is_err() {
                 return;
             }
@@ -112,7 +112,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
                 () = into.closed() => return,
             },
             Next::Missed(count, last) => {
-                let why = "they came faster than they were read, or are not kept any more";
+                let why = "they came faster than they were read, or are no longer kept";
                 if into.send(missed(count, last, why)).await.is_err() {
                     return;
                 }

@@ -70,7 +70,7 @@ fn bytes(record: &AdoptionRecord<'_>, protocol: u16) -> Option<Vec<u8>> {
         // Only an fnd-spawner of an earlier version has so low a limit.
         let (length, most) = (bytes.len(), adoption_record_max(protocol));
         tracing::error!(
-            "what the next fnd has to know of a worker is {length} bytes, more than fnd-spawner takes ({most}): its work is interrupted at a restart"
+            "the adoption record of a worker has {length} bytes, more than fnd-spawner accepts ({most}): its work is interrupted at a restart"
         );
         return None;
     }
@@ -130,7 +130,7 @@ pub(crate) fn read(held: Vec<(Held, Vec<OwnedFd>)>) -> Vec<Worker> {
         let record = serde_json::from_slice(&held.record.0)
             .inspect_err(|error| {
                 let worker = held.spawned.worker;
-                tracing::warn!("what an earlier fnd left about {worker} cannot be read ({error}), it is killed");
+                tracing::warn!("the adoption record of {worker} cannot be read ({error}), so the worker is killed");
             })
             .ok();
         Worker {
@@ -148,7 +148,7 @@ impl Workers {
     /// killed.
     pub(crate) fn attach_held(&mut self, held: Vec<Worker>, output: &Output) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         if !held.is_empty() {
-            tracing::info!("{} workers of the fnd before this one go on", held.len());
+            tracing::info!("{} workers of the previous fnd continue", held.len());
         }
         let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for worker in held {

@@ -24,7 +24,7 @@ pub enum ConnectionError {
     #[error("fnd-spawner closed the connection")]
     Closed,
     /// The system refused to send or receive.
-    #[error("failed to talk to fnd-spawner")]
+    #[error("failed to exchange messages with fnd-spawner")]
     Io(#[source] io::Error),
     /// The spawner sent bytes that are no frame.
     #[error("fnd-spawner sent an invalid frame")]

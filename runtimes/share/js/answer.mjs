@@ -18,7 +18,7 @@ class ExecuteAgainException extends Error {
     this.data = data;
   }
 }
-/** What the handler returned cannot be sent. */
+/** Raised if the value that the handler returned cannot be sent. */
 class BadAnswer extends Error {}
 
 const KINDS = {
@@ -27,7 +27,7 @@ const KINDS = {
   ExecuteAgainException: "execute-again",
 };
 
-/** What functions find as the global `fnd`. */
+/** The global `fnd` that functions use. */
 export const fnd = { TransientException, FailedException, ExecuteAgainException };
 
 /** Returns the pieces of a Result. `reply` has the status and headers that were set on the response. */
@@ -56,7 +56,7 @@ export async function result(value, reply) {
   for (const [name, text] of headers) {
     const lower = name.toLowerCase();
     if (lower === "content-type") {
-      // A body that is JSON or bytes says so better than the text a web Response takes everything for.
+      // A web Response treats every body as text, so the content type of JSON and bytes is set here.
       head.content_type = String(text);
     } else if (lower !== "content-length") {
       kept.push([lower, String(text)]);
@@ -69,7 +69,7 @@ export async function result(value, reply) {
   return [size, json, bytes];
 }
 
-/** By its tag first: to name the class loads all of fetch, 5 ms of a worker's first call, and who made one has it already. */
+/** The tag is compared first: naming the class would load all of fetch, which takes 5 ms of a worker's first call. */
 function isWebResponse(value) {
   return Object.prototype.toString.call(value) === "[object Response]" && value instanceof Response;
 }
@@ -78,7 +78,7 @@ function isStatus(value) {
   return Number.isInteger(value) && value >= 200 && value < 600;
 }
 
-/** An object is data, unless it says nothing but what a response is made of. */
+/** An object is data, unless it has only the keys of a response. */
 function isResponse(value) {
   if (value === null || typeof value !== "object" || !isStatus(value.status)) return false;
   const keys = Object.keys(value);
@@ -95,11 +95,11 @@ function body(value) {
   try {
     text = value instanceof Map || value instanceof Set ? undefined : JSON.stringify(value);
   } catch (error) {
-    throw new BadAnswer(`the handler returned what is neither text, bytes nor JSON: ${error.message}`);
+    throw new BadAnswer(`the handler returned a value that is not text, bytes or JSON: ${error.message}`);
   }
   if (text === undefined) {
     const kind = value?.constructor?.name ?? typeof value;
-    throw new BadAnswer(`the handler returned what is neither text, bytes nor JSON: a ${kind}`);
+    throw new BadAnswer(`the handler returned a value that is not text, bytes or JSON: a ${kind}`);
   }
   return [Buffer.from(text), "application/json"];
 }
@@ -113,7 +113,7 @@ export function failure(error) {
     try {
       return { kind, message, data: JSON.parse(JSON.stringify(error.data ?? {})) };
     } catch (why) {
-      return { kind: "bad-answer", message: `execute again with what is not JSON: ${why.message}` };
+      return { kind: "bad-answer", message: `execute again: the data is not JSON: ${why.message}` };
     }
   }
   if (kind !== "error" || !isError) return { kind, message };
@@ -127,7 +127,7 @@ function kindOf(error) {
   if (error === null || typeof error !== "object") return "error";
   if (Object.hasOwn(KINDS, error.name)) return KINDS[error.name];
   for (let known = error; known !== null; known = Object.getPrototypeOf(known)) {
-    // By name: a function may bring exceptions of its own.
+    // Compared by name, since a function may define exceptions of its own.
     const name = known.constructor?.name;
     if (Object.hasOwn(KINDS, name)) return KINDS[name];
   }

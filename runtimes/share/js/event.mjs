@@ -7,7 +7,7 @@ const CLOUD_EVENT = "application/cloudevents+json";
 const TEXT = /^text\/|^application\/(x-www-form-urlencoded|(ecma|java)script|xml)$|\+xml$/;
 const LOG_MAX = 16 << 10;
 
-/** Returns a variable; without the permission to read it (deno) it is not there. */
+/** Returns a variable; without the permission to read it (deno) it counts as absent. */
 export function env(name) {
   try {
     return process.env[name];
@@ -22,7 +22,7 @@ const fixed = {
   "memory-limit": env("FUNC_MEMORY_LIMIT"),
 };
 
-/** Takes an Invoke apart. */
+/** Splits an Invoke into head, payload and previous. */
 export function parts(content) {
   const begin = 4 + content.readUInt32LE(0);
   const head = JSON.parse(content.toString("utf8", 4, begin));
@@ -36,7 +36,7 @@ export function parts(content) {
 
 const mediaType = (text) => text?.split(";", 1)[0].trim().toLowerCase();
 
-/** Returns a payload as its content type says: JSON, text, bytes. Without one: JSON if it parses, else text. */
+/** Returns a payload by its content type: as JSON, text or bytes. Without content type: JSON if it parses, else text. */
 function decode(payload, contentType) {
   if (payload === undefined) return null;
   const kind = mediaType(contentType);
@@ -60,11 +60,11 @@ function parse(payload) {
   try {
     return JSON.parse(payload.toString());
   } catch (error) {
-    throw new SyntaxError(`the payload is not JSON, as its content type says: ${error.message}`);
+    throw new SyntaxError(`the content type says JSON, but the payload is not: ${error.message}`);
   }
 }
 
-/** The request behind an invocation; where none was made, the one that would have made it. */
+/** The HTTP request of an invocation. An invocation without one gets a request that would have started it. */
 class Request {
   constructor(head, payload) {
     const made = head.request;
@@ -99,7 +99,7 @@ class Request {
   }
 }
 
-/** The response a handler may write itself, in the words of express; `sent` is called when it is whole. */
+/** The response that a handler may write itself, as in express; `sent` is called when it is complete. */
 class Reply {
   constructor(sent) {
     this.statusCode = undefined;
@@ -163,7 +163,7 @@ class Event {
   async emitCloudEvent(type, source, data, attributes) {
     const address = env("PUBLISHER_PROXY_ADDRESS");
     if (!address) {
-      throw new Error("no PUBLISHER_PROXY_ADDRESS to send events to: set it in `[env]` of the manifest");
+      throw new Error("cannot send events: set PUBLISHER_PROXY_ADDRESS in `[env]` of the manifest");
     }
     const kind = typeof data === "string" ? "text/plain" : "application/json";
     const id = crypto.randomUUID();
@@ -198,10 +198,10 @@ export function eventOf(head, payload, sent) {
   return { event, response };
 }
 
-/** Takes a CloudEvent apart: its attributes, as `ce-NAME`, and its data. */
+/** Splits a CloudEvent into its attributes, as `ce-NAME`, and its data. */
 function structured(event, attributes) {
   if (event === null || typeof event !== "object" || Array.isArray(event)) {
-    throw new TypeError("the payload is no CloudEvent, as its content type says: it is no object");
+    throw new TypeError("the content type says CloudEvent, but the payload is not a JSON object");
   }
   for (const name in event) if (name !== "data" && name !== "data_base64") attributes["ce-" + name] = event[name];
   if (event.data_base64 === undefined) return event.data ?? null;

@@ -6,11 +6,11 @@ import { failure, fnd, result } from "./answer.mjs";
 import { contextOf, env, eventOf, parts } from "./event.mjs";
 import { ERROR, INVOKE, READY, RESULT, STOP, Wire } from "./wire.mjs";
 
-// Calls in flight at once; `[pool] concurrency` says how many of them fnd makes use of.
+// Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 const CONCURRENCY = 1000;
 const NONE = Buffer.alloc(0);
 
-/** Serves the file `entry` until fnd says stop, or is gone. */
+/** Serves the file `entry` until fnd sends Stop or closes the connection. */
 export async function serve(entry) {
   globalThis.fnd = fnd;
   let handler, name, writes, stopping = false, running = 0;
@@ -65,7 +65,7 @@ export async function serve(entry) {
   wire.send(0, READY, Buffer.from(`{"protocol":1,"concurrency":${CONCURRENCY}}`), NONE);
 }
 
-/** Goes the way of a call without the handler: what an engine compiles late is compiled before somebody waits for it. */
+/** Makes a call without the handler, so that the engine compiles the code before the first caller waits for it. */
 async function rehearse() {
   const head = Buffer.from(JSON.stringify({ invocation: "", request: { headers: [["host", "fnd"]] } }));
   const size = Buffer.alloc(4);
@@ -76,7 +76,7 @@ async function rehearse() {
   await result("", response);
 }
 
-/** Says whether a handler is one for express, which Kyma's newest functions are: by the names of its parameters. */
+/** Returns whether a handler has the form of express, as Kyma's newest functions have: by the names of its parameters. */
 function isExpress(handler) {
   return /^[^(]*\(\s*_?(req|request)\s*,\s*(res|response)\s*[,)]/.test(Function.prototype.toString.call(handler));
 }
@@ -98,7 +98,7 @@ function find(module) {
   }
   throw new Error(
     wanted
-      ? `it exports no function \`${wanted}\`, which \`handler\` of its manifest names`
-      : "it exports no function: neither by default nor as `handler` or `main`",
+      ? `the module exports no function \`${wanted}\`, which \`handler\` of the manifest names`
+      : "the module exports no function, neither as default nor as `handler` or `main`",
   );
 }

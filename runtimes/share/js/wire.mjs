@@ -5,7 +5,7 @@ import { Socket } from "node:net";
 export const READY = 1, INVOKE = 2, BODY = 3, RESULT = 4, ERROR = 5, LOG = 6, STOP = 7;
 const FRAME_MAX = 256 << 10, HEADER = 16, MORE = 1, OPTIONAL = 2;
 
-/** The socket. `onMessage(type, call, content)` for each whole message, `onEnd()` when fnd is gone. */
+/** The socket. It calls `onMessage(type, call, content)` for each complete message, and `onEnd()` when fnd closes it. */
 export class Wire {
   constructor(onMessage, onEnd) {
     this.onMessage = onMessage;
@@ -21,13 +21,13 @@ export class Wire {
   take(bytes) {
     this.rest.push(bytes);
     this.size += bytes.length;
-    // Pieces of a large frame are put together once, when the last of them is there.
+    // The pieces of a large frame are joined once, when the last one has come.
     if (this.rest.length > 1 && this.size < this.wanted) return;
     let all = this.rest.length === 1 ? bytes : Buffer.concat(this.rest, this.size);
     this.wanted = HEADER;
     while (all.length >= HEADER) {
       const length = all.readUInt32LE(0), kind = all[4], flags = all[5];
-      if (length > FRAME_MAX || all.readUInt16LE(6) !== 0) throw new Error("fnd sent what is no frame");
+      if (length > FRAME_MAX || all.readUInt16LE(6) !== 0) throw new Error("fnd sent an invalid frame");
       if (all.length < HEADER + length) {
         this.wanted = HEADER + length;
         break;

@@ -80,7 +80,7 @@ pub(super) fn apply(home: &Home, limits: &Limits, device: Option<&str>, failed: 
         }
         let why = match written.and_then(|()| fs::read_to_string(&path)) {
             Ok(text) if agrees(&value, &text) => continue,
-            Ok(text) => format!("wrote `{value}` to `{}`, it holds `{}`", path.display(), text.trim()),
+            Ok(text) => format!("wrote `{value}` to `{}`, but it contains `{}`", path.display(), text.trim()),
             Err(error) => format!("failed to write `{value}` to `{}`: {error}", path.display()),
         };
         failed.push(format!("`{limit}`: {why}"));
@@ -95,7 +95,7 @@ pub(super) fn lacking(limit: &Limit, homes: &[Home], base: &Path, device: Option
         return Some(format!("the cgroup controller `{controller}` is not available in `{base}`"));
     };
     let Some(file) = (if home.v1 { v1_file } else { Some(file) }) else {
-        return Some(format!("`{limit}` needs the controller `{controller}` in cgroup2, it is mounted as v1"));
+        return Some(format!("`{limit}` needs the controller `{controller}` in cgroup2, but it is mounted as v1"));
     };
     if !home.dir.join(file).exists() {
         return Some(format!("the kernel has no `{file}` here"));

@@ -168,7 +168,7 @@ impl Tree {
         let [used, limit] = names.map(|name| home.dir.join(name));
         let used = fs::read_to_string(used).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         if used >= bytes {
-            return Err(format!("functions use {used} bytes now, more than the {bytes} of `[node]`"));
+            return Err(format!("functions now use {used} bytes, more than the {bytes} of `[node] memory`"));
         }
         fs::write(&limit, bytes.to_string()).map_err(|error| format!("failed to write `{}`: {error}", limit.display()))
     }

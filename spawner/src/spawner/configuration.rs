@@ -7,8 +7,7 @@
 use super::*;
 
 /// Help if another instance has users of the range.
-const OTHERS: &str =
-    "set `[users] range` of one of the two to users that the other does not have, or stop the other one";
+const OTHERS: &str = "give the two instances different `[users] range`s, or stop the other instance";
 
 impl Spawner {
     /// Reads the configuration for the judge; none if the files themselves are refused.
@@ -75,7 +74,7 @@ impl Spawner {
         let bytes = policy.memory.unwrap_or(machine.saturating_sub(policy.reserve_memory));
         let bounded = self.workers.host().tree.as_ref().map_or(Ok(()), |tree| tree.bound_memory(bytes));
         if let Err(why) = bounded {
-            crate::log!("the memory of all functions together is not limited anew: {why}");
+            crate::log!("the limit on the memory of all functions together is not changed: {why}");
         }
     }
 
@@ -89,7 +88,7 @@ impl Spawner {
         match JudgeRequest::from_wire(&bytes) {
             Ok(JudgeRequest::Settings(settings)) => Some(settings),
             _ => {
-                crate::log!("`{}` is damaged: there is no last good configuration", path.display());
+                crate::log!("`{}` is damaged, so there is no last good configuration", path.display());
                 None
             }
         }

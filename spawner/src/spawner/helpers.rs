@@ -121,7 +121,7 @@ impl Helpers {
     /// Kills helpers that exceeded their deadline.
     pub(super) fn enforce(&mut self, now: Duration) {
         for helper in self.running.values_mut().filter(|helper| helper.ends_at <= now && !helper.killed) {
-            crate::log!("a helper has not ended in its time and is killed");
+            crate::log!("a helper has exceeded its deadline and is killed");
             helper.killed = true;
             helper.child.signal(rustix::process::Signal::KILL);
         }

@@ -126,7 +126,7 @@ impl Spawner {
         let tree = cgroups(&args, &places).inspect_err(unlimited).ok();
         let containment =
             if tree.is_some() { Containment::Cgroup } else { crate::contain::without_cgroups(myself.root()) };
-        let poller = Poller::new().failed("make an epoll instance")?;
+        let poller = Poller::new().failed("create an epoll instance")?;
         poller.add(&signals, Token::Signals).failed("watch signals")?;
         let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("fnd")).filter(|fnd| fnd.exists());
         let fnd = args.fnd.clone().or(beside).unwrap_or_else(|| "/usr/sbin/fnd".into());
@@ -136,7 +136,7 @@ impl Spawner {
             containment,
             own_ipc: crate::contain::own_ipc(),
             zone: crate::environment::machine_zone(),
-            passed: Passed::detect().failed("look at a pipe and a memory file")?,
+            passed: Passed::detect().failed("examine a pipe and a memory file")?,
             best_effort: args.best_effort,
             myself: myself.clone(),
         };
@@ -201,7 +201,7 @@ impl Spawner {
         let _ = self
             .workers
             .store_ends(&self.exits())
-            .failed("keep the ends of what ran")
+            .failed("store the exits of workers")
             .map_err(|why| crate::log!("{why}"));
         result.failed("wait for events")
     }

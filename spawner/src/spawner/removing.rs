@@ -109,7 +109,7 @@ impl Spawner {
             After::Done(0) => {}
             After::Done(request) => self.reply(request, &Reply::Done, Vec::new()),
             After::Released(request, places, id) if !places.remove_invocation(id) => {
-                let why = format!("`{}` could not be removed", places.invocation(id).display());
+                let why = format!("failed to remove `{}`", places.invocation(id).display());
                 if request == 0 {
                     crate::log!("{why}");
                 } else {
@@ -117,7 +117,7 @@ impl Spawner {
                 }
             }
             After::Emptied(dir) if sockets::remove(&dir) => {}
-            After::Emptied(dir) => crate::log!("`{}` could not be removed", dir.display()),
+            After::Emptied(dir) => crate::log!("failed to remove `{}`", dir.display()),
             After::Released(request, ..) => self.helped(After::Done(request)),
             After::Copied(mut snapshot) => match snapshot.copied() {
                 Ok(()) => self.copied.push_back(*snapshot),

@@ -65,7 +65,7 @@ impl Spawner {
                 Ok(None) => return,
                 Ok(Some((number, Request::Spawn(Spawn { worker, .. }), descriptors, true))) => {
                     self.helpers.close(descriptors);
-                    let message = "failed to take its input: too many files are open".to_owned();
+                    let message = "failed to receive its input: too many files are open".to_owned();
                     self.reply(number, &Reply::NodeCannotStart(SpawnFailed { worker, message }), Vec::new());
                 }
                 Ok(Some((number, request, descriptors, _))) => {
@@ -92,7 +92,7 @@ impl Spawner {
 
     fn request(&mut self, number: u32, request: Request, descriptors: VecDeque<OwnedFd>) {
         if !self.welcomed && !matches!(request, Request::Hello(_)) {
-            return self.failed(number, "the first request has to be Hello".to_owned());
+            return self.failed(number, "the first request must be Hello".to_owned());
         }
         match request {
             Request::Hello(hello) => return self.hello = Some((number, hello, now() + STARTS)),
@@ -148,7 +148,7 @@ impl Spawner {
         self.workers.give_up_starts(&mut Outbox::new()); // an fnd that has ended asked for them
         if hello.min > PROTOCOL_MAX || hello.max < PROTOCOL_MIN {
             let text = format!(
-                "fnd speaks protocol {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
+                "fnd supports protocols {} to {}, fnd-spawner {PROTOCOL_MIN} to {PROTOCOL_MAX}; restart both",
                 hello.min, hello.max
             );
             return self.failed(number, text);

@@ -83,7 +83,7 @@ impl Spawner {
             };
             match self.judge.ask(&question, owner, &self.poller) {
                 Ok(()) => self.judging = Some(subject),
-                Err(why) => self.unjudged(subject, &why, "check --fnd, and the log of fnd-spawner"),
+                Err(why) => self.unjudged(subject, &why, "check the option --fnd and the log of fnd-spawner"),
             }
         }
     }
@@ -187,7 +187,7 @@ impl Spawner {
                 }
             }
             (subject, _) => {
-                let help = "simplify the file; if that does not help, report it with the file";
+                let help = "simplify the file; if that does not help, report the error together with the file";
                 self.unjudged(subject, "the judge ended while reading this file", help);
             }
         }
@@ -238,11 +238,11 @@ impl Spawner {
             if !self.args.best_effort && !policy.best_effort_limits {
                 return Err(one(message, GO_ON));
             }
-            warnings.push(problem(shown, message, "it is not in force"));
+            warnings.push(problem(shown, message, "the limit is not in force"));
         }
         let range = host.myself.root().then_some(policy.uid_range);
         let assigned = self.uids.assign(function, range, host.myself.uid);
-        let (id, uid) = assigned.map_err(|why| one(why, "see [users] in fnd.toml"))?;
+        let (id, uid) = assigned.map_err(|why| one(why, "check `[users]` in fnd.toml"))?;
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) =
             granted.map_err(|why| one(why, "remove `user` and `groups` from the manifest, or allow them"))?;
@@ -288,7 +288,7 @@ impl Spawner {
         let written = match written {
             Ok(written) => written,
             Err(why) => {
-                let help = "check the state directory and the room on its disk";
+                let help = "check the state directory and the free space on its disk";
                 let problem = problem(&snapshot.shown, format!("failed to install it: {why}"), help);
                 return self.refuse(request, installed.function, vec![problem], Some(installed.document));
             }

@@ -154,7 +154,7 @@ impl Workers {
                 }
             }
             if let Err(error) = removed {
-                crate::log!("failed to remove the cgroup of {}, it is tried again: {error}", WorkerId(id));
+                crate::log!("failed to remove the cgroup of {}, fnd-spawner tries again: {error}", WorkerId(id));
                 self.leaving.extend(worker.leaf.take().map(Leaving::new));
             }
         }

@@ -164,15 +164,15 @@ impl Workers {
     pub fn restore_ends(&mut self, path: &Path) -> Result<(), String> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            bytes => bytes.failed("read the kept ends")?,
+            bytes => bytes.failed("read the stored exits")?,
         };
         let kept = Vec::<Kept>::from_wire(&bytes).or_else(|error| {
             // Without these exits the ledger records the runs as interrupted, which is not wrong. The file stays so
             // that people can examine it.
-            crate::log!("`{}` is damaged ({error}), it is moved to `exits.corrupt`", path.display());
+            crate::log!("`{}` is damaged ({error}) and is moved to `exits.corrupt`", path.display());
             fs::rename(path, path.with_extension("corrupt")).map(|()| Vec::new())
         });
-        for Kept { held, exited, at_ms, rest } in kept.failed("set the kept ends aside")? {
+        for Kept { held, exited, at_ms, rest } in kept.failed("set the stored exits aside")? {
             let id = held.spawned.worker.0;
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));

@@ -88,10 +88,10 @@ pub struct Host {
 impl Host {
     /// Returns the limits that can't be enforced here, each with the reason.
     pub fn missing(&self) -> Vec<(String, String)> {
-        let nothing = || cgroup::nothing("there is no cgroup fnd-spawner may use");
+        let nothing = || cgroup::nothing("fnd-spawner may not use any cgroup");
         let mut missing = self.tree.as_ref().map_or_else(nothing, |tree| tree.missing.clone());
         if !self.own_ipc && self.containment != Containment::PidNamespace {
-            let why = "fnd-spawner may not make ipc namespaces, so functions share System V memory and semaphores";
+            let why = "fnd-spawner may not create ipc namespaces, so functions share System V memory and semaphores";
             missing.push(("ipc".to_owned(), why.to_owned()));
         }
         missing

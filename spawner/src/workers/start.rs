@@ -29,7 +29,7 @@ impl Workers {
         }
         self.next = id + 1;
         if spawn.record.0.len() > RECORD_MAX || self.records_len() + spawn.record.0.len() > RECORDS_MAX {
-            return Err("its note is too long".into());
+            return Err("its adoption record is too long".into());
         }
         let (uid, name) = uids.get(spawn.function).ok_or("no function has this number")?;
         let mut given = spawn.environment;
@@ -41,7 +41,7 @@ impl Workers {
         let socket = given.iter().find(|(name, _)| name == sockets::VARIABLE);
         let socket = socket.map(|(_, path)| (self.host.places.http().join(id.to_string()), path));
         if socket.as_ref().is_some_and(|(dir, path)| !sockets::is_in(dir, &path.0)) {
-            return Err("its socket would not be in its own directory".into());
+            return Err("its socket is not in its own directory".into());
         }
         let (socket, fnd_group) = (socket.map(|(dir, _)| dir), self.fnd_group);
         let passed = self.host.passed;
@@ -63,12 +63,12 @@ impl Workers {
             Some(number) => number,
             None => self.launch(who, spawn.version, (policy, grants), poller)?,
         };
-        let launcher = self.launchers.get_mut(&number).ok_or("the launcher is gone")?;
+        let launcher = self.launchers.get_mut(&number).ok_or("the launcher has ended")?;
         let owner = launcher.identity.as_ref();
         let dirs = self.host.places.of(&name.file_form());
         let made = if dirs.are_there() { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
         let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner));
-        let files = made.tried("make the attempt's files")?;
+        let files = made.tried("create the attempt's files")?;
         if let Some(previous) = previous {
             let path =
                 files.give_previous(previous, launcher.plan.limits.result, owner).tried("copy the previous result")?;
@@ -91,7 +91,7 @@ impl Workers {
         ];
         let order: Order = (id, environment::lines(&launcher.plan, &values, given));
         let group = self.active.get(&spawn.function).and_then(|active| active.group.as_ref());
-        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().tried("make the attempt's cgroup")?;
+        let made = group.map(|group| group.leaf(&format!("w{id}"))).transpose().tried("create the attempt's cgroup")?;
         let (leaf, leaf_dir) = made.unzip();
         let before = group.map(Group::counters).unwrap_or_default();
         let sent = (|| {
@@ -190,9 +190,9 @@ impl Workers {
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
-        self.host.places.prepare_again(&dirs, identity.as_ref()).tried("make the function's directories")?;
+        self.host.places.prepare_again(&dirs, identity.as_ref()).tried("create the function's directories")?;
         if !self.active.contains_key(&function) {
-            let active = self.activate(function, &file_form, poller).tried("make the function's cgroup")?;
+            let active = self.activate(function, &file_form, poller).tried("create the function's cgroup")?;
             self.active.insert(function, active);
         }
         let group = self.active.get(&function).and_then(|active| active.group.as_ref());
@@ -200,7 +200,7 @@ impl Workers {
             if !self.host.best_effort && !policy.best_effort_limits {
                 return Err(format!("a limit can't be enforced: {text}").into());
             }
-            crate::log!("function {name}: a limit can't be enforced, going on: {text}");
+            crate::log!("function {name}: a limit can't be enforced, starting without it: {text}");
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
         let code = dir.join("code");

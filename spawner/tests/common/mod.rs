@@ -1,4 +1,4 @@
-//! A spawner with a state of its own, driven as fnd drives it.
+//! A spawner with a state of its own, which a test drives as fnd does.
 #![allow(
     clippy::allow_attributes,
     clippy::unwrap_used,
@@ -31,11 +31,11 @@ use std::process::{Child, Command};
 use std::time::Duration;
 pub use users::Users;
 
-/// How long anything is waited for: far more than it takes, on a busy machine as well.
+/// Deadline of every wait: far longer than needed, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Harness {
-    /// The users of its functions, nobody else's while it is there.
+    /// The users of its functions, which no other test has meanwhile.
     pub users: Users,
     pub dir: tempfile::TempDir,
     pub child: Child,
@@ -61,7 +61,7 @@ pub fn privileged() -> bool {
 }
 
 fn can_make_cgroups() -> bool {
-    // A name of its own: other tests look at the same moment.
+    // Its own name, since other tests may check at the same moment.
     let probe = format!("fnd-probe-{}", std::process::id());
     ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].into_iter().any(|tree| {
         let dir = Path::new(tree).join(&probe);
@@ -69,8 +69,8 @@ fn can_make_cgroups() -> bool {
     })
 }
 
-/// Says that a test is left out where its need is not met; `FND_REQUIRE=root,cgroup` makes that a failure, and the list of
-/// skips (`FND_SKIP_LOG`) has it.
+/// Reports that a test is skipped because a need is not met. `FND_REQUIRE=root,cgroup` makes that a failure. The skip
+/// is added to the list in `FND_SKIP_LOG`.
 fn met(need: &str, there: bool) -> bool {
     if there {
         return true;
@@ -81,7 +81,7 @@ fn met(need: &str, there: bool) -> bool {
     eprintln!("skipped: {skip}");
     if let Some(path) = std::env::var_os("FND_SKIP_LOG") {
         let list = fs::OpenOptions::new().append(true).create(true).open(path);
-        // In one write, since others add to it at the same time. For people; it was printed already.
+        // In one write, since other tests append at the same time. An error is ignored: the skip was printed already.
         let _ = list.and_then(|mut list| list.write_all(format!("{skip}\n").as_bytes()));
     }
     false
@@ -94,17 +94,17 @@ fn fake_judge() -> PathBuf {
 
 #[derive(Default)]
 pub struct Options {
-    /// Run as this uid, without cgroups.
+    /// Runs as this uid, without cgroups.
     pub uid: Option<u32>,
     pub best_effort: bool,
     pub config: &'static str,
-    /// Listen on a socket instead of being a child with an inherited one.
+    /// Listens on a socket, instead of being a child with an inherited socket.
     pub listen: bool,
-    /// Have a second functions directory, `uploads`.
+    /// Has a second functions directory, `uploads`.
     pub uploads: bool,
-    /// Other users than the harness chooses, first and last.
+    /// First and last user, instead of those that the harness chooses.
     pub range: Option<(u32, u32)>,
-    /// What is done to the directory before the spawner starts; with the first user of its range.
+    /// A change of the directory before the spawner starts; it gets the first user of the range.
     pub prepare: Option<fn(&Path, u32)>,
 }
 
@@ -124,7 +124,7 @@ impl Harness {
         harness
     }
 
-    /// Starts one that may refuse its configuration; returns what it says of that.
+    /// Starts a spawner that may refuse its configuration; returns its answer about that.
     pub fn try_with(options: &Options) -> (Self, SettingsRead) {
         let dir = tempfile::Builder::new().prefix("fnd-spawner-test").tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
@@ -141,7 +141,7 @@ impl Harness {
             for name in ["", "functions", "etc", "etc/fnd.toml"] {
                 std::os::unix::fs::chown(path(name), Some(uid), Some(uid)).unwrap();
             }
-            // Copies, because the build directory need not be open to that user.
+            // Copies, since that user may have no access to the build directory.
             fs::copy(env!("CARGO_BIN_EXE_fnd-spawner"), path("fnd-spawner")).unwrap();
             fs::copy(fake_judge(), path("fake_judge")).unwrap();
             command = Command::new(path("fnd-spawner"));
@@ -162,7 +162,7 @@ impl Harness {
         if options.best_effort {
             command.arg("--best-effort-limits");
         }
-        // A copy without close-on-exec, at a number the child is told.
+        // A copy without close-on-exec; the child gets its number as an argument.
         let passed = rustix::io::dup(theirs.as_fd()).unwrap();
         if options.listen {
             command.arg("--socket").arg(path("spawner.sock"));
@@ -211,7 +211,7 @@ impl Harness {
         path
     }
 
-    /// Connects as the next fnd; the old connection is closed first, as that of an fnd that has ended.
+    /// Connects as the next fnd. The old connection is closed first, like that of an fnd that has ended.
     pub fn reconnect(&mut self) {
         self.socket = None;
         self.socket = Some(Channel::new(connect(&self.path("spawner.sock"))));
@@ -223,7 +223,7 @@ impl Harness {
         self.requests
     }
 
-    /// Returns the first reply that fits, with its descriptors; others wait.
+    /// Returns the first reply that matches, with its descriptors; other replies are kept.
     pub fn wait(&mut self, fits: impl Fn(u32, &Reply) -> bool) -> (Reply, VecDeque<OwnedFd>) {
         let deadline = now() + LIMIT;
         loop {
@@ -262,7 +262,7 @@ impl Harness {
         self.ask_to_install(install)
     }
 
-    /// Asks for an installation as a hostile fnd may: with anything.
+    /// Requests an installation with any values, as a hostile fnd may.
     pub fn ask_to_install(&mut self, install: Install) -> Outcome {
         let number = self.send(&Request::Install(install), Vec::new());
         match self.answer(number).0 {
@@ -292,7 +292,7 @@ impl Harness {
         }
     }
 
-    /// Waits until another request is answered: the loop of the spawner is not held up.
+    /// Checks that the loop of the spawner is not held up: it waits until another request is answered.
     pub fn is_served(&mut self) {
         let number = self.send(&Request::Term(WorkerId(1 << 40)), Vec::new());
         assert_eq!(self.answer(number).0, Reply::Done);
@@ -341,7 +341,7 @@ impl Harness {
         (self.worker, number)
     }
 
-    /// Returns the number of the worker that is ordered next.
+    /// Returns the number of the next worker.
     pub fn next_worker(&self) -> u64 {
         self.worker + 1
     }
@@ -374,7 +374,7 @@ impl Harness {
     pub fn exited(&mut self, worker: u64) -> Exited {
         let fits = |_, reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.worker.0 == worker);
         let (Reply::Exited(exited), _) = self.wait(fits) else { unreachable!() };
-        // A spawner that was told to stop may be gone by now.
+        // A spawner that got a signal may have ended by now.
         let frame = encode(0, &Request::Acknowledge(WorkerId(worker)));
         let _ = self.socket.as_mut().unwrap().send(&frame, Vec::new());
         exited
@@ -405,7 +405,7 @@ impl Harness {
 impl Drop for Harness {
     fn drop(&mut self) {
         self.socket = None;
-        // For one that listens; a child of fnd ends with the connection.
+        // A spawner that listens needs a signal; a child of fnd ends with the connection.
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
@@ -446,7 +446,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = now() + LIMIT;
     while !holds() {
         assert!(now() < deadline, "not within {LIMIT:?}: {what}");
-        // There is no event to wait for: the condition is about processes that are not ours.
+        // There is no event to wait for: the condition concerns processes that are not children of the test.
         #[expect(clippy::disallowed_methods, reason = "see above")]
         std::thread::sleep(Duration::from_millis(5));
     }

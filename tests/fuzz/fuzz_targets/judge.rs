@@ -1,4 +1,4 @@
-//! Any bytes as what the judge is sent, in packets: it answers or ends, and its answers are ones.
+//! Any bytes as the packets that the judge gets: it answers or ends, and its answers are valid.
 #![no_main]
 
 use fnd_daemon::modes::judge::packets::Packets;

@@ -1,4 +1,4 @@
-//! Any bytes as what an earlier fnd left with the spawner about a worker: it is taken over, or killed.
+//! Any bytes as the adoption record of a worker: the worker is adopted or killed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as kept output, and as output that is kept: what was kept is read again, and no terminal is ordered around.
+//! Any bytes as kept output, and as output that is kept: kept output can be read again, and cannot control a terminal.
 #![no_main]
 
 use fnd_daemon::output::kept::{Decoder, Line, Lines, Stream};

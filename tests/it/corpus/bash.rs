@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
         .says("last words")
         .result(Want::Text("output")),
     fails("closed-everything.sh", "exit-6"),
-    // What is left running goes with it.
+    // Processes that the script leaves running end with it.
     case("background.sh", Want::Text("started")),
     case("setsid.sh", Want::Text("away")),
     case("many-children.sh", Want::Text("reaped")),
@@ -59,7 +59,7 @@ pub(super) const CASES: &[Case] = &[
     case("closed-stdout.sh", Want::Nothing),
     case("dev-stdout.sh", Want::Text("by name")),
     fails("dev-stderr.sh", "exit-4").says("on the way out"),
-    // What it finds.
+    // The environment that a script finds.
     case("tmpdir-retry.sh", Want::Text("seen in attempt 2"))
         .manifest("[retry]\nretries = 1\ninterval = \"10ms\"\njitter = \"none\""),
     case("poll-previous.sh", Want::Json("3")).manifest("[poll]\nrepeat = \"10ms\"\nuntil = \"30s\""),

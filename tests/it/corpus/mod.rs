@@ -1,4 +1,5 @@
-//! Awkward scripts do what people expect: each file of `tests/corpus` with its expectation, run through fndctl and fnd.
+//! Awkward scripts do what people expect: each file of `tests/corpus` is run through fndctl and fnd and compared
+//! with its expectation.
 //!
 //! The files are kept byte for byte (`.gitattributes`): carriage returns, byte-order marks and missing line ends are the
 //! point of them. One fnd serves a whole table; every mismatch of it is reported.
@@ -18,10 +19,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// What the result must be.
+/// The expected result.
 #[derive(Debug, Clone, Copy)]
 enum Want {
-    /// None: nothing was written.
+    /// No result: nothing was written.
     Nothing,
     /// This JSON value, however it is spaced.
     Json(&'static str),
@@ -31,7 +32,7 @@ enum Want {
     Bytes(&'static [u8]),
 }
 
-/// What a script is sent.
+/// The payload of a script.
 #[derive(Debug, Clone, Copy)]
 enum Send {
     /// Nothing: standard input is empty and `DATA` absent.
@@ -119,7 +120,7 @@ impl Case {
         }
     }
 
-    /// Puts file and sidecar in place. Nothing of the corpus runs by itself.
+    /// Installs file and sidecar. No file of the corpus runs by itself.
     fn install(&self, fnd: &Fnd) {
         let source = repository().join("tests/corpus").join(self.file);
         let mode = fs::metadata(&source).unwrap().permissions().mode() & 0o755;
@@ -151,7 +152,7 @@ impl Case {
         let record = fnd.wait_end(newest.id);
         let mut wrong = String::new();
         let mut differs = |what: &str, got: &dyn std::fmt::Debug, want: &dyn std::fmt::Debug| {
-            let _ = writeln!(wrong, "  {what}: got {got:?}, expected {want:?}"); // a String takes it all
+            let _ = writeln!(wrong, "  {what}: got {got:?}, expected {want:?}"); // writing to a String cannot fail
         };
         let reason = record.reason.map(|reason| reason.to_string()).unwrap_or_default();
         if reason != self.reason {
@@ -220,7 +221,7 @@ fn check_all(fnd: &Fnd, cases: &[Case]) {
     for case in cases {
         fnd.wait_ready(case.name());
         if let Err(report) = case.check(fnd) {
-            let _ = writeln!(wrong, "{}:\n{report}", case.file); // a String takes it all
+            let _ = writeln!(wrong, "{}:\n{report}", case.file); // writing to a String cannot fail
         }
     }
     assert!(wrong.is_empty(), "not as expected:\n{wrong}");

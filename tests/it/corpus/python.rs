@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     case("binary-python.py", Want::Bytes(&EVERY_BYTE)),
 ];
 
-/// Every byte there is, once.
+/// Every possible byte, once.
 const EVERY_BYTE: [u8; 256] = {
     let mut bytes = [0; 256];
     let mut n: u8 = 0;

@@ -1,4 +1,4 @@
-//! fnd and its spawner die together in the moment after a caller was answered, before that is in the history.
+//! fnd and its spawner are killed together just after a caller was answered, before the end is in the history.
 
 use fnd_core::outcome::State;
 use fnd_tests::tamper::{Fate, Tampering};
@@ -6,7 +6,8 @@ use fnd_tests::{Fnd, Setup, require};
 use fnd_wire::ids::InvocationId;
 use nix::sys::signal::Signal;
 
-/// Has the history fail, lets a caller be answered, kills both and starts them again. Returns the view of the invocation.
+/// Makes writes of the history fail, waits until a caller is answered, kills both processes and starts them again.
+/// Returns the view of the invocation.
 fn answered_and_killed(
     file: (&str, &str),
     ask: impl FnOnce(&Fnd) -> Option<InvocationId>,
@@ -15,7 +16,7 @@ fn answered_and_killed(
     fnd.drop_file(file.0, file.1);
     fnd.launch();
     fnd.wait_ready("answers");
-    // Records that the disk refuses stay in memory, as all records do for the moment before they are written.
+    // Records that the disk refuses stay in memory, as every record does until it is written.
     let tampering = Tampering {
         calls: "pwrite64".to_owned(),
         paths: vec![fnd.path("state/state/ledger.db-wal")],
@@ -24,7 +25,7 @@ fn answered_and_killed(
     };
     let fault = tampering.attach(&fnd);
     let id = ask(&fnd);
-    // fnd is stopped first: neither process may see the other one end.
+    // fnd is stopped (SIGSTOP) first, so that neither process sees the other one end.
     fnd.signal(Signal::SIGSTOP);
     fnd.signal_spawner(Signal::SIGKILL);
     fnd.kill();

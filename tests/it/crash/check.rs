@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Views = BTreeMap<InvocationId, InvocationView>;
 
-/// Everything there is to compare, of one fnd that has come to rest.
+/// Everything to compare, of one fnd that has finished all work.
 pub(crate) struct Check<'a> {
     pub(crate) fnd: &'a Fnd,
     pub(crate) replies: &'a Replies,
     pub(crate) journal: &'a Journal,
-    /// Whether a spawner was killed: what it had started died with it.
+    /// Whether a spawner was killed; the processes that it had started were killed with it.
     pub(crate) spawner_killed: bool,
-    /// Whether there was no room on the disk, or no descriptors, for a while: output is dropped then.
+    /// Whether disk space or descriptors had run out for a while; then fnd drops output.
     pub(crate) shortage: bool,
 }
 
 impl Check<'_> {
-    /// Returns how many invocations there are, and what is wrong with them.
+    /// Returns the number of invocations, and the findings.
     pub(crate) fn run(&self) -> (usize, Findings) {
         let mut found = Findings::default();
         let ids = self.pages("/v1/invocations", |page: InvocationList| (page.invocations, page.next));
@@ -42,7 +42,7 @@ impl Check<'_> {
         (views.len(), found)
     }
 
-    /// Returns all that a list has.
+    /// Returns all elements of a list of the API, page by page.
     fn pages<P: DeserializeOwned, T>(&self, path: &str, of: impl Fn(P) -> (Vec<T>, Option<String>)) -> Vec<T> {
         let mut all = Vec::new();
         let mut after = String::new();
@@ -57,7 +57,7 @@ impl Check<'_> {
         }
     }
 
-    /// One record against the journal of its function.
+    /// Compares one record with the journal of its function.
     fn record(&self, view: &InvocationView, found: &mut Findings) {
         let (id, function) = (view.id, function(view.function.as_str()));
         let numbers: Vec<u32> = view.attempt_records.iter().map(|attempt| attempt.attempt).collect();
@@ -83,7 +83,7 @@ impl Check<'_> {
             let may_end = if attempt.attempt == 1 { function.first } else { "ok" };
             match reason.as_str() {
                 "cancelled" if was_cancelled => {}
-                // fnd goes and its scripts go on: what is called interrupted never began.
+                // Scripts survive the end of fnd, so an interrupted one never began.
                 "interrupted" if function.script && begun && !self.spawner_killed => {
                     wrong("a script that ran is called interrupted");
                 }
@@ -92,7 +92,7 @@ impl Check<'_> {
                 reason if reason == may_end => wrong("it is said to have run, and did not"),
                 _ => wrong("it cannot have ended so"),
             }
-            // Of what died with its spawner nobody has the last output.
+            // The last output of processes that were killed with the spawner is lost.
             if function.script && ended && reason != "interrupted" && !self.shortage {
                 ran.push(attempt.attempt);
             }
@@ -102,7 +102,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a script printed is there once and in order.
+    /// Checks that each line that a script printed is kept once and in order.
     fn output(&self, view: &InvocationView, attempt: u32, found: &mut Findings) {
         let id = view.id;
         let lines = self.fnd.logs(id);
@@ -197,7 +197,7 @@ impl Check<'_> {
         }
     }
 
-    /// What failed for good is on the list, or runs again, or was dropped: one of them.
+    /// Checks that each run that failed for good is either a dead letter, or was redriven, or was dropped.
     fn dead_letters(&self, views: &Views, found: &mut Findings) {
         let letters = self.pages("/v1/dead-letters", |page: DeadLetterList| {
             (page.dead_letters, page.next)
@@ -249,7 +249,7 @@ impl Check<'_> {
         }
     }
 
-    /// Counts and status files.
+    /// Checks counts and status files.
     fn functions(&self, views: &Views, found: &mut Findings) {
         for Function { name, .. } in &FUNCTIONS {
             let of = views.values().filter(|view| view.function.as_str() == *name);

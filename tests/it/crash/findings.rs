@@ -1,12 +1,12 @@
-//! What is found wrong, in words.
+//! Collects findings as text.
 
 use fnd_core::api::InvocationView;
 use std::fmt;
 
-/// Most findings of a kind that are shown.
+/// At most this many findings of a kind are shown.
 const SHOWN: usize = 20;
 
-/// What is wrong, in words. Nothing is hidden behind the first.
+/// Findings as text; all of them, not only the first.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) lost: Vec<String>,

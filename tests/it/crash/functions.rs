@@ -1,5 +1,5 @@
-//! The functions under load, and the journal they write themselves: a line when an attempt begins and one when it ends, each
-//! one write to the end of a file of its own: each function has another user.
+//! The functions under load, and the journals that they write themselves: a line when an attempt begins and one when it
+//! ends. Each line is one appending write. Each function has its own file, since it has its own user.
 
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ pub(crate) struct Function {
     pub(crate) name: &'static str,
     file: &'static str,
     code: &'static str,
-    /// Outlives fnd, and is run once unless it asks for more itself: a script.
+    /// Whether it is a script, which survives the end of fnd and has one attempt, unless it polls or retries.
     pub(crate) script: bool,
-    /// Says in its manifest that what was interrupted is tried again.
+    /// Whether its manifest retries interrupted attempts.
     pub(crate) again: bool,
-    /// What its first attempt ends as, unless something happens to it.
+    /// The end of its first attempt, unless it is interrupted.
     pub(crate) first: &'static str,
 }
 
@@ -74,7 +74,7 @@ const fn script(name: &'static str, file: &'static str, first: &'static str) -> 
 
 pub(crate) const FUNCTIONS: [Function; 5] = [
     script("plain", "plain.sh", "ok"),
-    // Fails for good: asynchronous ones become dead letters.
+    // Fails for good: its asynchronous invocations become dead letters.
     script("dies", "dies.sh", "exit-3"),
     Function {
         again: true,
@@ -114,19 +114,19 @@ pub(crate) fn function(name: &str) -> &'static Function {
     found.unwrap_or_else(|| panic!("no function of this test: {name:?}"))
 }
 
-/// What functions wrote themselves.
+/// The journals that functions wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Attempts that began, with how often.
+    /// Attempts that began, and how often.
     pub(crate) begun: BTreeMap<(InvocationId, u32), u32>,
     /// Attempts that came to their end.
     pub(crate) ended: BTreeSet<(InvocationId, u32)>,
-    /// Invocations by what they were asked to do, which every request has of its own.
+    /// Invocations by the tag in their payload; each request has its own tag.
     pub(crate) by_tag: BTreeMap<String, BTreeSet<InvocationId>>,
 }
 
 impl Journal {
-    /// Reads what functions of these names wrote below a directory.
+    /// Reads the journals of functions with these names below a directory.
     pub(crate) fn read<'a>(gate: &Path, names: impl Iterator<Item = &'a str>) -> Self {
         let mut journal = Self::default();
         let texts: Vec<String> = names

@@ -1,4 +1,4 @@
-//! Callers who ask for this and that while fnd is killed, and remember what they were told.
+//! Callers that send all kinds of requests while fnd is killed, and record the answers.
 
 use super::functions::FUNCTIONS;
 use fastrand::Rng;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What callers were told.
+/// The answers that callers got.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// Requests that may have made an invocation.
     pub(crate) requests: u64,
     /// Accepted with 202, and by which function.
     pub(crate) accepted: BTreeMap<InvocationId, &'static str>,
-    /// What those with an `Idempotency-Key` were told, again and again: by key, which is also their tag.
+    /// The answers to requests with an `Idempotency-Key`, which are sent several times; by key, which is also the tag.
     pub(crate) keys: BTreeMap<String, BTreeSet<InvocationId>>,
-    /// Callers who waited and were answered with success.
+    /// Invocations whose caller waited and got a success.
     pub(crate) answered: BTreeSet<InvocationId>,
-    /// Somebody asked for their end; that may have come too late.
+    /// Invocations that a caller cancelled; the request may have come too late.
     pub(crate) cancelled: BTreeSet<InvocationId>,
-    /// Dead letters that were asked to run again, and as what; nothing where no answer came.
+    /// Dead letters that a caller redrove, with the new invocation; none if no answer came.
     pub(crate) redriven: BTreeMap<InvocationId, Option<InvocationId>>,
-    /// Dead letters that were asked to go, and whether that was confirmed.
+    /// Dead letters that a caller dropped, and whether fnd confirmed it.
     pub(crate) dropped: BTreeMap<InvocationId, bool>,
 }
 
@@ -48,7 +48,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Has callers ask until [`end`](Self::end), with so many pauses between two requests. `tag` is of this load alone.
+    /// Lets callers send requests until [`end`](Self::end), with this many pauses between two requests. No other load
+    /// has this `tag`.
     pub(crate) fn begin(client: &Client, rng: &mut Rng, tag: &str, pauses: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let callers = (0..3).map(|number| {
@@ -56,7 +57,8 @@ impl Load {
                 client: client.clone(),
                 rng: rng.fork(),
                 tag: format!("{tag}-{number}"),
-                // Each takes its own of the dead letters: two who ask at once for one would both be right.
+                // Each caller has its own dead letters: if two callers redrove one at once, both answers would be
+                // right.
                 share: number,
                 replies: Replies::default(),
             };
@@ -73,7 +75,7 @@ impl Load {
         Self { stop, callers }
     }
 
-    /// Returns what all were told.
+    /// Returns the answers of all callers.
     pub(crate) fn end(self) -> Replies {
         self.stop.store(true, Ordering::Relaxed);
         let mut replies = Replies::default();
@@ -105,7 +107,7 @@ impl Caller {
         }
     }
 
-    /// Nothing where fnd was killed, or is not there.
+    /// Returns nothing if fnd was killed or does not run.
     fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
         self.client.try_call(method, path, headers, body.as_bytes()).ok()
     }
@@ -137,7 +139,7 @@ impl Caller {
         }
     }
 
-    /// Asks until there is an answer, and now and then once more.
+    /// Repeats a request until there is an answer, and sometimes once more.
     fn queue_once(&mut self, function: &'static str, stop: &AtomicBool) {
         let key = self.next_tag();
         let mut ids = BTreeSet::new();
@@ -165,7 +167,7 @@ impl Caller {
     }
 
     fn cancel(&mut self) {
-        // One of the newest, else it is over.
+        // One of the newest, since older ones have ended.
         let newest = self.replies.accepted.keys().rev().take(3);
         if let Some(id) = self.rng.choice(newest.copied().collect::<Vec<_>>()) {
             self.replies.cancelled.insert(id);

@@ -1,5 +1,5 @@
-//! fnd is killed again and again, at named system calls and at any moment, its spawner and both at any moment, while callers ask for this and that; at the end
-//! the history is compared with what callers were told and with what functions wrote themselves.
+//! Kills fnd many times, at named system calls and at random moments, and also its spawner or both, while callers send
+//! requests. At the end the history is compared with the answers that callers got and with the journals of functions.
 //!
 //! A seed chooses who asks for what and where fnd is killed, not how the machine orders it: with `FND_SEED=N` the same kills
 //! come again, and what went wrong comes again as often as it did.
@@ -35,12 +35,12 @@ use std::time::Duration;
 
 /// How often fnd is killed unless `FND_KILLS` says.
 const KILLS: u32 = 160;
-/// After how many the history is compared, and another fnd begins with a seed of its own.
+/// Number of kills after which the history is compared and another fnd starts with a seed of its own.
 const KILLS_OF_ONE: u32 = 80;
-/// How long is waited for a named point, which may never come; then it is a kill at that moment.
+/// How long a named point is waited for. It may never come; then fnd is killed at that moment.
 const POINT_COMES: Duration = Duration::from_millis(1500);
 
-/// What was done and found.
+/// The kills and the findings.
 #[derive(Default)]
 struct Sum {
     kills: BTreeMap<&'static str, u32>,
@@ -52,7 +52,7 @@ fn many_kills_at_named_points_and_any_moment() {
     require!(root, cgroup, strace);
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("FND_KILLS").map_or(KILLS, |kills| u32::try_from(kills).unwrap_or(u32::MAX));
-    // Half of the bits are enough, and short enough to type.
+    // 32 bits are enough, and a seed of that size is short enough to type.
     let first = number("FND_SEED").unwrap_or_else(|| u64::from(fastrand::u32(..)));
     say(&format!("{kills} kills, seed {first}"));
     let begun = fnd_tests::now();
@@ -84,8 +84,8 @@ fn many_kills_at_named_points_and_any_moment() {
     ));
 }
 
-/// Kills one fnd so often, lets everything end and compares. With an odd seed its spawner is killed as well; with an even one
-/// scripts outlive every kill, and none may be interrupted.
+/// Kills one fnd this often, waits until everything has ended, and compares. With an odd seed the spawner is killed,
+/// too. With an even one scripts survive every kill, and none may be interrupted.
 fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
     let mut rng = Rng::with_seed(seed);
     let spawner_killed = seed % 2 == 1;
@@ -109,7 +109,7 @@ fn one_fnd(seed: u64, kills: u32, sum: &mut Sum) {
         }
         *sum.kills.entry(name).or_default() += 1;
         for function in &FUNCTIONS {
-            // Panics where it is torn; and it is there all the time.
+            // Panics if the status file is torn or missing at any moment.
             assert!(
                 fnd.status_file(function.name).is_some(),
                 "seed {seed}, kill {n} ({kill})"
@@ -196,7 +196,7 @@ fn replace(fnd: &mut Fnd, kill: Kill) -> &'static str {
         }
         Kill::Both(after) => {
             pass(answered, after);
-            // Neither shall see how the other ends.
+            // Neither process may see the other one end.
             fnd.signal(Signal::SIGSTOP);
             fnd.signal_spawner(Signal::SIGKILL);
             fnd.kill();
@@ -207,7 +207,7 @@ fn replace(fnd: &mut Fnd, kill: Kill) -> &'static str {
     }
 }
 
-/// Says how far it is, where somebody watches.
+/// Prints progress.
 #[expect(clippy::print_stdout, reason = "thousands of kills take a while")]
 fn say(what: &str) {
     println!("crash: {what}");

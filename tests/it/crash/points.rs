@@ -1,4 +1,4 @@
-//! Where fnd is killed: at named system calls, at any moment, and in the middle of a planned stop.
+//! The moments at which fnd is killed: at named system calls, at random, and during a planned stop.
 
 use super::functions::FUNCTIONS;
 use fastrand::Rng;
@@ -8,14 +8,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A named failpoint: fnd is killed as it makes one of these calls, before it has any effect.
+/// A named failpoint: fnd is killed when it makes one of these calls, before the call has any effect.
 #[derive(Debug)]
 pub(super) struct Point {
     pub(super) name: &'static str,
     calls: &'static str,
-    /// The file below the private root; all where there is none. `*` stands for each function.
+    /// The file below the private root; empty: every file. `*` stands for each function.
     file: Option<&'static str>,
-    /// Which of a thread's calls, at most: from the first of a start to some under load.
+    /// The highest number of the call of a thread that is chosen: from the first call of a start to calls under load.
     up_to: u32,
 }
 
@@ -34,7 +34,7 @@ const IN_FLIGHT: Option<&str> = Some("run/ledger/in-flight");
 const STATUS: Option<&str> = Some("run/status/.new.json");
 const LOGS: Option<&str> = Some("state/logs/*/00000000.log");
 
-/// Every call of fnd by which something becomes known: to the disk, to the spawner, to a worker, to a caller.
+/// Every call with an effect outside of fnd: on the disk, the spawner, a worker or a caller.
 pub(super) const POINTS: [Point; 19] = [
     point("ledger-wal-write", "pwrite64", WAL, 150),
     point("ledger-wal-sync", "fsync,fdatasync", WAL, 15),
@@ -60,22 +60,22 @@ pub(super) const POINTS: [Point; 19] = [
 /// How an fnd ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kill {
-    /// At a named point, the first time it comes there after that many calls.
+    /// At a named point, at the first such call after this many.
     Point(&'static Point, u32),
-    /// So long after its start, which takes about this long.
+    /// This long after its start, while it is still starting.
     Starting(Duration),
-    /// So long after it answered.
+    /// This long after its first answer.
     Moment(Duration),
-    /// Asked to stop so long after it answered, and killed so long after that, unless it has ended.
+    /// Stopped this long after its first answer, and killed this long after that, unless it has ended.
     Planned(Duration, Option<Duration>),
-    /// The spawner, so long after fnd answered; fnd ends by itself.
+    /// The spawner is killed this long after fnd's first answer; fnd then ends by itself.
     Spawner(Duration),
-    /// Both at once.
+    /// Both are killed at once.
     Both(Duration),
 }
 
 impl Kill {
-    /// Chooses the next one; one that kills the spawner only where that is wanted.
+    /// Chooses the next end; the spawner is killed only if the caller allows it.
     pub(super) fn choose(rng: &mut Rng, spawner: bool) -> Self {
         let mut within = |limit: u64| Duration::from_micros(rng.u64(..limit * 1000));
         let (start, moment, cut) = (within(200), within(250), within(12));
@@ -93,7 +93,7 @@ impl Kill {
         }
     }
 
-    /// Returns the words that start an fnd which will be killed so.
+    /// Returns the command line that starts an fnd which is killed in this way.
     pub(super) fn words(&self, fnd: &Fnd) -> Vec<String> {
         let Self::Point(point, from) = self else {
             return Vec::new();
@@ -129,7 +129,7 @@ impl fmt::Display for Kill {
 }
 
 impl Kill {
-    /// Returns the name under which it is counted.
+    /// Returns the name for the count of such kills.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Point(point, _) => point.name,

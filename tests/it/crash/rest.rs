@@ -1,4 +1,4 @@
-//! Waiting until everything has ended, and saying what has not.
+//! Waits until all work has ended, and reports what has not.
 
 use super::findings::short;
 use super::functions::FUNCTIONS;
@@ -11,22 +11,22 @@ use serde::de::DeserializeOwned;
 /// Most invocations of a state that are named.
 const NAMED: usize = 10;
 
-/// An fnd that is coming to rest: every invocation has ended, and every function is ready.
+/// An fnd that finishes its work: in the end every invocation has ended, and every function is ready.
 pub(crate) struct Rest<'a> {
     pub(crate) fnd: &'a Fnd,
     /// Functions beside [`FUNCTIONS`].
     pub(crate) others: &'a [&'a str],
-    /// The one among them that is a service: it runs all the time.
+    /// The service among them, which always runs.
     pub(crate) service: Option<&'a str>,
     /// How to make the same choices again.
     pub(crate) again: &'a str,
 }
 
 impl Rest<'_> {
-    /// Waits for it.
+    /// Waits until all work has ended.
     ///
     /// # Panics
-    /// When something has not ended in time. The message says what, in what state it is, and what may explain it.
+    /// If something has not ended in time. The message says what it is, its state, and what may explain it.
     pub(crate) fn wait(&self) {
         let begun = fnd_tests::now();
         loop {
@@ -46,7 +46,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Returns what is not at rest.
+    /// Returns the work that has not ended.
     fn busy(&self) -> Vec<String> {
         let Some(status) = self.get::<NodeStatus>("/v1/status") else {
             return vec!["fnd does not answer".to_owned()];
@@ -56,7 +56,7 @@ impl Rest<'_> {
         for name in names.chain(self.others.iter().copied()) {
             let mut functions = status.functions.iter();
             match functions.find(|function| function.function.as_str() == name) {
-                None => busy.push(format!("{name} is not there")),
+                None => busy.push(format!("{name} does not exist")),
                 Some(function) if self.rests(function) => {}
                 Some(function) => busy.push(words(function)),
             }
@@ -74,7 +74,7 @@ impl Rest<'_> {
         function.state.as_str() == state && function.running == u32::from(is_service) && function.queued == 0
     }
 
-    /// Returns what may explain it: invocations without an end, problems of the node, processes.
+    /// Returns possible explanations: invocations without an end, problems of the node, processes.
     fn around(&self) -> Vec<String> {
         let mut all = Vec::new();
         for state in State::ALL.into_iter().filter(|state| !state.is_final()) {

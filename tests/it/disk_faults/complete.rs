@@ -1,4 +1,4 @@
-//! The table has every file: a new one that no row names fails here.
+//! Checks that the table has every file that fnd writes: a file that no row names fails the test.
 
 use super::table::{ROWS, matches};
 use super::{call, queue};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const WARM: &str = "def handler(event, context):\n    print('called')\n    return 1\n";
 
-/// Returns the path in a line of `strace -y` of a call that opens for writing, makes or renames.
+/// Returns the path in a line of `strace -y`, if the call opens for writing, creates or renames.
 fn written(line: &str) -> Option<String> {
     let (call, rest) = line.split_once('(')?;
     let call = call.rsplit(' ').next()?;
@@ -57,7 +57,7 @@ fn every_file_that_fnd_writes_has_a_row() {
     fnd.launch();
     fnd.wait_ready("talks");
     fnd.wait_ready("warm");
-    // Of one that comes now fnd asks whether it is whole: that makes a mark.
+    // fnd checks whether a new file is complete, which makes a mark.
     fnd.drop_file("late.sh", super::TALKS);
     fnd.wait_ready("late");
     for n in 0..3 {

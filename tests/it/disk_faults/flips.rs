@@ -16,10 +16,10 @@ fn flip(path: &Path, at: usize, bit: u8) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Fields of the header, then the root page, then the second page.
+/// Bits in fields of the header, then in the root page, then in the second page.
 const FIELDS: [usize; 16] = [0, 16, 18, 19, 21, 28, 31, 39, 47, 55, 59, 95, 100, 104, 107, 4096];
 
-/// A ledger with some runs in it, of an fnd that has stopped.
+/// Returns a stopped fnd with a ledger that has some runs.
 fn stopped(fnd: &mut Fnd) -> (Accepted, Vec<u8>) {
     let mut accepted = Vec::new();
     for n in 0..5 {
@@ -87,7 +87,7 @@ fn a_ledger_that_fnd_may_not_set_aside_is_refused_untouched() {
     let mut fnd = talking();
     let (accepted, whole) = stopped(&mut fnd);
     fs::write(fnd.path("fnd.toml"), "[history]\non_damage = \"refuse\"\n").unwrap();
-    // The spawner that stays has read the other one.
+    // The spawner, which keeps running, has read the other file.
     fnd.stop_spawner();
     let ledger = fnd.path(LEDGER);
     let mut refused = 0;
@@ -123,7 +123,7 @@ fn a_ledger_that_fnd_may_not_set_aside_is_refused_untouched() {
 #[test]
 fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
     require!(root, cgroup);
-    // Seen to run, and killed while it does.
+    // fnd is killed while the attempt is known to run.
     let mut fnd = talking_for("1.5");
     let words = "0".to_owned();
     let mut accepted = vec![(queue(&fnd, &words).expect("it is accepted"), words)];
@@ -150,7 +150,7 @@ fn a_flipped_bit_of_what_is_in_flight_or_ended_costs_nothing_else() {
         fnd.launch();
         check(&fnd, &accepted);
         let view = fnd.wait_end(id);
-        // Of this one what was damaged may say anything but that it goes on.
+        // The damaged record may say anything about this run, except that it still runs.
         if view.state == State::Succeeded {
             accepted.push((id, words));
         }

@@ -1,4 +1,4 @@
-//! A start on a disk that is full: fnd starts, refuses what it would have to keep, and keeps what it has accepted before.
+//! Starts on a full disk: fnd starts, refuses work that it would have to store, and keeps work that it accepted before.
 
 use super::{check, queue};
 use fnd_core::outcome::State;
@@ -11,7 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Says that it has begun, and waits for `GATE/go`. One runs at a time.
+/// Reports that it has begun, and waits for `GATE/go`. Only one runs at a time.
 const GATED: &str = "# /// fnd
 # on_load = false
 # [pool]
@@ -22,11 +22,11 @@ echo \"$w\" >>GATE/begun
 until [[ -e GATE/go ]]; do sleep 0.02; done
 echo \"$w\" >\"$FND_RESULT\"
 ";
-/// A result in a file would need room.
+/// Prints its result: a result in a file would need room.
 const TALKS: &str = "# /// fnd\n# on_load = false\n# ///\ncat\n";
 const WARM: &str = "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    return event['data']\n";
 
-/// Room is in blocks of this size.
+/// The disk has blocks of this size.
 const BLOCK: usize = 4096;
 
 /// A prepared fnd whose state is on a small disk of its own.
@@ -40,7 +40,7 @@ fn on_small_disk() -> (Fnd, Mount, PathBuf) {
     (fnd, mount, gate)
 }
 
-/// Leaves not one block free. Returns what is to be removed for room.
+/// Fills the last free block. Returns the file to remove to get room.
 fn fill(fnd: &Fnd) -> PathBuf {
     let filler = fnd.path("state/filler");
     let mut file = OpenOptions::new().append(true).create(true).open(&filler).unwrap();
@@ -59,7 +59,7 @@ fn call(fnd: &Fnd, function: &str, words: &str) -> InvocationId {
     Fnd::id_of(&answer)
 }
 
-/// It says what is wrong, refuses what it cannot keep, and answers who waits.
+/// Checks that fnd reports the problem, refuses work that it cannot store, and answers synchronous calls.
 fn does_without_room(fnd: &Fnd, words: &str) -> Vec<(InvocationId, String)> {
     let problems = fnd.status().problems;
     assert!(
@@ -111,13 +111,13 @@ fn what_was_accepted_before_runs_once_when_there_is_room_again() {
         }
         let filler = fill(&fnd);
         fnd.launch();
-        // Also after a kill while there is no room.
+        // This also holds after a kill while the disk is full.
         let _ = does_without_room(&fnd, "1");
         fnd.leave(Signal::SIGKILL);
         fnd.launch();
         let calls = does_without_room(&fnd, "2");
         has_room_again(&fnd, &filler);
-        // Not earlier: the function needs room for its result.
+        // Only now: the function needs room for its result.
         fs::write(gate.join("go"), "").unwrap();
         let interrupted = if with_spawner { Some(accepted.remove(0)) } else { None };
         if let Some((id, _)) = interrupted {

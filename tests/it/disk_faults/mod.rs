@@ -29,7 +29,7 @@ use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use table::{Async, ROWS, Row};
 
-/// Prints a little, waits, and prints more: some of it goes through the spool.
+/// Prints a little, waits, and prints more, so that some output goes through the spool.
 const TALKS: &str = "# /// fnd
 # on_load = false
 # ///
@@ -40,12 +40,12 @@ echo three >&2
 cat >\"$FND_RESULT\"
 ";
 
-/// A real fnd with a function that talks.
+/// A real fnd with a function that prints.
 pub(super) fn talking() -> Fnd {
     talking_for("0.15")
 }
 
-/// The same with one that takes so many seconds.
+/// The same, with a function that takes this many seconds.
 pub(super) fn talking_for(seconds: &str) -> Fnd {
     let mut fnd = Fnd::prepare(&Setup::default().detached());
     fnd.drop_file("talks.sh", &TALKS.replace("0.15", seconds));
@@ -54,7 +54,7 @@ pub(super) fn talking_for(seconds: &str) -> Fnd {
     fnd
 }
 
-/// What a caller who waits is answered: its own words.
+/// Checks that a synchronous call gets its own payload as the answer.
 fn call(fnd: &Fnd, words: &str) {
     let answer = fnd.invoke("talks", words);
     assert_eq!(
@@ -65,7 +65,7 @@ fn call(fnd: &Fnd, words: &str) {
     );
 }
 
-/// Asks for asynchronous work; refused is 503 with a reason.
+/// Sends asynchronous work; a refusal must be 503 with a reason.
 fn queue(fnd: &Fnd, words: &str) -> Option<InvocationId> {
     let answer = fnd.client().post("/v1/functions/talks/invocations", words);
     if answer.status == 202 {
@@ -77,7 +77,7 @@ fn queue(fnd: &Fnd, words: &str) -> Option<InvocationId> {
     None
 }
 
-/// What was accepted has run once and ended well, with what it was given.
+/// Checks that each accepted invocation has run once, with its own payload, and succeeded.
 fn check(fnd: &Fnd, accepted: &[(InvocationId, String)]) {
     for (id, words) in accepted {
         let view = fnd.wait_end(*id);
@@ -91,7 +91,7 @@ fn check(fnd: &Fnd, accepted: &[(InvocationId, String)]) {
     }
 }
 
-/// fnd is asked for this and that while each row's calls fail; then it is whole again, also after a kill.
+/// Sends requests while the calls of each row fail; then fnd works normally again, also after a kill.
 fn rows(paths: &[&str]) {
     let mut fnd = talking();
     let mut accepted = Vec::new();
@@ -138,7 +138,7 @@ fn rows(paths: &[&str]) {
 fn tampering(fnd: &Fnd, row: &Row, calls: &str, error: &'static str) -> Tampering {
     let path = match row.path {
         "state/logs/*/*.log" => Some("state/logs/talks/00000000.log"),
-        // The names are not known before: all of these calls are about them.
+        // The file names are not known in advance, so all of these calls fail.
         _ if calls == "splice" || calls == "renameat" => None,
         path => Some(path),
     };
@@ -150,7 +150,7 @@ fn tampering(fnd: &Fnd, row: &Row, calls: &str, error: &'static str) -> Tamperin
     }
 }
 
-/// Enough for the database's log of changes to be written into the database, if it can.
+/// Runs enough invocations that SQLite would write its WAL into the database.
 fn grow(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>) {
     for n in 0..8 {
         let words = format!("\"{}\"", n.to_string().repeat(1 << 20));
@@ -159,7 +159,7 @@ fn grow(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>) {
     }
 }
 
-/// The fault is gone: by itself everything is as before.
+/// Checks that everything works again by itself after the fault has gone.
 fn recovers(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>, words: &str) {
     well(fnd);
     let id = wait_until("asynchronous work to be accepted again", PATIENCE, || queue(fnd, words));
@@ -172,7 +172,7 @@ fn recovers(fnd: &Fnd, accepted: &mut Vec<(InvocationId, String)>, words: &str) 
     well(fnd);
 }
 
-/// Status and status file say how it is, without another run.
+/// Checks that status and status file become right without another run.
 fn well(fnd: &Fnd) {
     wait_until("the status file and the status to be well", PATIENCE, || {
         let file = fnd.status_file("talks")?;

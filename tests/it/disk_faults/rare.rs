@@ -1,4 +1,4 @@
-//! Files that are written when somebody asks, or now and then: the copy of the ledger, and the metrics' text file.
+//! Files that are written on request or from time to time: the copy of the ledger, and the metrics' text file.
 
 use super::talking;
 use fnd_tests::tamper::{Fate, Tampering};

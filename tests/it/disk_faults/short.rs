@@ -1,12 +1,12 @@
-//! Real short writes: a limit on the size of files, at which the kernel writes what fits and then fails, for every file at
-//! once; and a file system that is full.
+//! Real short writes for every file at once: with a limit on the size of files the kernel writes the part that fits and
+//! then fails; and a file system that is full.
 
 use super::{call, check, queue, recovers, talking};
 use fnd_tests::{Fnd, require};
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-/// Bounds the size of the files that fnd writes; none where there is no bound.
+/// Limits the size of the files that fnd writes; absent: no limit.
 fn bound(fnd: &Fnd, bytes: Option<u64>) {
     let pid = Pid::from_raw(fnd.pid().cast_signed()).expect("a pid is not 0");
     let limit = Rlimit {
@@ -20,13 +20,13 @@ fn bound(fnd: &Fnd, bytes: Option<u64>) {
 fn every_file_is_cut_in_the_middle_of_a_write() {
     require!(root, cgroup);
     let mut fnd = talking();
-    // Without it the signal of the limit would kill fnd; a full disk sends none.
+    // Otherwise SIGXFSZ would kill fnd at the limit; a full disk sends no signal.
     let ignoring = ["/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
     fnd.start_behind(ignoring.map(str::to_owned).into());
     fnd.replace(Signal::SIGTERM);
     let mut accepted = Vec::new();
     let mut refused = 0;
-    // The smallest cut the statuses and the slots, the others spools, kept output and the ledger's log.
+    // The smallest limits cut status files and slots, the others spools, kept output and the ledger's WAL.
     for (n, bytes) in [1, 7, 100, 300, 1000, 3000, 9000, 20_000, 50_000, 100_001]
         .into_iter()
         .enumerate()

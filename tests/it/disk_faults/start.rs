@@ -1,4 +1,4 @@
-//! A disk that fails while fnd starts: it starts, or says why not and has touched nothing.
+//! A disk that fails while fnd starts: fnd starts, or it says why not and has changed nothing.
 
 use super::{check, queue, talking};
 use fnd_tests::tamper::{Fate, Tampering};
@@ -6,7 +6,7 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{require, wait_until};
 use nix::sys::signal::Signal;
 
-/// Calls of a start, and the file they are about.
+/// Calls of a start, and their file.
 const CASES: &[(&str, &str)] = &[
     ("open,openat", "state/state/lock"),
     ("openat", "state/state/ledger.db"),
@@ -51,7 +51,7 @@ fn a_start_on_a_failing_disk_loses_nothing() {
     fnd.finish();
 }
 
-/// What is written to a file without a name is in nothing that the next start finds.
+/// If the ledger was deleted, records written to it would be lost at the next start, so new work is refused.
 #[test]
 fn a_ledger_that_is_deleted_under_fnd_takes_no_new_work() {
     require!(root, cgroup);
@@ -70,7 +70,7 @@ fn a_ledger_that_is_deleted_under_fnd_takes_no_new_work() {
         assert_eq!(queue(&fnd, "1"), None);
         super::call(&fnd, "2");
         std::fs::rename(&kept, &ledger).unwrap();
-        // Back at its name it is as before, with what has ended meanwhile.
+        // When the file has its name again, fnd works as before, and the runs that ended meanwhile are in the history.
         let again = wait_until("new work to be accepted", PATIENCE, || queue(&fnd, "3"));
         check(&fnd, &[(again, "3".to_owned())]);
         assert_eq!(fnd.status().problems, Vec::<String>::new());

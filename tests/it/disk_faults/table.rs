@@ -1,23 +1,23 @@
-//! Every file that fnd writes, and what is to be expected while that fails.
+//! Every file that fnd writes, and the expected behaviour while its writes fail.
 
-/// What becomes of new asynchronous work while the fault lasts.
+/// How new asynchronous work is answered while the fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Async {
-    /// Refused with 503: fnd cannot promise to keep it.
+    /// Refused with 503: fnd cannot store it.
     Refused,
-    /// Accepted: what fails is not what keeps it.
+    /// Accepted: another file stores it.
     Accepted,
 }
 
-/// A file, or files with like names.
+/// A file, or files with similar names.
 #[derive(Debug)]
 pub(super) struct Row {
     /// Path below the private root; `*` stands for any part of a name.
     pub(super) path: &'static str,
-    /// Calls by which it is written, with the errors that are tried; none where there is nothing in it to be written.
+    /// Calls that write it, with the errors to try; empty if the file has no content.
     pub(super) faults: &'static [(&'static str, &'static str)],
     pub(super) asynchronous: Async,
-    /// What fnd says, in its log or its status.
+    /// The message of fnd, in its log or its status.
     pub(super) says: &'static str,
 }
 
@@ -32,13 +32,13 @@ pub(super) const ROWS: &[Row] = &[
         says: LEDGER,
     },
     Row {
-        // Written when the log of changes has grown; they stay in that.
+        // Written when the WAL has grown; until then the records stay in the WAL.
         path: "state/state/ledger.db",
         faults: &[("pwrite64", "ENOSPC"), ("pwrite64", "EIO"), ("fsync,fdatasync", "EIO")],
         asynchronous: Async::Accepted,
         says: "",
     },
-    // An index in shared memory, made anew at each start; and the journal of making the database.
+    // The WAL's index in shared memory, created anew at each start; and the journal of the creation of the database.
     row("state/state/ledger.db-shm"),
     row("state/state/ledger.db-journal"),
     Row {
@@ -65,15 +65,16 @@ pub(super) const ROWS: &[Row] = &[
         asynchronous: Async::Accepted,
         says: "failed to write status file",
     },
-    // Tried by tests of their own: they are written when somebody asks, or now and then.
+    // Other tests try these files, which are written on request or from time to time.
     row("state/state/backup-*.db"),
     row("state/state/backup-*.db-journal"),
     row("metrics/.fnd-*.tmp"),
-    // Written when a functions directory gets its first function, or is another one; tried by tests of the catalog.
+    // Written when a functions directory gets its first function, or is replaced; tests of the catalog try it.
     row("state/state/.directories"),
-    // Nothing is written to it: it is locked.
+    // It has no content: it is only locked.
     row("state/state/lock"),
-    // Nothing is written to it: the event of making it counts. Without it no question waits; tested in catalog/marks.rs.
+    // It has no content: only the event of its creation counts. Without the mark fnd does not wait; tested in
+    // catalog/marks.rs.
     row("run/marks/*"),
 ];
 
@@ -86,7 +87,7 @@ const fn row(path: &'static str) -> Row {
     }
 }
 
-/// Says whether a path is one of a row's.
+/// Returns whether a path belongs to a row.
 pub(super) fn matches(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,

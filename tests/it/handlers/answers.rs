@@ -1,4 +1,4 @@
-//! What a handler returns reaches the caller as it is: status, headers, bytes; from every runtime.
+//! The answer of a handler reaches the caller unchanged: status, headers, bytes; from every runtime.
 
 use super::{ask, lines};
 use fnd_core::outcome::State;
@@ -36,7 +36,7 @@ fn status_headers_and_body_are_the_functions() {
     fnd.finish();
 }
 
-/// Bytes that are no text, larger than a frame, come back byte for byte.
+/// A binary body that is larger than a frame comes back byte for byte.
 #[test]
 fn bytes_are_kept() {
     let fnd = Fnd::start();
@@ -120,7 +120,7 @@ fn typescript_with_a_named_export() {
     fnd.finish();
 }
 
-/// Of calls that run beside each other in one worker: a record is its call's, what is printed is nobody's.
+/// If calls run at the same time in one worker, a log record belongs to its call, and printed output to no call.
 #[test]
 fn records_belong_to_their_call_in_a_worker_of_several_calls() {
     const CALLS: usize = 6;
@@ -147,7 +147,7 @@ async def handler(event, context):
             "nobody else's, and nothing that was printed: {records:?}"
         );
     }
-    // All of it is kept with the function.
+    // All output is kept with the function.
     wait_until("everything that was printed", PATIENCE, || {
         let all = fnd.ctl(&["logs", "choir"]).expect_code(0);
         let printed = all.out().lines().filter(|line| line.contains("printed")).count();

@@ -1,11 +1,11 @@
-//! Workers that break: each is replaced, and only the call it had fails.
+//! Workers that break are replaced, and only the call in flight fails.
 
 use super::{ask, is_alive, kill_process, pid_in, reason, start};
 use fnd_core::outcome::State;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 
-/// Does what the payload says; `wait` until the gate opens.
+/// Does what the payload names; `wait` waits until the gate opens.
 const MISCHIEF: &str = "import os, sys, time
 def handler(event, context):
     what = event['data']
@@ -67,12 +67,12 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
     let view = fnd.wait_end(neighbour);
     assert_eq!((view.state, view.attempts), (State::Succeeded, 1));
     assert_eq!(fnd.result(neighbour).text(), beside.to_string());
-    // Breaking is the invocation's failure, not the function's.
+    // The invocation fails; the function stays ready.
     assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
     fnd.finish();
 }
 
-/// The call that is in flight in a killed worker may be tried again where `retry.on` says so: in another worker.
+/// The call in flight of a killed worker is retried in another worker, if `retry.on` allows it.
 #[test]
 fn a_killed_call_is_tried_again_in_a_new_worker() {
     let fnd = Fnd::start();
@@ -86,7 +86,7 @@ fn a_killed_call_is_tried_again_in_a_new_worker() {
     fnd.finish();
 }
 
-/// An answer that is in the socket when its worker ends counts, and the next call gets another worker.
+/// An answer that is in the socket when the worker ends counts, and the next call gets another worker.
 #[test]
 fn an_answer_before_the_end_counts() {
     let fnd = Fnd::start();
@@ -117,7 +117,7 @@ worker.serve(lambda data, previous, head, log: str(os.getpid()).encode())
     fnd.finish();
 }
 
-/// `sys.exit` is a way to answer, not to leave.
+/// `sys.exit` ends the call, not the worker.
 #[test]
 fn sys_exit_ends_the_call_only() {
     let fnd = Fnd::start();
@@ -132,7 +132,7 @@ fn sys_exit_ends_the_call_only() {
     fnd.finish();
 }
 
-/// A program that speaks the protocol itself, and answers more than it was asked.
+/// A program that implements the protocol itself, and sends answers without a call.
 #[test]
 fn answers_nobody_asked_for_replace_the_worker() {
     let fnd = Fnd::start();

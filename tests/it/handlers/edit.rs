@@ -1,4 +1,4 @@
-//! A handler is replaced while it is used: the new version is started, then switched to, then the old one leaves.
+//! A handler is replaced while it is used: the new version starts, then gets the calls, then the old version ends.
 
 use super::ask;
 use fnd_core::api::FunctionStatus;
@@ -79,7 +79,7 @@ fn a_version_that_cannot_be_loaded_replaces_nothing() {
             let shown = fnd.ctl(&[verb, "busy"]).expect_code(0);
             assert!(shown.out().contains(word), "{verb}: {shown}");
         }
-        // The same content once more is no news, and no reason to forget what is wrong with it.
+        // Writing the same content again changes nothing, and the error stays.
         fnd.drop_file("busy.py", code);
         let marker = format!("after-{}.sh", word.len());
         fnd.drop_file(&marker, "handler() { :; }\n");
@@ -90,7 +90,7 @@ fn a_version_that_cannot_be_loaded_replaces_nothing() {
     fnd.drop_file("busy.py", &version(3));
     wait_switch(&fnd, &good);
     assert_eq!(ask(&fnd, "busy", ""), 3);
-    // Back to a content that served before.
+    // Back to the content that served before.
     fnd.drop_file("busy.py", &version(1));
     let _ = fnd.wait_function("busy", "to serve the first version again", |function| {
         function.version == good.version && function.error.is_none()
@@ -99,7 +99,7 @@ fn a_version_that_cannot_be_loaded_replaces_nothing() {
     fnd.finish();
 }
 
-/// The reason may go without a change of the file: a package is installed, a data file is there.
+/// The problem may be solved without a change of the file: a package is installed, or a data file is created.
 #[test]
 fn a_version_that_could_not_be_loaded_is_tried_again_by_itself() {
     let fnd = Fnd::start();
@@ -119,7 +119,7 @@ fn a_version_that_could_not_be_loaded_is_tried_again_by_itself() {
             .as_deref()
             .is_some_and(|error| error.contains("No such file"))
     });
-    // What is shown is what serves; the rest is said of the newer one.
+    // The record shows the version that serves; the error is reported about the newer one.
     let shown = fnd.ctl(&["show", "busy", "-o", "json"]).expect_code(0).json();
     assert_eq!(shown["version"], good.version.unwrap().to_string());
     assert_eq!(

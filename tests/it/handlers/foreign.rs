@@ -100,7 +100,7 @@ fn kyma_functions() {
     fnd.finish();
 }
 
-/// Rafay: `handle(logger, request)`, its SDK, polled with what it left.
+/// Rafay: `handle(logger, request)`, its SDK, and polls that get the data of the call before.
 #[test]
 fn a_rafay_function() {
     let fnd = Fnd::start();
@@ -139,7 +139,7 @@ def handle(logger, request):
     fnd.finish();
 }
 
-/// Keptn: a deno script that reads DATA and ends with an exit code; a process for each run, beside the handlers.
+/// Keptn: a deno script that reads DATA and ends with an exit code; each run has its own process.
 #[test]
 fn a_keptn_task() {
     require!(deno);
@@ -162,7 +162,7 @@ if (data.text === \"bad\") Deno.exit(1);
     fnd.finish();
 }
 
-/// Nothing but a default: what `fnd` is for in its first five minutes.
+/// The first five minutes with `fnd`: a handler with default settings.
 #[test]
 fn the_first_five_minutes() {
     let fnd = Fnd::start();
@@ -203,7 +203,7 @@ fn a_kyma_function_for_express() {
     fnd.finish();
 }
 
-/// What fnd does not have says so when it is loaded, and what to do.
+/// Code that needs an unsupported feature fails when it is loaded, with a message that says what to do.
 #[test]
 fn what_is_not_supported_says_so() {
     let fnd = Fnd::start();
@@ -211,7 +211,7 @@ fn what_is_not_supported_says_so() {
         (
             "store",
             "from python_sdk_rafay_workflow.state_client import StateClientBuilder\ndef handle(logger, request): return 1\n",
-            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no state store of that form: keep state in files below $STATE_DIRECTORY",
+            "`StateClientBuilder` of Rafay's SDK is not supported; fnd has no such state store: keep state in files below $STATE_DIRECTORY",
         ),
         (
             "details",

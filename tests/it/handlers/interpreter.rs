@@ -1,5 +1,5 @@
-//! An interpreter is replaced while functions run: a package upgrade, a link set to another version, one that is gone for a
-//! while.
+//! An interpreter is replaced while functions run: by a package upgrade, by a link to another version, or it is missing
+//! for a while.
 
 use super::ask;
 use fnd_tests::{Fnd, Setup};
@@ -40,7 +40,7 @@ impl Pythons {
         std::fs::rename(new, to).unwrap();
     }
 
-    /// Sets the link, as a package manager does: without a moment without it.
+    /// Replaces the link as a package manager does: it exists at every moment.
     fn link(&self, version: &str) {
         symlink(self.program(version), self.at("next")).unwrap();
         std::fs::rename(self.at("next"), self.at("python")).unwrap();
@@ -54,14 +54,14 @@ impl Pythons {
         ))
     }
 
-    /// What a handler says of the program it runs in.
+    /// The answer of a handler about the program that it runs in.
     fn says(&self, version: &str) -> String {
         let link = std::fs::canonicalize(self.program(version)).unwrap();
         link.display().to_string()
     }
 }
 
-/// Says which program it runs in: as the kernel knows it, whatever lies there now.
+/// Answers with the program that it runs in, as the kernel knows it, even if the path has another file now.
 const WHO: &str = "import os, time\nEXE = os.readlink('/proc/self/exe')\n\
                    def handler(event, context):\n    time.sleep(0.005)\n    return {'exe': EXE}\n";
 
@@ -101,9 +101,9 @@ fn a_link_set_to_another_version_under_load_fails_no_call() {
         let seen: Vec<_> = clients.into_iter().map(|client| client.join().unwrap()).collect();
         println!("{} calls", seen.iter().map(Vec::len).sum::<usize>());
     });
-    // Those that ran in the old one have finished and left: nobody is called in it any more.
+    // The workers of the old interpreter have ended: no call goes to them any more.
     assert_eq!(exe(&fnd, "who"), pythons.says("two"));
-    fnd.wait_log("was replaced, it is");
+    fnd.wait_log("was replaced by");
     let shown = fnd.ctl(&["show", "who"]).expect_code(0);
     assert!(shown.out().contains(&pythons.says("two")), "{shown}");
     fnd.finish();
@@ -121,7 +121,7 @@ fn a_file_put_in_the_place_of_another_is_another_interpreter() {
     let _ = fnd.wait_function("kept", "to be prepared again", |function| {
         function.version != before.version && function.error.is_none()
     });
-    // The old file would be called `(deleted)`.
+    // The kernel appends `(deleted)` to the path of the old file.
     assert_eq!(exe(&fnd, "kept"), pythons.says("one"));
     fnd.finish();
 }
@@ -130,7 +130,7 @@ fn a_file_put_in_the_place_of_another_is_another_interpreter() {
 fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
     let pythons = Pythons::new();
     let fnd = Fnd::start_with(&pythons.setup());
-    // Nothing else that is installed may take its place.
+    // No other installed interpreter may be used instead.
     let manifest = "runtime = \"python3.99\"\n[pool]\nmin = 1\nmax = 1\n";
     fnd.install("steady.py", manifest, WHO);
     assert_eq!(exe(&fnd, "steady"), pythons.says("one"));
@@ -140,7 +140,7 @@ fn one_that_is_gone_for_a_while_stops_nothing_that_runs() {
         function
             .error
             .as_deref()
-            .is_some_and(|error| error.contains("is not there"))
+            .is_some_and(|error| error.contains("does not exist"))
     });
     assert_eq!(gone.state.as_str(), "ready");
     let shown = fnd.ctl(&["show", "steady"]).expect_code(0);

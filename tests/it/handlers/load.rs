@@ -1,4 +1,4 @@
-//! Code that cannot be loaded: the call says why, the function says so too, and it is over when the code is mended.
+//! Code that cannot be loaded: the call and the function report why, until the code is corrected.
 
 use super::{ask, reason};
 use fnd_tests::ask::word;
@@ -21,7 +21,7 @@ fn code_that_cannot_be_loaded_is_reported_and_can_be_corrected() {
         fnd.log().contains("ModuleNotFoundError").then_some(())
     });
 
-    // Each call is a start that fails; five make it a loop, which says so and is left alone for a while.
+    // Each call is a start that fails; after five the function is `crash-looping` and is not started for a while.
     for _ in 0..8 {
         if fnd
             .function("broken")

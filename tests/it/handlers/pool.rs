@@ -1,4 +1,4 @@
-//! The pool: how many workers there are, how long they stay, how many calls each has.
+//! The pool: the number of workers, how long they live, how many calls each has.
 
 use super::{ask, is_alive};
 use fnd_tests::wait::PATIENCE;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const PID: &str = "import os\ndef handler(event, context): return os.getpid()\n";
 
-/// Makes calls beside each other and returns their answers.
+/// Makes calls at the same time and returns their answers.
 fn together(fnd: &Fnd, name: &str, count: usize) -> Vec<Value> {
     std::thread::scope(|scope| {
         let calls: Vec<_> = (0..count).map(|_| scope.spawn(|| ask(fnd, name, ""))).collect();
@@ -48,7 +48,7 @@ fn workers_are_started_ahead_and_kept() {
         Some(fnd.run("ahead", "")).filter(|(_, view)| !view.attempt_records[0].cold)
     });
     assert!(gate.join(answer.text()).exists());
-    // One that is lost is replaced without a call.
+    // A worker that is lost is replaced without a call.
     super::kill_process(answer.text().parse().unwrap());
     wait_until("another worker to have loaded it", PATIENCE, || {
         (loaded() == 3).then_some(())
@@ -119,7 +119,7 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
         assert_eq!(count, 1);
         assert!(pids.insert(pid), "{pid} served twice");
         warm += usize::from(!view.attempt_records[0].cold);
-        // The one that served is gone; the spares are there before the next call needs one.
+        // The worker that served has ended; the spare ones are ready before the next call.
         wait_until("two spares", PATIENCE, || {
             let shims = |process: &&String| process.contains("shim.py");
             let processes = fnd.mark().processes();
@@ -130,7 +130,7 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
     fnd.finish();
 }
 
-/// An old worker leaves, with or without calls; one that is busy finishes what it has.
+/// A worker at its maximal age is replaced; if it is busy, it finishes its call first.
 #[test]
 fn a_worker_is_replaced_when_it_is_old() {
     let fnd = Fnd::start();

@@ -21,7 +21,7 @@ def handler(event, context):
     )
 }
 
-/// The temporary directories of workers; empty when none is left.
+/// Returns the temporary directories of workers; empty if all are removed.
 fn temporary(fnd: &Fnd) -> Vec<std::path::PathBuf> {
     fn kept(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -62,7 +62,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
         temporary(&fnd).is_empty().then_some(())
     });
     assert_ne!(ask(&fnd, "works", "").as_i64().unwrap(), before);
-    // It stays one record, over another crash too.
+    // There is only one record, also after another crash.
     fnd.replace(Signal::SIGKILL);
     let again = fnd.invocation(id);
     assert_eq!((again.state, again.attempts), (State::Interrupted, 1));
@@ -71,7 +71,7 @@ fn a_crash_interrupts_a_call_exactly_once() {
     fnd.finish();
 }
 
-/// Ctrl-C: the call in flight is finished, idle workers leave, nothing is left.
+/// After Ctrl-C the call in flight finishes, idle workers end, and no process remains.
 #[test]
 fn draining_finishes_calls_and_ends_idle_workers() {
     let mut fnd = Fnd::start();

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 const LIMITS: &str = "[limits]\ntimeout = \"700ms\"\ngrace = \"1500ms\"\n";
 
-/// Calls, looks that it is over at its timeout and nothing of it is left, and that the next call is served.
+/// Makes a call and checks that it ends at its timeout, that no process of it remains, and that the next call is
+/// served.
 #[track_caller]
 fn ends_in_time(fnd: &Fnd, name: &str, json: &str) {
     let before = asked_in_time(fnd, name);
@@ -31,7 +32,7 @@ fn ends_in_time(fnd: &Fnd, name: &str, json: &str) {
     assert_ne!(asked_in_time(fnd, name), before, "{name} {json}");
 }
 
-/// Asks for the worker's process id until a stall of the machine does not make the answer late.
+/// Asks for the worker's process id; repeats the call if a stall of the machine made it exceed the timeout.
 #[track_caller]
 fn asked_in_time(fnd: &Fnd, name: &str) -> serde_json::Value {
     wait_until("an answer in time", PATIENCE, || {

@@ -1,4 +1,4 @@
-//! The same worker answers call after call, and what it says belongs to exactly the call it says it in.
+//! One worker answers call after call, and its output belongs to exactly the call during which it was printed.
 
 use super::{ask, lines, reason};
 use fnd_core::outcome::State;

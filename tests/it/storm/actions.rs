@@ -1,10 +1,11 @@
-//! What can happen, and choosing it. A choice is made in full before anything is done, so that a seed makes the same ones again.
+//! The actions of the storm, and their choice. An action is chosen completely before it is performed, so that a seed
+//! repeats the same choices.
 
 use crate::crash::functions::FUNCTIONS;
 use fastrand::Rng;
 use std::time::Duration;
 
-/// Kinds of what can happen, each of which `STORM` can name.
+/// Kinds of actions, which `STORM` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Edits,
@@ -23,7 +24,7 @@ pub(super) enum Kind {
     Backups,
 }
 
-/// All of them.
+/// All kinds.
 pub(super) const KINDS: [Kind; 14] = [
     Kind::Edits,
     Kind::Moves,
@@ -62,7 +63,7 @@ impl Kind {
     }
 }
 
-/// Which processes.
+/// The processes that an action concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     Fnd,
@@ -70,32 +71,32 @@ pub(super) enum Whom {
     Both,
 }
 
-/// How a function's file is written.
+/// The ways to write a function's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// Beside it, then renamed.
+    /// Written beside it, then renamed.
     Renamed,
-    /// Over what is there, in two halves.
+    /// Overwritten, in two halves.
     InPlace,
-    /// With a manifest that is refused, and mended after a while.
+    /// Written with a manifest that is refused, and corrected after a while.
     Broken,
 }
 
-/// What people do with a file.
+/// Changes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Deleted, and there again after a while.
+    /// Deleted, and written again after a while.
     Deleted,
-    /// Of another name for a while.
+    /// Renamed for a while.
     Renamed,
 }
 
-/// How the functions directory is away.
+/// The ways in which the functions directory is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Absence {
-    /// There is nothing of its name.
+    /// It does not exist.
     Renamed,
-    /// An empty file system is in its place.
+    /// An empty file system is mounted over it.
     Mounted,
 }
 
@@ -103,11 +104,11 @@ pub(super) enum Absence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Killed(Whom),
-    /// SIGTERM, and the next one is started.
+    /// SIGTERM, then the next fnd is started.
     Planned,
 }
 
-/// One of them, with all that is random about it.
+/// An action with all of its random values.
 #[derive(Debug, Clone)]
 pub(super) enum Action {
     Edit(&'static str, Edit, Duration),
@@ -118,9 +119,9 @@ pub(super) enum Action {
     Cancel(u32),
     /// How many callers break off, and how.
     Callers(u32, u32, Duration),
-    /// To so many milliseconds from the machine's time.
+    /// Sets the clock to this many milliseconds from the machine's time.
     Clock(i64, Duration),
-    /// So many more than they have.
+    /// Allows this many more than the process has.
     Descriptors(Whom, u64, Duration),
     Inodes(Duration),
     Disk(Duration),
@@ -130,11 +131,11 @@ pub(super) enum Action {
 }
 
 const HOUR_MS: i64 = 3_600_000;
-/// Where the clock steps to: the day before and after, and what a broken battery gives.
+/// Steps of the clock: to the day before and after, and to the time that a machine with a broken battery has.
 const STEPS: [i64; 7] = [0, 0, 1_500, -HOUR_MS, 20 * HOUR_MS, -20 * HOUR_MS, 40 * 24 * HOUR_MS];
 
 impl Action {
-    /// Chooses one of a kind.
+    /// Chooses an action of a kind.
     pub(super) fn choose(kind: Kind, rng: &mut Rng) -> Self {
         let mut millis = |from: u64, to: u64| Duration::from_millis(rng.u64(from..to));
         let (moment, while_) = (millis(0, 300), millis(100, 2_500));

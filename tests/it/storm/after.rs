@@ -1,4 +1,4 @@
-//! What fnd and its spawner hold, and that nothing of it stays once there are no functions any more.
+//! Checks the resources that fnd and its spawner hold, and that none of them remain when all functions are removed.
 
 use super::Storm;
 use crate::crash::findings::Findings;
@@ -7,12 +7,12 @@ use fnd_tests::wait::PATIENCE;
 use std::fs;
 use std::path::Path;
 
-/// What memory may have grown by since warming up, bytes.
+/// Bytes by which memory may have grown since warming up.
 const GROWTH: u64 = 8 << 20;
-/// Descriptors by which two looks at an fnd at rest may differ: a connection that asks, a file that is being written.
+/// Number of descriptors by which two counts of an idle fnd may differ: a connection, a file that is being written.
 const SLACK: usize = 3;
 
-/// What both processes hold.
+/// The resources of both processes.
 #[derive(Debug, Clone)]
 pub(super) struct Figures(Vec<Held>);
 
@@ -42,7 +42,7 @@ impl Figures {
         Self(vec![held("fnd", fnd.pid()), held("fnd-spawner", fnd.spawner_pid())])
     }
 
-    /// Compares memory under load with what it was after warming up.
+    /// Compares memory under load with that after warming up.
     pub(super) fn compare_memory(&self, before: &Self, found: &mut Findings) {
         for (now, before) in self.0.iter().zip(&before.0) {
             if now.memory > before.memory + GROWTH {
@@ -54,7 +54,7 @@ impl Figures {
         }
     }
 
-    /// Returns what there is more of than before there was a function.
+    /// Returns the resources of which there are more than before the first function.
     fn beyond(&self, before: &Self) -> Vec<String> {
         let pairs = self.0.iter().zip(&before.0).flat_map(|(now, before)| {
             [
@@ -72,7 +72,7 @@ impl Figures {
     }
 }
 
-/// Looks that nothing is left of functions that are gone, once launchers have had the time to end.
+/// Checks that nothing remains of removed functions, after the time that launchers have to end.
 pub(super) fn check_leftovers(storm: &mut Storm, empty: &Figures, found: &mut Findings) {
     let begun = fnd_tests::now();
     let left = loop {
@@ -110,7 +110,7 @@ fn leftovers(storm: &Storm, empty: &Figures) -> Vec<String> {
     let fnd = &storm.fnd;
     let own = [fnd.pid(), fnd.spawner_pid()];
     let others = |process: &String| !own.iter().any(|pid| process.starts_with(&format!("process {pid} ")));
-    // The spawner's judge stays, as it does without functions.
+    // The spawner's judge also runs without functions.
     let judge = |process: &String| process.contains("--judge");
     let mut left: Vec<String> = fnd
         .mark()
@@ -118,8 +118,8 @@ fn leftovers(storm: &Storm, empty: &Figures) -> Vec<String> {
         .into_iter()
         .filter(|process| others(process) && !judge(process))
         .collect();
-    // The spool of what ended last goes with the next command to the output thread: nobody wakes that for it. What could not be
-    // kept for want of room stays for the next start.
+    // The spool of the last attempt is removed with the next command to the output thread, which does not wake for it
+    // alone. Output that could not be stored for lack of room stays for the next start.
     let mut spools = names(&fnd.path("state/state/spool"));
     if storm.shortage {
         spools.clear();
@@ -141,7 +141,7 @@ fn leftovers(storm: &Storm, empty: &Figures) -> Vec<String> {
     left
 }
 
-/// Returns the names in a directory and below the directories in it; those that are empty don't count.
+/// Returns the names in a directory and one level below; empty directories do not count.
 fn names(directory: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! The functions beside those of the kills and their callers: a script that people move about, an HTTP server, a service; and
-//! callers who break off.
+//! The functions in addition to those of the crash tests, and their callers: a script that is moved around, an HTTP
+//! server, a service; and callers that break off.
 
 use crate::crash::findings::{Findings, short};
 use crate::crash::functions::Journal;
@@ -78,7 +78,7 @@ pub(super) fn files() -> Vec<(&'static str, String)> {
         .into()
 }
 
-/// What callers of these functions were told.
+/// The answers that callers of these functions got.
 #[derive(Default)]
 pub(super) struct Crowd {
     stop: Arc<AtomicBool>,
@@ -140,7 +140,7 @@ impl Replies {
         }
     }
 
-    /// Compares with the history. What was accepted for a function that a person deletes afterwards may be skipped.
+    /// Compares the answers with the history. Work accepted for a function that is deleted afterwards may be skipped.
     pub(super) fn check(&self, fnd: &Fnd, journal: &Journal, spawner_killed: bool, found: &mut Findings) {
         for id in self.accepted.union(&self.answered) {
             let answer = fnd.client().get(&format!("/v1/invocations/{id}"));
@@ -174,7 +174,7 @@ impl Replies {
     }
 }
 
-/// Has callers begin something and break off, all at once.
+/// Lets callers begin requests and break off, all at once.
 pub(super) fn break_off(socket: &Path, count: u32, how: u32, meanwhile: impl FnOnce()) {
     let mut rng = Rng::with_seed(u64::from(how));
     let callers: Vec<Option<UnixStream>> = (0..count).map(|_| break_one(socket, rng.u32(..6)).ok()).collect();
@@ -189,16 +189,16 @@ fn break_one(socket: &Path, how: u32) -> std::io::Result<UnixStream> {
     stream.set_read_timeout(time)?;
     let call = "POST /v1/functions/moves/invoke HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
     match how {
-        // Says nothing.
+        // Sends nothing.
         0 => {}
         1 => stream.write_all(&call.as_bytes()[..40])?,
-        // Promises more than it sends.
+        // Announces more bytes than it sends.
         2 => {
             stream.write_all(format!("{call}content-length: 1000\r\n\r\n{{").as_bytes())?;
             stream.shutdown(Shutdown::Write)?;
         }
         3 => stream.write_all(&[0, 255, b'\r', b'\n', b'\r', b'\n'])?,
-        // Asks and does not wait for the answer.
+        // Sends a request and does not wait for the answer.
         4 => stream.write_all(format!("{call}content-length: 2\r\n\r\n{{}}").as_bytes())?,
         // Follows the events, and reads the first bytes.
         _ => {

@@ -1,5 +1,5 @@
-//! What the storm changes around fnd: a small file system for its state, and its clock. In a mount namespace of the test's
-//! own, so that a test that is killed leaves no mount.
+//! The surroundings of fnd that the storm changes: a small file system for its state, and its clock. The mounts are in
+//! a mount namespace of the test, so that a killed test leaves none.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -8,21 +8,21 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Size of the state's file system, MiB: what it has from the beginning, and for each second. Nothing is forgotten in a storm,
-/// so the history and the output grow all the time, and a backup copies the history beside itself.
+/// Size of the state's file system in MiB: at the beginning, and for each second. A storm deletes no history, so
+/// history and output grow all the time, and a backup needs room for a copy of the history.
 const SIZE: u64 = 64;
 const SIZE_OF_SECOND: u64 = 1;
-/// How many files it takes.
+/// Number of files that the file system can hold.
 const INODES: u32 = 4000;
 
-/// The ground.
+/// The surroundings of one fnd.
 pub(super) struct Ground {
     own: TempDir,
     mounted: Vec<PathBuf>,
 }
 
 impl Ground {
-    /// Takes a mount namespace for this thread and what it starts.
+    /// Gives this thread, and the processes that it starts, a mount namespace.
     pub(super) fn begin() -> Self {
         unshare(CloneFlags::CLONE_NEWNS).expect("root may have a mount namespace");
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -36,19 +36,19 @@ impl Ground {
         ground
     }
 
-    /// Returns the file that says by how much fnd's clock is wrong.
+    /// Returns the file with the offset of fnd's clock.
     pub(super) fn clock(&self) -> PathBuf {
         self.own.path().join("clock")
     }
 
-    /// Sets fnd's clock to so many milliseconds from the machine's.
+    /// Sets fnd's clock to this many milliseconds from the machine's.
     pub(super) fn step(&self, ms: i64) {
         let new = self.own.path().join("new");
         fs::write(&new, ms.to_string()).expect("a file is written");
         fs::rename(new, self.clock()).expect("it is renamed");
     }
 
-    /// Puts the small file system in place, for a storm of so many seconds.
+    /// Mounts the small file system, for a storm of this many seconds.
     pub(super) fn with_state(mut self, state: &Path, seconds: u64) -> Self {
         let size = SIZE + SIZE_OF_SECOND * seconds;
         self.mount(state, &format!("size={size}m,nr_inodes={INODES},mode=0755"));
@@ -61,7 +61,7 @@ impl Ground {
         self.mounted.push(over.to_owned());
     }
 
-    /// Takes away what was mounted last.
+    /// Unmounts the last mount.
     pub(super) fn unmount(&mut self) {
         if let Some(path) = self.mounted.pop() {
             umount2(&path, MntFlags::MNT_DETACH).expect("what was mounted is unmounted");
@@ -90,7 +90,7 @@ impl Ground {
     fn ballast(&self) -> PathBuf {
         let state = self.mounted.first().expect("the state's is mounted first");
         let path = state.join("ballast");
-        // One that could not be removed in full is used again.
+        // A directory that could not be removed completely is used again.
         fs::create_dir_all(&path).unwrap_or_else(|error| panic!("no room for `{}`: {error}", path.display()));
         path
     }

@@ -1,5 +1,6 @@
-//! Everything at once, at random: people who edit, rename, reload and cancel, callers who break off, a clock that steps, shortage of
-//! disk, inodes and descriptors, processes that are stopped and killed, all under load. Afterwards what must always hold.
+//! Everything at once, at random and under load: people who edit, rename, reload and cancel; callers that break off; a
+//! clock that steps; shortage of disk, inodes and descriptors; processes that are stopped and killed. Then the
+//! invariants are checked.
 //!
 //! A seed chooses what is done, not how the machine orders it: `make test-storm SEED=N` makes the same choices again.
 //! `STORM=edits,kills` leaves all other kinds out. `make test` takes all of them, with one seed.
@@ -31,29 +32,29 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long it lasts unless `FND_STORM_SECONDS` says, with warming up and without the comparison at the end.
+/// Duration, unless `FND_STORM_SECONDS` is set; with warming up, without the comparison at the end.
 const SECONDS: u64 = 60;
-/// The seed where `FND_STORM_SEED` does not say another, or `random`.
+/// The seed, unless `FND_STORM_SEED` has another one or `random`.
 const SEED: u64 = 1;
-/// Load without anything else, until memory is what it stays.
+/// Duration of load without actions, until the memory is stable.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// How long the callers can ask without a rest until the history is so large (64 MiB) that a full disk takes the oldest of it, as
-/// it should; in a longer storm they pause more.
+/// How long callers can send requests without pauses until the history has 64 MiB, above which a full disk removes the
+/// oldest records, as it should. In a longer storm callers pause more.
 const HISTORY_LASTS: u64 = 60;
-/// The functions beside those of the kills: one that people move about, an HTTP server, a service.
+/// The functions in addition to those of the crash tests: one that is moved around, an HTTP server, a service.
 const OTHERS: [&str; 3] = ["moves", "web", "keeper"];
 
 /// One fnd in a storm.
 struct Storm {
     fnd: Fnd,
     ground: Ground,
-    /// Where functions write what they do.
+    /// Directory of the journals of functions.
     gate: PathBuf,
-    /// Counts what is written, so that no two versions are the same.
+    /// Counts written files, so that no two versions are equal.
     version: u32,
-    /// Whether a spawner was killed: then what ran is interrupted.
+    /// Whether a spawner was killed, which interrupts running attempts.
     spawner_killed: bool,
-    /// Whether there was no room, or no descriptors, for a while.
+    /// Whether disk space or descriptors had run out for a while.
     shortage: bool,
     /// How to make the same choices again.
     again: String,
@@ -89,7 +90,7 @@ fn what_must_hold_holds_in_a_storm() {
     while begun.elapsed() < WARM_UP {
         fnd_tests::wait::pause();
     }
-    // What is read and made for the first time in the storm stays as well: caches of the ledger, threads.
+    // Memory that is used for the first time in the storm also stays: caches of the ledger, threads.
     for action in [Action::Backup, Action::Reload(1), Action::Cancel(20)] {
         storm.perform(&action);
     }
@@ -162,7 +163,7 @@ impl Storm {
         }
     }
 
-    /// Puts all functions in place.
+    /// Installs all functions.
     fn drop_all(&mut self) {
         let names = FUNCTIONS.iter().map(|function| function.name).chain(OTHERS);
         for name in names.clone() {
@@ -173,7 +174,7 @@ impl Storm {
         }
     }
 
-    /// Puts a function in place, in a version of its own.
+    /// Installs a function in a new version.
     fn drop(&mut self, name: &str) {
         self.version += 1;
         let (file, code) = common::files()
@@ -196,7 +197,7 @@ impl Storm {
     }
 }
 
-/// Returns the kinds that `STORM` names; without it all.
+/// Returns the kinds that `STORM` names, or all.
 fn chosen() -> Vec<Kind> {
     let names = std::env::var("STORM").unwrap_or_default();
     if names.is_empty() || names == "all" {
@@ -210,7 +211,7 @@ fn chosen() -> Vec<Kind> {
     names.split(',').map(|name| kind(name.trim())).collect()
 }
 
-/// Says how far it is, where somebody watches.
+/// Prints progress.
 #[expect(clippy::print_stdout, reason = "a long storm takes a while")]
 fn say(what: &str) {
     println!("storm: {what}");

@@ -1,4 +1,4 @@
-//! Doing what was chosen. Each action ends with everything as it was, but for the clock.
+//! Performs the chosen actions. After each action everything is as before, except for the clock.
 
 use super::Storm;
 use super::actions::{Absence, Action, Edit, End, Move, Whom};
@@ -14,10 +14,10 @@ use std::fs;
 use std::time::Duration;
 
 impl Storm {
-    /// Does it.
+    /// Performs an action.
     ///
     /// # Panics
-    /// When fnd or its spawner ended and was not asked to.
+    /// If fnd or its spawner ended by itself.
     pub(super) fn perform(&mut self, action: &Action) {
         self.shortage |= matches!(action, Action::Descriptors(..) | Action::Inodes(_) | Action::Disk(_));
         match *action {
@@ -177,7 +177,7 @@ impl Storm {
             }
             End::Killed(Whom::Both) => {
                 self.spawner_killed = true;
-                // At once: neither sees how the other ends.
+                // Both at once, so that neither process sees the other one end.
                 signal(self.fnd.pid(), Signal::SIGSTOP);
                 self.fnd.signal_spawner(Signal::SIGKILL);
                 self.fnd.kill();
@@ -195,7 +195,7 @@ impl Storm {
         }
     }
 
-    /// Asks for something that needs no body; whether it can be done now depends on what else happens.
+    /// Sends a request without a body. It may fail, depending on the other actions.
     fn ask(&self, path: &str) {
         wait_until(path, PATIENCE, || {
             self.fnd.client().try_call("POST", path, &[], b"").ok()
@@ -207,7 +207,7 @@ fn signal(pid: u32, signal: Signal) {
     kill(Pid::from_raw(pid.cast_signed()), signal).expect("an own child can be signalled");
 }
 
-/// Lets a process open only so many files more than it has. Returns its limit.
+/// Lets a process open only this many more files. Returns its old limit.
 fn limit(pid: u32, more: u64) -> Rlimit {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count() as u64;
     let before = set(
@@ -237,7 +237,7 @@ fn hard(pid: u32) -> Option<u64> {
     line.split_whitespace().nth(4).and_then(|number| number.parse().ok())
 }
 
-/// Lets a chosen time pass.
+/// Waits for a chosen time.
 fn pass(time: Duration) {
     let begun = fnd_tests::now();
     while begun.elapsed() < time {

@@ -1,16 +1,16 @@
-//! `fndctl doctor` on an installation: nothing to complain of at first; what is broken is named, with a fix that is one.
+//! `fndctl doctor` on an installation: at first it finds nothing; then it names each problem with a fix that works.
 
 use crate::guest::PATIENCE;
 use crate::machine::VirtualMachine;
 use fnd_tests::Run;
 use serde_json::Value;
 
-/// Examines the machine; it asks each interpreter for its version, which emulated CPUs take seconds for.
+/// Runs doctor; it runs each interpreter for its version, which takes seconds on emulated CPUs.
 fn examine(machine: &VirtualMachine) -> Run {
     machine.run("fndctl doctor -o json")
 }
 
-/// Returns what was found of an area, one line each: level, what, where, fix.
+/// Returns the findings of an area, one on each line: level, what, where, fix.
 fn found(run: &Run, check: &str) -> String {
     let report = run.json();
     let all = report["findings"].as_array().expect("a list of findings");
@@ -22,7 +22,7 @@ fn found(run: &Run, check: &str) -> String {
     of_it.map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A fresh installation has no error, and nothing that could not be looked at.
+/// A fresh installation has no error, and nothing that could not be checked.
 pub(crate) fn fresh(machine: &mut VirtualMachine) {
     let run = examine(machine).expect_code(0);
     assert_eq!(
@@ -47,15 +47,15 @@ pub(crate) fn fresh(machine: &mut VirtualMachine) {
             "{check}: {found}"
         );
     }
-    // deno is there by this test's hand; nobody keeps the clock of this machine.
+    // This test has installed deno; nothing synchronises the clock of this machine.
     assert!(!found(&run, "runtimes").contains("warning"), "{run}");
     assert!(found(&run, "clock").starts_with("warning"), "{run}");
-    // Somebody who is not root sees it too, and is told what keeps them from using it.
+    // Another user than root gets the findings too, and learns how to get access.
     let run = machine.run("su bob -c 'fndctl doctor'");
     assert!(run.out().contains("sudo adduser bob fnd"), "{run}");
 }
 
-/// A unit that is stopped, a mode that is insecure, an interpreter that went away.
+/// A stopped unit, an insecure mode, a missing interpreter.
 pub(crate) fn broken(machine: &mut VirtualMachine) {
     machine.drop_bash("loose", "", "echo fine\n");
     machine.drop_file("README.md", "not a function\n");
@@ -69,7 +69,7 @@ pub(crate) fn broken(machine: &mut VirtualMachine) {
             "error | it is not running | fnd.service | sudo systemctl start fnd",
         ),
         ("units", "error | it does not listen | fnd.socket | "),
-        ("units", "warning | it is not started with the machine | fnd.service | "),
+        ("units", "warning | it does not start at boot | fnd.service | "),
         ("permissions", "error | INSECURE MODE 0664: "),
         ("permissions", "sudo chmod go-w /etc/fnd/functions/loose.sh"),
         (
@@ -81,7 +81,7 @@ pub(crate) fn broken(machine: &mut VirtualMachine) {
         let found = found(&run, check);
         assert!(found.contains(expected), "no {expected:?} of {check}: {found}");
     }
-    // Its fixes are ones.
+    // The fixes work.
     machine.ok(
         "chmod go-w /etc/fnd/functions/loose.sh && rm /etc/fnd/functions/README.md && systemctl start fnd.socket fnd",
     );

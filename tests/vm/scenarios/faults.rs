@@ -3,7 +3,8 @@
 use crate::guest::{PATIENCE, text};
 use crate::machine::VirtualMachine;
 
-/// Without room for the history nothing is accepted that would have to be kept; all else goes on, and it recovers by itself.
+/// Without room for the history fnd refuses work that it must store. Everything else continues, and fnd recovers by
+/// itself.
 pub(crate) fn disk_full(machine: &mut VirtualMachine) {
     machine.drop_bash("working", "", "echo fine\n");
     machine.ok("systemctl stop fnd.service && mount -t tmpfs -o size=6m,mode=0700,uid=fnd,gid=fnd none /var/lib/fnd/state && systemctl start fnd.service");
@@ -30,11 +31,11 @@ pub(crate) fn disk_full(machine: &mut VirtualMachine) {
     machine.ok("systemctl stop fnd.service && umount /var/lib/fnd/state && systemctl start fnd.service");
 }
 
-/// Timeouts count what passes, not what the clock says, also over a restart of fnd.
+/// Timeouts measure elapsed time, independently of the wall clock, also over a restart of fnd.
 pub(crate) fn clock(machine: &mut VirtualMachine) {
-    /// Far below the smallest step, and above what any machine takes.
+    /// Far below the smallest step of the clock, and above the time that any machine needs.
     const MOST_MS: f64 = 3_600_000.0;
-    // Both still run when the clock is set, however long it takes to queue them and to see it.
+    // Both still run when the clock is set, even if queueing and checking them takes long.
     machine.drop_bash("sleeper", "[limits]\ntimeout = \"10m\"", "sleep 20\n");
     machine.drop_bash(
         "stuck",
@@ -98,7 +99,7 @@ pub(crate) fn hybrid(machine: &mut VirtualMachine) {
         "trap '' TERM\nsetsid -f sleep 86007\nwhile :; do sleep 86008; done\n",
     );
     assert_eq!(machine.invoke("escapee").code, 6);
-    // The caller is answered at the timeout, the record is final when nothing is left.
+    // The caller is answered at the timeout; the record is final when no process remains.
     assert_eq!(text(&machine.last_run("escapee"), "reason"), "timeout");
     assert_eq!(
         machine.run("ps -eo args | grep -c '^sleep 8600[78]$'").out().trim(),
@@ -110,7 +111,7 @@ pub(crate) fn hybrid(machine: &mut VirtualMachine) {
     machine.wait_restarted("fnd-spawner.service", &spawner);
     machine.wait_ready("greedy");
     machine.ok("systemctl stop fnd.service");
-    // The spawner's stop is queued only now, since nothing needs it any more.
+    // The stop of the spawner is queued only now, since no unit needs it any more.
     machine.wait_until(
         "no group to be left",
         PATIENCE,

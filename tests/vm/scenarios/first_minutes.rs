@@ -1,4 +1,4 @@
-//! What a person does first: drops files, looks, invokes.
+//! The first steps of a person: add files, show the status, invoke.
 
 use crate::guest::{PATIENCE, text};
 use crate::machine::VirtualMachine;
@@ -38,7 +38,7 @@ pub(crate) fn languages(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// The handler of the first five minutes, and one in each other language: loaded once, over a restart too.
+/// The handler of the first five minutes, and one in each other language; each is loaded once, also over a restart.
 pub(crate) fn handlers(machine: &mut VirtualMachine) {
     for (file, code) in [
         (
@@ -79,7 +79,7 @@ pub(crate) fn handlers(machine: &mut VirtualMachine) {
     );
 }
 
-/// A script without a trigger runs once by being dropped.
+/// A script without a trigger runs once when its file is added.
 pub(crate) fn once_by_being_there(machine: &mut VirtualMachine) {
     machine.drop_file("task.sh", "#!/usr/bin/env bash\necho done\n");
     machine.wait_until(
@@ -97,7 +97,7 @@ pub(crate) fn once_by_being_there(machine: &mut VirtualMachine) {
     );
 }
 
-/// The group's members may invoke; nobody else gets as far as a question.
+/// Members of the group may invoke; other users cannot even connect.
 pub(crate) fn who_may(machine: &mut VirtualMachine) {
     machine.drop_bash("mine", "", "echo fine\n");
     let member = machine.run("runuser -u alice -- fndctl invoke mine");
@@ -107,7 +107,7 @@ pub(crate) fn who_may(machine: &mut VirtualMachine) {
     let member = machine.run("runuser -u alice -- fndctl reload");
     assert_eq!(member.code, 5, "an operator is no admin: {member}");
     assert_eq!(text(&machine.last_run("mine"), "state"), "succeeded");
-    // Nobody but fnd speaks to the spawner, and what it keeps is nobody's to read.
+    // Only fnd can connect to the spawner, and no other user can read its files.
     for path in [
         "/run/fnd/spawner.sock",
         "/var/lib/fnd/state/ledger.db",

@@ -3,7 +3,7 @@
 use crate::guest::PATIENCE;
 use crate::machine::VirtualMachine;
 
-/// One command installs it, and it runs.
+/// One command installs the package, and fnd runs.
 pub(crate) fn package(machine: &mut VirtualMachine) {
     machine.ok("install -m 0755 /payload/deno /usr/local/bin/deno && dpkg --install /payload/fnd.deb");
     machine.wait_until(
@@ -30,7 +30,7 @@ pub(crate) fn status_line(machine: &mut VirtualMachine) {
     assert!(status.contains("Status: \""), "{status}");
 }
 
-/// As little as each unit needs. What the spawner's unit forbids, every function inherits.
+/// Each unit has only the rights that it needs. Functions inherit the restrictions of the spawner's unit.
 pub(crate) fn hardening(machine: &mut VirtualMachine) {
     for (unit, most) in [("fnd.service", 1.5), ("fnd-spawner.service", 4.8)] {
         let table = machine.ok(&format!("systemd-analyze security --no-pager {unit}"));

@@ -1,18 +1,18 @@
-//! Ends: at the timeout, with the spawner, with the unit. Nothing outlives them.
+//! Functions end at the timeout, with the spawner, and with the unit, and no process survives.
 
 use crate::guest::{FUNCTIONS, PATIENCE, text};
 use crate::machine::VirtualMachine;
 
-/// What is found by name only: no other process of the machine sleeps so long.
+/// Processes are found by this argument: no other process of the machine sleeps so long.
 const SLEEPERS: &str = "ps -eo args | grep -c '^sleep 86[0-9][0-9][0-9]$'";
 
-/// Forks, leaves its session, ignores SIGTERM. It speaks first: forking may take long.
+/// Forks, leaves its session, ignores SIGTERM. It prints a line first, since forking may take long.
 const ESCAPEE: &str = "trap '' TERM HUP INT\necho before the end\nfor n in 1 2 3 4 5; do\n  setsid bash -c 'trap \"\" TERM; (trap \"\" TERM; sleep 86001) & while :; do sleep 86002; done' &\ndone\nsetsid -f sleep 86003\nwhile :; do sleep 86004; done\n";
 
 /// Adds a line to a file of its own and stays.
 const LONG: &str = "echo \"$FND_INVOCATION\" >>\"$STATE_DIRECTORY/starts\"\ntrap 'echo term >>\"$STATE_DIRECTORY/terms\"' TERM\nsetsid -f sleep 86005\nwhile :; do sleep 86006 & wait $!; done\n";
 
-/// What it forked dies with it, however it tried to get away; what it said is kept.
+/// All forked processes are killed with it, however they tried to escape; the output is kept.
 pub(crate) fn timeout(machine: &mut VirtualMachine) {
     machine.drop_bash("escapee", "[limits]\ntimeout = \"15s\"\ngrace = \"1s\"", ESCAPEE);
     let run = machine.invoke("escapee");
@@ -29,7 +29,8 @@ pub(crate) fn timeout(machine: &mut VirtualMachine) {
     assert!(logs.contains("before the end"), "{logs}");
 }
 
-/// The root program dies: all it had started dies with it, is called interrupted and not run again, and both units come back.
+/// If the root program dies, all its processes die with it. Their runs are `interrupted` and not repeated, and both
+/// units start again.
 pub(crate) fn spawner_killed(machine: &mut VirtualMachine) {
     machine.drop_bash("long", "[limits]\ntimeout = \"10m\"", LONG);
     machine.drop_bash("short", "", "echo fine\n");
@@ -53,7 +54,7 @@ pub(crate) fn spawner_killed(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// `systemctl stop fnd` ends functions: SIGTERM, the grace, then kill; nothing is left of the tree.
+/// `systemctl stop fnd` ends functions: SIGTERM, the grace period, then SIGKILL; no process of the tree remains.
 pub(crate) fn stop(machine: &mut VirtualMachine) {
     machine.drop_bash("staying", "[limits]\ntimeout = \"10m\"\ngrace = \"3s\"", LONG);
     let id = machine.queue("staying");

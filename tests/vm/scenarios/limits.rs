@@ -1,11 +1,12 @@
-//! Limits on cgroup v2 with its controllers: enforced, read back, honest in their reason, and no neighbour's problem.
+//! Limits on cgroup v2 with its controllers are enforced and read back, the reason names them, and other functions do
+//! not suffer.
 
 use crate::guest::{FUNCTIONS, PATIENCE, text};
 use crate::machine::VirtualMachine;
 
 const ALLOCATE: &str = "import sys\ndata = bytearray(int(sys.stdin.read() or 400) << 20)\nfor n in range(0, len(data), 4096):\n    data[n] = 1\n";
 
-/// Every limit of a manifest is in the cgroup tree, with the value that was asked for.
+/// Every limit of a manifest is in the cgroup tree, with its value.
 pub(crate) fn read_back(machine: &mut VirtualMachine) {
     let manifest = "[limits]\nmemory = \"96M\"\nmemory_high = \"80M\"\nswap = \"16M\"\ncpu = \"250m\"\ncpu_weight = 50\npids = 20\nio_weight = 50\nio_read = \"5M/s\"\nio_write = \"2M/s\"";
     machine.drop_bash("limited", manifest, "echo fine\n");
@@ -19,7 +20,7 @@ pub(crate) fn read_back(machine: &mut VirtualMachine) {
     ] {
         assert_eq!(machine.cgroup("limited", file), value, "{file}");
     }
-    // One more than asked for: the launcher is in the group too.
+    // One more than in the manifest, since the launcher is in the group, too.
     assert_eq!(machine.cgroup("limited", "pids.max"), "21");
     let io = machine.cgroup("limited", "io.max");
     assert!(io.contains("rbps=5242880") && io.contains("wbps=2097152"), "{io}");
@@ -34,7 +35,7 @@ pub(crate) fn read_back(machine: &mut VirtualMachine) {
     );
 }
 
-/// All of the attempt dies, not one process of it, and the reason names the limit.
+/// All processes of the attempt are killed, not only one, and the reason names the limit.
 pub(crate) fn memory(machine: &mut VirtualMachine) {
     machine.drop_bash("neighbour", "", "echo fine\n");
     let code = "sleep 1000 &\nsleep 1000 &\npython3 -c 'data = b\"x\" * (400 << 20)'\necho never\n";
@@ -53,11 +54,11 @@ pub(crate) fn memory(machine: &mut VirtualMachine) {
     let peak = run["attempt_records"][0]["memory_peak_bytes"]
         .as_u64()
         .expect("the peak of a leaf of its own");
-    // What the kernel could not refuse any more comes on top.
+    // The kernel may exceed the limit a little.
     assert!((32 << 20..=72 << 20).contains(&peak), "{peak}");
 }
 
-/// Swap counts where it is allowed, and only there.
+/// Swap is used only if the limit allows it.
 pub(crate) fn swap(machine: &mut VirtualMachine) {
     machine.ok(
         "dd if=/dev/zero of=/swap bs=1M count=192 status=none && chmod 600 /swap && mkswap -q /swap && swapon /swap",
@@ -72,7 +73,7 @@ pub(crate) fn swap(machine: &mut VirtualMachine) {
     machine.ok("swapoff /swap && rm /swap");
 }
 
-/// The quota holds a spinning function back, in its own counters and in its record.
+/// The quota throttles a busy function, as its counters and its record show.
 pub(crate) fn cpu(machine: &mut VirtualMachine) {
     let code = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end:\n    pass\n";
     machine.drop_python("spinner", "[limits]\ncpu = \"200m\"", code);
@@ -86,7 +87,7 @@ pub(crate) fn cpu(machine: &mut VirtualMachine) {
         .lines()
         .find_map(|line| line.strip_prefix("throttled_usec ")?.parse().ok())
         .expect("cpu.stat tells");
-    // A second of CPU at a fifth of a core: four seconds of waiting, less what the first period lends.
+    // A second of CPU at a fifth of a core takes four more seconds, less the quota of the first period.
     assert!(throttled > 1_000_000, "{stat}");
     let record = &machine.last_run("spinner")["attempt_records"][0];
     assert!(
@@ -95,7 +96,7 @@ pub(crate) fn cpu(machine: &mut VirtualMachine) {
     );
 }
 
-/// A fork bomb stays in its box, ends at its timeout, and the machine answers meanwhile.
+/// A fork bomb stays below its limit and ends at its timeout, and the machine answers meanwhile.
 pub(crate) fn fork_bomb(machine: &mut VirtualMachine) {
     machine.drop_bash("neighbour", "", "echo fine\n");
     let code = "trap '' TERM\nbomb() { bomb | bomb & }\nbomb\nwhile :; do :; done\n";
@@ -116,7 +117,7 @@ pub(crate) fn fork_bomb(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// Where the refused fork is why the attempt failed, that is its reason.
+/// If an attempt failed because of a refused fork, the reason says so.
 pub(crate) fn pids(machine: &mut VirtualMachine) {
     let code = "import os, sys\nfor n in range(50):\n    try:\n        if os.fork() == 0:\n            os.execvp('sleep', ['sleep', '1000'])\n    except OSError:\n        sys.exit(3)\n";
     machine.drop_python("forker", "[limits]\npids = 10", code);
@@ -127,13 +128,13 @@ pub(crate) fn pids(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// Writing to the disk is held back to the limit.
+/// Writes to the disk are throttled to the limit.
 pub(crate) fn io(machine: &mut VirtualMachine) {
     let code = "dd if=/dev/zero of=\"$STATE_DIRECTORY/data\" bs=256K count=16 oflag=direct status=none\n";
     machine.drop_bash("writer", "[limits]\nio_write = \"1M/s\"", code);
     let run = machine.invoke("writer");
     assert_eq!(run.code, 0, "{run}");
     let record = &machine.last_run("writer")["attempt_records"][0];
-    // 4 MiB at 1 MiB a second, less what may go at once.
+    // 4 MiB at 1 MiB a second, less the first burst.
     assert!(record["duration_ms"].as_f64().is_some_and(|ms| ms > 2500.0), "{record}");
 }

@@ -29,11 +29,11 @@ use crate::machine::VirtualMachine;
 
 /// One scenario.
 pub(crate) struct Scenario {
-    /// What it shows.
+    /// The behaviour that it shows.
     pub(crate) name: &'static str,
-    /// It is run whatever was chosen, and nothing works without it.
+    /// Whether it always runs, since the others need it.
     pub(crate) always: bool,
-    /// Panics when it isn't so.
+    /// The function that runs it; it panics on a failure.
     pub(crate) run: fn(&mut VirtualMachine),
 }
 

@@ -18,7 +18,7 @@ server = socketserver.UnixStreamServer(path, Handler) if path else http.server.H
 server.serve_forever()
 "#;
 
-/// Asks a program through the control socket; the answer is its process id.
+/// Calls a program through the control socket; the answer is its process id.
 fn pid(machine: &VirtualMachine, name: &str) -> String {
     let url = format!("http://fnd/v1/functions/{name}/http/");
     machine.ok(&format!(
@@ -26,7 +26,7 @@ fn pid(machine: &VirtualMachine, name: &str) -> String {
     ))
 }
 
-/// Both are reached and kept over a restart of fnd; nothing of them is left when their files are gone.
+/// Both programs can be called and survive a restart of fnd; when their files are removed, no process remains.
 pub(crate) fn http(machine: &mut VirtualMachine) {
     // Not `socket`: a program's own directory comes first where python looks for modules.
     for (name, listen) in [("at-port", ""), ("at-socket", "# listen = \"unix\"\n")] {
@@ -45,7 +45,8 @@ pub(crate) fn http(machine: &mut VirtualMachine) {
     machine.wait_nothing_left();
 }
 
-/// A service starts by being there, goes on over a restart of fnd, comes back when it is killed, and ends with its file.
+/// A service starts when its file is added, survives a restart of fnd, is restarted when it is killed, and ends with
+/// its file.
 pub(crate) fn services(machine: &mut VirtualMachine) {
     const PID: &str = "cat /var/lib/fnd/home/beat/pid";
     let code = "#!/usr/bin/env bash\n# /// fnd\n# [service]\n# [retry]\n# interval = \"100ms\"\n# ///\necho $$ >\"$STATE_DIRECTORY/new\"\nmv \"$STATE_DIRECTORY/new\" \"$STATE_DIRECTORY/pid\"\necho up\nwhile sleep 1; do :; done\n";

@@ -1,15 +1,16 @@
-//! Reboots and power cuts: what was acknowledged is there afterwards, and nothing is said to run that doesn't.
+//! Reboots and power cuts: acknowledged work is in the history afterwards, and no record says `running` without a
+//! process.
 
 use crate::guest::{PATIENCE, text};
 use crate::machine::{COMMAND, VirtualMachine};
 
-/// Runs that were acknowledged before the power goes.
+/// Number of runs that are acknowledged before the power is cut.
 const UNDER_LOAD: usize = 24;
 
-/// Stays until it is told to go.
+/// Runs until a file appears.
 const WAITING: &str = "echo \"$FND_INVOCATION\" >>\"$STATE_DIRECTORY/starts\"\nwhile [[ ! -e $STATE_DIRECTORY/go ]]; do sleep 0.5; done\n";
 
-/// What ran is interrupted, what waited runs afterwards.
+/// Running attempts are interrupted; queued work runs afterwards.
 pub(crate) fn reboot(machine: &mut VirtualMachine) {
     machine.drop_bash(
         "waiting",
@@ -34,7 +35,7 @@ pub(crate) fn reboot(machine: &mut VirtualMachine) {
     );
 }
 
-/// The power goes while work is accepted and done.
+/// The power is cut while work is accepted and done.
 pub(crate) fn cut(machine: &mut VirtualMachine) {
     machine.drop_bash(
         "quick",
@@ -44,7 +45,7 @@ pub(crate) fn cut(machine: &mut VirtualMachine) {
     let more: Vec<_> = (0..UNDER_LOAD)
         .map(|_| machine.start("fndctl invoke quick --async -o json | jq -er .id"))
         .collect();
-    // The first half is acknowledged; the rest is anywhere when the power goes.
+    // The first half is acknowledged; the rest is in any state when the power is cut.
     let acknowledged: Vec<String> = more
         .into_iter()
         .take(UNDER_LOAD / 2)

@@ -3,7 +3,7 @@
 use crate::guest::PATIENCE;
 use crate::machine::{COMMAND, VirtualMachine};
 
-/// It waits for its end, and fails where a manifest is bad; what serves goes on.
+/// A reload waits for its end and fails if a manifest is invalid; serving versions keep serving.
 pub(crate) fn reload(machine: &mut VirtualMachine) {
     machine.drop_bash("good", "", "echo fine\n");
     machine.ok("systemctl reload fnd.service");
@@ -11,7 +11,7 @@ pub(crate) fn reload(machine: &mut VirtualMachine) {
     let run = machine.run("systemctl reload fnd.service");
     assert_ne!(run.code, 0, "a reload with a bad manifest: {run}");
     machine.ok("systemctl is-active fnd.service");
-    // The journal writes when it gets to it.
+    // The journal writes with a delay.
     machine.wait_until(
         "the journal to say what is wrong",
         PATIENCE,
@@ -20,7 +20,8 @@ pub(crate) fn reload(machine: &mut VirtualMachine) {
     assert_eq!(machine.invoke("good").code, 0, "the last good version serves");
 }
 
-/// A restart with a typing mistake in the configuration: the last good one is used and said, and what runs goes on.
+/// After a restart with a typing mistake in the configuration fnd uses the last good one and reports it; functions
+/// continue.
 pub(crate) fn typing_mistake(machine: &mut VirtualMachine) {
     machine.drop_bash(
         "staying",
@@ -44,7 +45,7 @@ pub(crate) fn typing_mistake(machine: &mut VirtualMachine) {
     machine.ok("! systemctl status fnd.service | grep -q 'last good one in force'");
 }
 
-/// The lines of a function are found by its name, with the id of the run; nobody else's are.
+/// The lines of a function are found by its name and have the id of the run; there are no lines of other functions.
 pub(crate) fn journal(machine: &mut VirtualMachine) {
     machine.drop_bash("talker", "", "echo to standard output\necho to standard error >&2\n");
     machine.drop_bash("other", "", "echo of another\n");
@@ -70,7 +71,7 @@ pub(crate) fn journal(machine: &mut VirtualMachine) {
     assert_eq!(spans.trim(), "talker 00f067aa0ba902b7 true");
 }
 
-/// Whoever asks while fnd restarts waits in the socket and is answered.
+/// A caller that connects while fnd restarts waits in the socket and gets an answer.
 pub(crate) fn socket(machine: &mut VirtualMachine) {
     let asking = machine.start("for n in $(seq 30); do fndctl version >/dev/null || exit 1; done");
     for _ in 0..2 {
@@ -78,12 +79,12 @@ pub(crate) fn socket(machine: &mut VirtualMachine) {
     }
     let asked = machine.wait(&asking, COMMAND);
     assert_eq!(asked.code, 0, "{asked}");
-    // And a fnd that is not there is started by being asked.
+    // If fnd does not run, a connection starts it.
     machine.ok("systemctl stop fnd.service");
     machine.ok("fndctl status && systemctl is-active fnd.service fnd-spawner.service");
 }
 
-/// One that hangs is noticed and replaced.
+/// If fnd hangs, the watchdog restarts it.
 pub(crate) fn watchdog(machine: &mut VirtualMachine) {
     machine.ok("mkdir -p /etc/systemd/system/fnd.service.d && printf '[Service]\\nWatchdogSec=20s\\nTimeoutAbortSec=2s\\n' >/etc/systemd/system/fnd.service.d/watchdog.conf && systemctl daemon-reload && systemctl restart fnd.service");
     let before = machine.main_pid("fnd.service");
@@ -97,10 +98,10 @@ pub(crate) fn watchdog(machine: &mut VirtualMachine) {
     machine.ok("fndctl status");
 }
 
-/// A journal that takes nothing holds up neither fnd nor a function.
+/// A journal that reads nothing holds up neither fnd nor a function.
 pub(crate) fn journal_stopped(machine: &mut VirtualMachine) {
     machine.drop_bash("chatty", "", "for n in $(seq 500); do echo \"line $n\"; done\n");
-    // Else systemd replaces a journal that is silent for three minutes, and whatever it held up goes on.
+    // Otherwise systemd would restart the journal after three minutes, which would end the test's condition.
     machine.ok("systemctl service-watchdogs no");
     machine.ok("systemctl kill --signal STOP --kill-whom main systemd-journald.service");
     // All five within a command's limit.

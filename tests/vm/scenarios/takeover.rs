@@ -4,13 +4,13 @@ use crate::guest::{PATIENCE, text};
 use crate::machine::{COMMAND, VirtualMachine};
 use std::time::Duration;
 
-/// Writes a journal of its own: a line at the beginning and one at the end of each attempt.
+/// Writes its own journal: a line at the beginning and one at the end of each attempt.
 const COUNTED: &str = "echo \"begin $FND_INVOCATION\" >>\"$STATE_DIRECTORY/journal\"\necho said\nsleep 0.$((RANDOM % 10))\necho \"end $FND_INVOCATION\" >>\"$STATE_DIRECTORY/journal\"\n";
 
-/// Goes on until it is told.
+/// Runs until a file appears.
 const STAYING: &str = "echo begun\nuntil [[ -e $STATE_DIRECTORY/go ]]; do sleep 0.2; done\necho done\nexit 3\n";
 
-/// Compares what the function wrote with the history; prints what is wrong, then how many there were.
+/// Compares the function's journal with the history; prints the findings, then the number of runs.
 const COMPARE: &str = r#"python3 - <<'EOF'
 import collections, json, subprocess
 journal = [line.split() for line in open("/var/lib/fnd/home/counted/journal")]
@@ -27,7 +27,7 @@ wrong += [f"{id} was accepted and is {states.get(id)}" for id in accepted if id 
 print("\n".join(wrong) or f"fine: {len(accepted)} accepted, {len(begun)} run")
 EOF"#;
 
-/// 20 restarts and 20 kills under load: what runs goes on, nothing is lost, doubled or stuck.
+/// 20 restarts and 20 kills under load: running attempts continue, and no run is lost, doubled or stuck.
 pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     machine.drop_bash("counted", "[pool]\nmax = 4\n[queue]\nmax = 1000", COUNTED);
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
@@ -70,8 +70,8 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     machine.nothing_left();
 }
 
-/// An upgrade, and the way back, restart fnd and touch neither the spawner nor what runs. The other version is the older
-/// package that was brought (`FND_VM_OLDER`), else the same one packed anew.
+/// An upgrade and a downgrade restart fnd, but neither the spawner nor functions. The other version is the older
+/// package in `FND_VM_OLDER`, else the same version packed anew.
 pub(crate) fn upgrade(machine: &mut VirtualMachine) {
     const OTHER: &str = "/payload/other.deb";
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
@@ -107,7 +107,7 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
     machine.ok("systemctl stop fnd.service && dpkg --install /payload/fnd.deb");
 }
 
-/// State of a newer fnd is refused and not touched; what runs is not either.
+/// State of a newer fnd is refused and not changed, and running functions continue.
 pub(crate) fn newer_state(machine: &mut VirtualMachine) {
     const SCHEMA: &str = "python3 -c 'import sqlite3, sys; db = sqlite3.connect(\"/var/lib/fnd/state/ledger.db\"); db.execute(\"UPDATE meta SET value = ? WHERE key = ?\", (sys.argv[1], \"schema\")); db.commit(); db.execute(\"PRAGMA wal_checkpoint(truncate)\")' ";
     let version = machine.ok("systemctl stop fnd.socket fnd.service; python3 -c 'import sqlite3; print(sqlite3.connect(\"/var/lib/fnd/state/ledger.db\").execute(\"SELECT value FROM meta WHERE key = ?\", (\"schema\",)).fetchone()[0])'");

@@ -267,7 +267,7 @@ fn a_program_cannot_grant_itself_permissions() {
     assert_eq!(flags.iter().filter(|flag| **flag == "run").count(), 1);
     assert_eq!(
         reported(&judged.verdict.diagnostics),
-        ["permissions: `--allow-net -A` of the `#!` line grants nothing"]
+        ["permissions: `--allow-net -A` of the `#!` line has no effect"]
     );
 }
 

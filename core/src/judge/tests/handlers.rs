@@ -238,7 +238,9 @@ fn the_module_names_the_file() {
     assert_eq!(entry("").unwrap(), "main.py");
     assert_eq!(
         entry("handler = \"gone.work\"").unwrap_err(),
-        ["no-entry: no file to run: expected `gone.*`, the module of `handler`, of a known suffix, or executable"]
+        [
+            "no-entry: no file to run: expected `gone.*`, the module of `handler`, with a known suffix, or an executable file"
+        ]
     );
 }
 
@@ -284,27 +286,29 @@ fn the_keys_of_the_pool_are_taken() {
 
 #[test]
 fn a_pool_that_cannot_be() {
-    let holds = "holds 4 workers of runtime `python`, 16M each";
+    let holds = "has room for 4 workers of runtime `python` with 16M each";
     assert_eq!(
         problems("[limits]\nmemory = \"64M\"\n[pool]\nmin = 5\nmax = 6\n"),
         [
-            format!("4:7 impossible: `pool.min` is 5, but `limits.memory`, 64M, {holds}"),
-            format!("5:7 impossible: `pool.max` is 6, but `limits.memory`, 64M, {holds}"),
+            format!("4:7 impossible: `pool.min` is 5, but `limits.memory` of 64M {holds}"),
+            format!("5:7 impossible: `pool.max` is 6, but `limits.memory` of 64M {holds}"),
         ]
     );
     assert_eq!(
         problems("[limits]\nmemory = \"64M\"\n[pool]\nspare = 9\nisolation = \"invocation\"\n"),
         [format!(
-            "4:9 impossible: `pool.spare` is 9, but `limits.memory`, 64M, {holds}"
+            "4:9 impossible: `pool.spare` is 9, but `limits.memory` of 64M {holds}"
         )]
     );
     assert_eq!(
         problems("[pool]\nmin = 3\nmax = 2\n"),
-        ["2:7 impossible: `pool.min` is 3, more than `pool.max`, 2"]
+        ["2:7 impossible: `pool.min` is 3, more than `pool.max`, which is 2"]
     );
     assert_eq!(
         problems("[pool]\nconcurrency = 2\nisolation = \"invocation\"\n"),
-        ["2:15 impossible: `pool.concurrency` is 2, but with `isolation = \"invocation\"` a worker answers one"]
+        [
+            "2:15 impossible: `pool.concurrency` is 2, but with `isolation = \"invocation\"` a worker serves only one invocation"
+        ]
     );
 }
 
@@ -319,8 +323,8 @@ fn scripts_have_no_workers_to_keep() {
                 .diagnostics
         ),
         [
-            "2:7 impossible: `pool.min` is for handlers and HTTP programs only: a script has a process for each attempt",
-            "4:8 impossible: `pool.idle` is for handlers and HTTP programs only: a script has a process for each attempt",
+            "2:7 impossible: `pool.min` is only for handlers and HTTP programs: a script has one process for each attempt",
+            "4:8 impossible: `pool.idle` is only for handlers and HTTP programs: a script has one process for each attempt",
         ]
     );
     let pool = pool(script("[defaults.pool]\nmin = 3\nmax = 9", "on_load = false"));
@@ -339,7 +343,7 @@ fn what_no_handler_can_be() {
     );
     assert_eq!(
         problems("mode = \"script\"\nhandler = \"x.work\""),
-        ["2:11 impossible: `handler` does nothing with `mode = \"script\"`: the whole file is run"]
+        ["2:11 impossible: `handler` has no effect with `mode = \"script\"`, which runs the whole file"]
     );
     assert_eq!(
         problems("[env]\nMOD_NAME = \"y\""),
@@ -353,13 +357,13 @@ fn what_no_handler_can_be() {
     assert_eq!(
         ruby.verdict.diagnostics.first().unwrap().help.as_deref(),
         Some(
-            "runtimes that have them: `deno`, `exec`, `python`, `shell`; set `mode = \"script\"` to run it as a script"
+            "runtimes with handlers: `deno`, `exec`, `python`, `shell`; set `mode = \"script\"` to run it as a script"
         )
     );
     let http = with("").function(&single(file("/f/x.ts", b"export default {\n fetch() {} }"), None));
     assert_eq!(
         reported(&http.verdict.diagnostics),
-        ["1:1 no-handlers: runtime `deno` does not serve `export default { fetch }` (line 1)"]
+        ["1:1 no-handlers: runtime `deno` cannot serve `export default { fetch }` (line 1)"]
     );
 }
 
@@ -410,7 +414,7 @@ fn an_interpreter_that_serves_no_handlers_runs_scripts_only() {
         let warned = reported(&handler.verdict.diagnostics);
         assert_eq!(warned.len(), 1, "{warned:?}");
         assert!(
-            warned[0].contains("which serves no handlers here; `/usr/bin/bash` does"),
+            warned[0].contains("which cannot serve handlers; `/usr/bin/bash` can"),
             "{warned:?}"
         );
         assert_eq!(asked(handler), Some((vec!["/usr/bin/bash".to_owned()], 0)));
@@ -531,17 +535,17 @@ fn what_no_program_that_serves_http_can_be() {
         (
             b"x",
             "mode = \"script\"\n[http_server]\n",
-            "2:1 impossible: `[http_server]` does nothing with `mode = \"script\"`",
+            "2:1 impossible: `[http_server]` has no effect with `mode = \"script\"`",
         ),
         (
             b"x",
             "mode = \"http\"\nhandler = \"x.y\"\n",
-            "2:11 impossible: `handler` does nothing with `mode = \"http\"`: the whole file is run",
+            "2:11 impossible: `handler` has no effect with `mode = \"http\"`, which runs the whole file",
         ),
         (
             b"x",
             "[http_server]\n[poll]\n",
-            "2:1 impossible: `[poll]` is for scripts and handlers: nothing else can ask to be executed again",
+            "2:1 impossible: `[poll]` is only for scripts and handlers: no other function can ask to be executed again",
         ),
         (
             b"x",
@@ -551,17 +555,17 @@ fn what_no_program_that_serves_http_can_be() {
         (
             b"x",
             "[http_server]\nport = 80\nlisten = \"unix\"\n",
-            "2:8 impossible: `http_server.port` and `http_server.listen`: a program listens on one of the two",
+            "2:8 impossible: `http_server.port` and `http_server.listen` exclude each other",
         ),
         (
             b"x",
             "[pool]\nmax = 2\n[http_server]\nport = 80\n",
-            "2:7 impossible: `http_server.port` is one port, which one worker can listen on",
+            "2:7 impossible: `http_server.port` is a single port, on which only one worker can listen",
         ),
         (
             fetch,
             "[http_server]\nport = 80\n",
-            "2:8 impossible: `http_server.port` does nothing for `export default { fetch }`, which fnd serves itself",
+            "2:8 impossible: `http_server.port` has no effect on `export default { fetch }`, for which fnd starts the server",
         ),
     ] {
         let path = if code == fetch { "/f/x.ts" } else { "/f/x.py" };
@@ -595,23 +599,23 @@ fn a_service_is_started_like_a_script_and_has_no_invocations() {
         ),
         (
             "[service]\n[pool]\nmax = 2\n",
-            "2:1 impossible: `pool` does nothing for a service: it is kept running, and nobody invokes it",
+            "2:1 impossible: `pool` has no effect on a service, which is kept running and never invoked",
         ),
         (
             "[service]\n[retry]\nretries = 2\n",
-            "3:11 impossible: `retry.retries` does nothing for a service: it is kept running, and nobody invokes it",
+            "3:11 impossible: `retry.retries` has no effect on a service, which is kept running and never invoked",
         ),
         (
             "on_load = true\n[service]\n",
-            "1:11 impossible: `on_load` does nothing for a service, which always runs",
+            "1:11 impossible: `on_load` has no effect on a service, which always runs",
         ),
         (
             "[service]\nreplicas = 20\n",
-            "2:12 impossible: `service.replicas` is 20, but `limits.memory`, 256M, holds 16 processes of runtime `python`, 16M each",
+            "2:12 impossible: `service.replicas` is 20, but `limits.memory` of 256M has room for 16 processes of runtime `python` with 16M each",
         ),
         (
             "mode = \"script\"\n[service]\n",
-            "2:1 impossible: `[service]` does nothing with `mode = \"script\"`",
+            "2:1 impossible: `[service]` has no effect with `mode = \"script\"`",
         ),
         (
             "[service]\ncommand = [\"x\"]\n",

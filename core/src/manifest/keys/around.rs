@@ -13,29 +13,29 @@ keys! {
     pub(super) const CALL {
         /// The function to call.
         call = Text(Form::Function), example "notify", required true;
-        /// What a failing hook means.
+        /// What follows if the called function fails.
         on_failure = Word(&["continue", "retry"]), default "continue", example "continue";
     }
 }
 
 keys! {
     pub(super) const HOOKS {
-        /// After an invocation that succeeded.
+        /// Functions to call after an invocation that succeeded.
         on_success = List(&FUNCTION), example ["notify"], not_yet [[]];
-        /// After one that failed.
+        /// Functions to call after an invocation that failed.
         on_failure = List(&FUNCTION), example ["page"], not_yet [[]];
-        /// After any.
+        /// Functions to call after every invocation.
         on_completion = List(&FUNCTION), example ["notify"], not_yet [[]];
     }
 }
 
 keys! {
     pub(super) const ALERT {
-        /// The function to call, once per change.
+        /// The function to call, once for each change.
         call = Text(Form::Function), example "page", not_yet [];
-        /// At which changes.
+        /// The changes that call it.
         on = List(&Word(&["failed", "recovered", "missed"])), example ["failed", "recovered"], not_yet [];
-        /// Missed when no success was seen for so long.
+        /// Longest time without success; after it the function counts as missed.
         expect_success_every = Duration(Zero::Refused), example "26h", not_yet [];
     }
 }
@@ -44,15 +44,15 @@ keys! {
     /// `[sandbox]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Sandbox {
-        /// `off`: own user, no privileges, cgroup and rlimits stay.
+        /// How strictly the function is isolated; `off` leaves its own user, no privileges, cgroup and rlimits.
         profile = Word(&["strict", "standard", "off"]), default "strict", example "off", not_yet ["off"];
-        /// Which network it sees.
+        /// The network that the function can use.
         network = Word(&["host", "none", "loopback"]), default "host", example "none", not_yet ["host"];
-        /// An existing user instead of an own one; only where `[users]` of `fnd.toml` allows it and root owns the file.
+        /// An existing user instead of the function's own; only if `[users]` of `fnd.toml` allows it and root owns the file.
         user: Option<String> = Text(Form::Name), example "postgres";
-        /// Supplementary groups; allowed like a user.
+        /// Supplementary groups; they must be allowed in the same way as the user.
         groups: Vec<String> = NAMES, example ["adm"];
-        /// Directories it may write.
+        /// Directories that the function may write to.
         read_write = List(&Text(Form::Absolute)), example ["/srv/out"], not_yet [[]];
     }
 }
@@ -61,13 +61,13 @@ keys! {
     /// `[history]`: which records of invocations are kept.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct History {
-        /// Invocations.
+        /// How many records of invocations are kept.
         keep: u32 = Whole(0..=10_000_000), default 1000, example 100;
-        /// By age.
+        /// How long records are kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
-        /// Failed ones kept beside those.
+        /// How many records of failed invocations are kept in addition.
         keep_failed: Option<u32> = Whole(0..=10_000_000), example 100;
-        /// By bytes: payloads, results and records.
+        /// How many bytes of payloads, results and records are kept.
         keep_bytes: Option<u64> [default, with = "text::size_or_none"]
             = Size((64 << 10)..=(1 << 50)), example "64M";
     }
@@ -77,9 +77,9 @@ keys! {
     /// `[logs]`: which output is kept.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Logs {
-        /// By age.
+        /// How long output is kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
-        /// By bytes, in segments of 16M.
+        /// How many bytes of output are kept, in segments of 16M.
         keep_bytes: u64 [with = "text::size"] = Size((16 << 20)..=(1 << 50)), default "64M", example "1G";
     }
 }
@@ -95,14 +95,14 @@ keys! {
     /// `[service]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Service {
-        /// Default: the entry.
+        /// Command line of the service. Default: the entry.
         command: Vec<String> = TEXTS, example ["./worker"];
-        /// Processes kept running.
+        /// Number of processes that are kept running.
         replicas: u32 = Whole(1..=1000), default 1, example 2;
-        /// How it is known to be ready.
+        /// How fnd finds out that a process is ready.
         ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
             = Text(Form::Some), default "none", example "path:/healthz";
-        /// It has to be ready within.
+        /// Time within which a process must be ready.
         start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
     }
 }
@@ -111,16 +111,16 @@ keys! {
     /// `[http_server]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpServer {
-        /// Default: the entry.
+        /// Command line of the server. Default: the entry.
         command: Vec<String> = TEXTS, example ["./server"];
-        /// Default: a free one in `$PORT`.
+        /// Port that the server listens on. Default: a free one in `$PORT`.
         port = Whole(1..=65_535), example 8080;
-        /// A Unix socket at `$FND_SOCKET_PATH` instead of a port.
+        /// Where the server listens instead of a port: a Unix socket at `$FND_SOCKET_PATH`.
         listen: Listen = Word(&["unix"]), example "unix";
-        /// It is ready when this path answers.
+        /// Path of the readiness probe: a worker is ready when it answers there.
         ready: Option<String> [default, skip_serializing_if = "Option::is_none"]
             = Text(Form::UrlPath), example "/healthz";
-        /// It has to be ready within.
+        /// Time within which a worker must be ready.
         start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
     }
 }

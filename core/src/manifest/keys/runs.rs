@@ -12,22 +12,22 @@ keys! {
     /// `[retry]`.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     pub struct Retry {
-        /// Attempts after the first; polls are not counted.
+        /// Number of attempts after the first; polls are not counted.
         retries: u32 = Whole(0..=10_000), default 0, example 3;
         /// Delay before the first retry.
         interval: Duration [with = "text::duration"] = Duration(Zero::Fine), default "1s", example "10s";
-        /// How the delay grows.
+        /// How the delay grows from retry to retry.
         backoff: Backoff = Word(Backoff::WORDS), default "exponential", example "fixed";
-        /// By how much an exponential delay grows each time.
+        /// Factor by which an exponential delay grows from retry to retry.
         factor: f64 = Real(1.0..=100.0), default 2.0, example 1.5;
-        /// Largest delay.
+        /// Longest delay.
         max_interval: Duration [with = "text::duration"] = Duration(Zero::Refused), default "5m", example "1m";
-        /// Which part of the delay is random: half, all, none.
+        /// Which part of the delay is random: half of it (`equal`), all of it (`full`) or nothing (`none`).
         jitter: Jitter = Word(Jitter::WORDS), default "equal", example "none";
-        /// After which ends there is a retry; `interrupted` may be added, `failed` never.
+        /// Classes of ends that are retried; `interrupted` may be added, `failed` is never retried.
         on: Vec<RetryOn> = List(&Word(RetryOn::WORDS)),
             default ["error", "transient", "timeout", "oom", "signal", "spawn"], example ["transient"];
-        /// Exit codes after which there is none.
+        /// Exit codes that are not retried.
         not_on_exit: Vec<u8> = List(&Whole(1..=255)), default [], example [2];
     }
 }
@@ -74,9 +74,9 @@ keys! {
     /// `[poll]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Poll {
-        /// Delay before it is executed again.
+        /// Delay before the invocation is executed again.
         repeat: Duration [with = "text::duration"] = Duration(Zero::Refused), default "15s", example "1m";
-        /// From the first attempt's start; then it has failed.
+        /// How long polling may take from the start of the first attempt; after it the invocation fails.
         until: Duration [with = "text::duration"] = Duration(Zero::Refused), default "1h", example "1d";
     }
 }
@@ -85,23 +85,23 @@ keys! {
     /// `[pool]`. All keys but `max` apply to handlers and HTTP programs only.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Pool {
-        /// Workers started ahead and kept. For handlers and HTTP programs only, as are all keys here but `max`.
+        /// Number of workers that are started ahead and kept. As all keys here but `max`, only for handlers and HTTP programs.
         min: u32 = Whole(0..=10_000), default 0, example 1;
-        /// Processes at once. For scripts with a schedule or `on_load` the default is 1; workers of a handler are never more than `limits.memory` can hold.
+        /// Number of processes at once. Default for scripts with a schedule or `on_load`: 1. A handler never has more workers than `limits.memory` can hold.
         max: u32 = Whole(1..=10_000), default 4, example 1;
-        /// Invocations at once in one worker.
+        /// Number of invocations at once in one worker.
         concurrency: u32 = Whole(1..=10_000), default 1, example 10;
-        /// An idle worker is stopped then, down to `min`.
+        /// Time after which an idle worker is stopped, if more than `min` are left.
         idle: Option<Duration> [with = "text::duration_or_none"]
             = DurationOrNone(Zero::Fine), default "5m", example "1h";
-        /// A worker is replaced after so many; 0: no limit.
+        /// Number of invocations after which a worker is replaced; 0: no limit.
         max_invocations: u32 = Whole(0..=1_000_000_000), default 0, example 1000;
-        /// A worker is replaced at that age.
+        /// Age at which a worker is replaced.
         max_age: Option<Duration> [with = "text::duration_or_none"]
             = DurationOrNone(Zero::Refused), default "24h", example "1h";
-        /// `invocation`: a process no other invocation has seen.
+        /// What invocations share: a worker (`worker`), or nothing, since each gets a fresh process (`invocation`).
         isolation: Isolation = Word(Isolation::WORDS), default "worker", example "invocation";
-        /// Fresh workers kept ready for `isolation = "invocation"`, as far as `limits.memory` can hold them.
+        /// Number of fresh workers kept ready for `isolation = "invocation"`, as far as `limits.memory` can hold them.
         spare: u32 = Whole(0..=1000), default 2, example 1;
     } and {
         /// Number of workers that `limits.memory` can hold, by the minimum that the runtime needs; at least 1. Busy, idle
@@ -124,11 +124,11 @@ keys! {
     /// `[queue]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Queue {
-        /// Invocations waiting.
+        /// Number of invocations that may wait.
         max: u32 = Whole(0..=1_000_000), default 100, example 10;
-        /// What happens when all processes are busy; `replace` cancels the oldest running one.
+        /// What happens to an invocation if all processes are busy; `replace` cancels the oldest running one.
         overlap: Overlap = Word(Overlap::WORDS), default "queue", example "skip";
-        /// How many invocations are accepted in which time.
+        /// How many invocations are accepted per time.
         rate: Option<Rate> = Rate, example "10/s";
     }
 }

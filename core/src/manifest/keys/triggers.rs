@@ -5,61 +5,61 @@ use crate::schema::keys::keys;
 
 keys! {
     pub(super) const SCHEDULE {
-        /// Five fields, six with seconds, or `@hourly` and the like.
+        /// When it runs, as a cron line: five fields, six with seconds, or a word such as `@hourly`.
         cron = Text(Form::Some), example "*/5 * * * *";
-        /// Instead of `cron`: so often.
+        /// Time between runs, instead of `cron`.
         every = Duration(Zero::Refused), example "30s";
-        /// Default: the machine's.
+        /// Time zone of `cron`. Default: that of the machine.
         timezone = Text(Form::Some), example "Europe/Berlin";
-        /// Up to so much later.
+        /// Longest random delay of each run.
         jitter = Duration(Zero::Fine), example "10s";
-        /// A time missed less than this ago runs once on start.
+        /// A run that was missed at most this long ago is made up for when fnd starts.
         catch_up = Duration(Zero::Fine), default "0", example "1h";
-        /// What happens when it is still running.
+        /// What happens if the last run has not ended.
         overlap = Word(Overlap::WORDS), default "skip", example "queue";
-        /// Payload.
+        /// Payload of the run.
         data = Json, example { any = "json" };
     }
 }
 
 keys! {
     pub(super) const HTTP {
-        /// Path.
+        /// Path of the route.
         path = Text(Form::UrlPath), example "/hello", required true;
-        /// Methods.
+        /// HTTP methods of the route.
         methods = List(&Word(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])),
             default ["GET", "POST"], example ["POST"];
-        /// Who may: `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
+        /// How a caller proves who it is: `token:SECRET`, `basic:SECRET`, `hmac:SECRET` or `none`.
         auth = Text(Form::Auth), example "token:hello-token", required true;
-        /// Answer 202 with the id.
+        /// Whether a request is queued and answered with 202 and the id.
         async = Bool, default false, example true;
-        /// Origins whose pages may.
+        /// Origins that CORS allows.
         cors = List(&Text(Form::Some)), example ["*"];
     }
 }
 
 keys! {
     pub(super) const EVENT {
-        /// CloudEvents type; a trailing `*` matches the rest.
+        /// CloudEvents type; a `*` at the end matches any rest.
         type = Text(Form::Some), example "order.created", required true;
         /// CloudEvents source.
         source = Text(Form::Some), example "shop";
         /// Version of the type.
         version = Text(Form::Some), example "v1";
-        /// JSON schema its data has to match.
+        /// JSON schema that the data must match.
         schema = Text(Form::Relative), example "order.schema.json";
     }
 }
 
 keys! {
     pub(super) const FILE {
-        /// Directory.
+        /// Directory that is watched.
         path = Text(Form::Absolute), example "/srv/in", required true;
-        /// Names.
+        /// Pattern of the file names.
         pattern = Text(Form::Some), default "*", example "*.csv";
-        /// What has to happen.
+        /// Kinds of changes that run the function.
         on = List(&Word(&["created", "modified", "deleted"])), default ["created", "modified"], example ["created"];
-        /// Quiet time before it runs.
+        /// Quiet time after a change before the function runs.
         debounce = Duration(Zero::Fine), default "500ms", example "2s";
     }
 }

@@ -158,11 +158,11 @@ impl Reader<'_> {
         } else {
             (node.at.key.clone(), format!("`{name}` is not supported yet"))
         };
-        // For a value that can only be empty, "take it out" is advice enough.
+        // For a value that can only be empty, "remove it" is advice enough.
         let help = if accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
-            "take it out".to_owned()
+            "remove it".to_owned()
         } else {
-            format!("take it out; for now it can only be {}", super::one_of(accepted))
+            format!("remove it; for now it can only be {}", super::one_of(accepted))
         };
         self.problem(&span, Diagnostic::error("not-supported-yet", message).with_help(help));
     }
@@ -182,7 +182,9 @@ impl Reader<'_> {
             let inside = key.kind.keys().iter().any(|inner| inner.name == name);
             let here = self.path.first().is_some_and(|first| first == key.name);
             if key.name == name {
-                Some(format!("`{name}` belongs at the top, before the first `[table]`"))
+                Some(format!(
+                    "`{name}` belongs to the top of the file, before the first `[table]`"
+                ))
             } else if inside && !here && matches!(key.kind, Kind::Table(_) | Kind::Defaults) {
                 Some(format!("`{name}` belongs in `[{}]`", key.name))
             } else {

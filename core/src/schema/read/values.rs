@@ -21,7 +21,7 @@ impl Reader<'_> {
             return Some(Value::Text(text.to_owned()));
         }
         let message = if text.contains('\0') {
-            "expected a text without the character NUL".to_owned()
+            "expected text without NUL characters".to_owned()
         } else {
             format!("expected {}, found `{}`", form.expected(), escaped(text))
         };
@@ -53,7 +53,7 @@ impl Reader<'_> {
         let value = units::parse_duration(text).map(|duration| Value::Duration(Some(duration)));
         if zero == Zero::Refused && value == Ok(Value::Duration(Some(Duration::ZERO))) {
             self.bad(span, "expected a duration above zero")
-                .help(Some("take the key out for its default".to_owned()));
+                .help(Some("remove the key to get its default".to_owned()));
             return None;
         }
         self.unit(span, text, value)
@@ -132,7 +132,7 @@ impl Reader<'_> {
             DeValue::Float(number) => {
                 let float = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
                 let Some(float) = float else {
-                    self.bad(span, "expected a number that JSON has, not infinity and not `nan`");
+                    self.bad(span, "expected a number that JSON can represent, not infinity or `nan`");
                     return None;
                 };
                 float.into()

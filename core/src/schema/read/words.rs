@@ -65,10 +65,10 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error, span: Range<usize
     let message = error.message();
     if message.contains("duplicate key") {
         let name = source.toml.get(span.clone()).unwrap_or_default();
-        let message = format!("the key `{}` is there twice", escaped(name));
+        let message = format!("the key `{}` appears twice", escaped(name));
         return Diagnostic::error("duplicate-key", message)
             .at(source, span)
-            .with_help("keep one of them");
+            .with_help("remove one of them");
     }
     if message.contains("recursion") {
         return Diagnostic::error("syntax", "tables or arrays are nested too deeply").at(source, span);

@@ -124,7 +124,10 @@ fn a_timeout_terminates_answers_and_kills_after_the_grace() {
     assert_eq!(b.submit(1), "note 1; spawn w1 a1 1");
     b.spawned(1);
     assert_eq!(b.wait(secs(2)), "");
-    assert_eq!(b.wait(secs(1)), "term w1; reply 1: no end within 3s (limits.timeout)");
+    assert_eq!(
+        b.wait(secs(1)),
+        "term w1; reply 1: it did not end within 3s (limits.timeout)"
+    );
     assert_eq!(b.wait(secs(4)), "");
     assert_eq!(b.wait(secs(1)), "kill w1");
     assert_eq!(b.wait(secs(10)), "unkillable w1");
@@ -183,7 +186,7 @@ fn nothing_is_sent_to_a_worker_that_is_still_starting() {
         ..rules()
     });
     b.submit(1);
-    assert_eq!(b.wait(secs(3)), "reply 1: no end within 3s (limits.timeout)");
+    assert_eq!(b.wait(secs(3)), "reply 1: it did not end within 3s (limits.timeout)");
     assert_eq!(b.wait(secs(60)), "");
     assert_eq!(b.spawned(1), "term w1");
     assert_eq!(b.wait(secs(5)), "kill w1");
@@ -198,7 +201,7 @@ fn the_deadline_ends_what_runs() {
     b.submit(1);
     b.spawned(1);
     let actions = b.wait(secs(90));
-    assert_eq!(actions, "term w1; reply 1: no end within 90s (limits.deadline)");
+    assert_eq!(actions, "term w1; reply 1: it did not end within 90s (limits.deadline)");
     assert_eq!(b.code(1, 0), "record deadline: failed deadline Deadline");
 }
 

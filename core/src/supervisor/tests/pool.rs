@@ -140,7 +140,7 @@ fn a_timeout_ends_the_worker_and_what_else_it_had_is_interrupted() {
     b.ready(1);
     b.wait(secs(2));
     assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
-    let timeout = "term w1; reply 1: no end within 3s (limits.timeout)";
+    let timeout = "term w1; reply 1: it did not end within 3s (limits.timeout)";
     assert_eq!(b.wait(secs(1)), timeout);
     // A late answer changes nothing.
     assert_eq!(b.answer(1, 1, Reason::Ok), "");
@@ -200,7 +200,7 @@ fn a_new_version_that_cannot_be_loaded_replaces_nothing() {
     b.spawned(2);
     assert_eq!(b.code(2, 1), "forget w2");
     let error = b.s.function(&name("f")).unwrap().error.unwrap().into_owned();
-    assert!(error.contains("the one before it serves"), "{error}");
+    assert!(error.contains("the previous version serves"), "{error}");
     assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2");
 }
 

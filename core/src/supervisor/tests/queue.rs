@@ -239,8 +239,7 @@ fn what_can_never_fit_is_refused_in_words() {
         memory_text: "2 GiB".to_owned(),
         ..rules()
     });
-    let words =
-        "it needs 2 GiB of memory (limits.memory), more than the 1 GiB of all functions together ([node] memory)";
+    let words = "it needs 2 GiB of memory (limits.memory), more than the 1 GiB that all functions together may use ([node] memory)";
     assert_eq!(b.submit(1), format!("reply 1: invalid: {words}"));
     assert_eq!(b.s.function(&name("f")).unwrap().error.as_deref(), Some(words));
 }
@@ -274,7 +273,8 @@ fn quotas_share_the_cpu_of_the_node() {
         b.code(2, 0),
         "record ok: succeeded ok; reply 2: succeeded ok; spawn w4 a1 4"
     );
-    let words = "it may use 1500m of CPU (limits.cpu), more than the 1 of all functions together ([node] cpu)";
+    let words =
+        "it may use 1500m of CPU (limits.cpu), more than the 1 that all functions together may use ([node] cpu)";
     assert_eq!(run(&mut b, "wide", 5), format!("reply 5: invalid: {words}"));
 }
 

@@ -3,10 +3,10 @@
 //! ```text
 //! config/fnd.toml  config/conf.d/  config/runtimes/      with --secrets also config/secrets/ and config/bindings/
 //! functions/0/ ...      the functions directories, in order
-//! state/ledger.db       history, results, what waits, what has run as `load`: of one moment
-//! home/  uids           what functions keep, and whose uid is whose
+//! state/ledger.db       history, results, queued work, content that has run as `load`: all of one moment
+//! home/  uids           the homes of functions, and the table of their uids
 //! ```
-//! Owners are numbers, modes are kept. The archive does not say where things lie: `restore` knows the places on its
+//! Owners are numbers, and modes are kept. The archive has no absolute paths: `restore` knows the places on its
 //! machine.
 //!
 //! Files:
@@ -31,22 +31,24 @@ pub(super) const LEDGER: &str = "state/ledger.db";
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It takes functions, configuration, history and what functions keep; not their output, caches and installed versions. \
-    Run it as root (with --user as yourself): it reads everybody's files.\n\nExamples:\n  \
+    after_help = "The archive has functions, configuration, history and the homes of functions, but not their output, caches and installed versions. \
+    Run it as root (with --user as yourself), since it reads the files of all users.\n\nExamples:\n  \
     fndctl backup /var/backups/fnd.tar\n  \
-    fndctl backup --secrets /var/backups/fnd.tar     with secrets and bindings: keep that file safe\n  \
+    fndctl backup --secrets /var/backups/fnd.tar     with secrets and bindings: protect that file\n  \
     fndctl backup - | zstd > fnd.tar.zst\n  \
-    fndctl backup --verify /var/backups/fnd.tar      read one to its end, and look at the ledger in it"
+    fndctl backup --verify /var/backups/fnd.tar      check the whole archive and its ledger"
 )]
 pub(crate) struct Args {
-    /// Where it goes: a file that is not there yet, or `-` for standard output. With --verify the archive.
+    /// The archive to write: a file that does not exist yet, or `-` for standard output; with --verify, the archive to
+    /// check.
     file: String,
 
-    /// Take secrets and service bindings too.
+    /// Include secrets and service bindings.
     #[arg(long)]
     secrets: bool,
 
-    /// Check the archive FILE instead of making one: every entry, the users, the ledger. Ends with 1 where something is wrong.
+    /// Check the archive FILE instead of writing one: every entry, the users, the ledger. Exits with 1 if there is an
+    /// error.
     #[arg(long, conflicts_with = "secrets")]
     verify: bool,
 }
@@ -60,7 +62,7 @@ struct BackupTaken {
     entries: u64,
     /// Bytes of the archive.
     bytes: u64,
-    /// Files that were left out, with reasons.
+    /// Files that the archive does not have, with reasons.
     left_out: Vec<String>,
 }
 
@@ -79,8 +81,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     }
     let to = PathBuf::from(&args.file);
     if to.exists() {
-        let message = format!("`{}` is there already", to.display());
-        return Err(Failure::usage(message).help("name another file, or remove that one"));
+        let message = format!("`{}` exists already", to.display());
+        return Err(Failure::usage(message).help("name another file, or remove this one"));
     }
     // The file gets its name at the end, so that it is complete or absent.
     let mut part = to.clone().into_os_string();
@@ -88,7 +90,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     let part = PathBuf::from(part);
     let mut options = File::options();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part);
-    let file = file.map_err(|error| failed("make", &part, &error))?;
+    let file = file.map_err(|error| failed("create", &part, &error))?;
     let mut done = take(context, &args, &file).await;
     if done.is_ok() {
         let named = file.sync_all().and_then(|()| std::fs::rename(&part, &to));
@@ -112,10 +114,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
 async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, Failure> {
     let reply = context.client.get("/v1/status").await?;
     let node: NodeStatus = serde_json::from_slice(&reply.body)
-        .map_err(|error| Failure::usage(format!("fnd's answer is no status: {error}")))?;
+        .map_err(|error| Failure::usage(format!("failed to read fnd's status: {error}")))?;
     let places = node
         .places
-        .ok_or_else(|| Failure::usage("this fnd does not say where it has its things: upgrade it"))?;
+        .ok_or_else(|| Failure::usage("this fnd is too old: it does not report its directories; upgrade it"))?;
     let state = PathBuf::from(&places.state);
     let mut archive = Archive::new(to);
     let config = PathBuf::from(&places.config);
@@ -158,7 +160,7 @@ pub(super) fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure {
             exit: Exit::NotAllowed,
-            ..failure.help("run it with sudo: functions' files are their own")
+            ..failure.help("run it with sudo: each function's files belong to its own user")
         },
         _ => failure,
     }

@@ -55,26 +55,26 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
         };
         bytes += read;
         if read < expected {
-            let what = format!("it breaks off inside an entry: {read} of {expected} bytes are there");
+            let what = format!("it ends inside an entry: {read} of {expected} bytes are there");
             return Err(Failure::new(Exit::FunctionFailed, what));
         }
         Ok(())
     })?;
     let mut findings = vec![Finding::ok(
         "archive",
-        format!("{count} files and directories, {bytes} bytes, can be read, and every header has its checksum"),
+        format!("{count} files and directories ({bytes} bytes) can be read, and every header has the right checksum"),
     )];
     if !has_end(file)? {
         findings.push(Finding::error(
             "archive",
-            "it does not end as an archive does: what came behind is missing",
+            "it has no end mark: what followed is missing",
         ));
     }
     for (part, what) in [(Part::Uids, "uids"), (Part::Home, "home")] {
         if !parts.contains(&part) {
             findings.push(Finding::warning(
                 "archive",
-                format!("it has no `{what}`: it was made where nothing had run"),
+                format!("it has no `{what}`: no function had run when it was made"),
             ));
         }
     }
@@ -90,7 +90,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, Failure> {
 }
 
 fn broken(error: &io::Error) -> Failure {
-    Failure::new(Exit::FunctionFailed, format!("it breaks off: {error}"))
+    Failure::new(Exit::FunctionFailed, format!("failed to read to its end: {error}"))
 }
 
 fn has_end(mut file: &File) -> Result<bool, Failure> {
@@ -134,7 +134,7 @@ impl Copy {
             made.map(|()| Self {
                 directory: directory.clone(),
             })
-            .map_err(|error| failed("make", &directory, &error))
+            .map_err(|error| failed("create", &directory, &error))
         };
         make(parent.join(&name)).or_else(|_| make(std::env::temp_dir().join(&name)))
     }
@@ -153,14 +153,14 @@ impl Copy {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path);
-        let mut to = to.map_err(|error| failed("make", &path, &error))?;
+        let mut to = to.map_err(|error| failed("create", &path, &error))?;
         let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the ledger to", &path, &error))?;
         if rustix::process::geteuid().is_root()
             && let Ok(uid) = u32::try_from(uid)
         {
             for path in [&path, &self.directory] {
                 let given = std::os::unix::fs::lchown(path, Some(uid), None);
-                given.map_err(|error| failed("give away", path, &error))?;
+                given.map_err(|error| failed("change the owner of", path, &error))?;
             }
         }
         Ok(bytes)
@@ -169,6 +169,6 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory); // an error: it stays, and its name tells its purpose
+        let _ = std::fs::remove_dir_all(&self.directory); // after an error the directory stays; its name says its purpose
     }
 }

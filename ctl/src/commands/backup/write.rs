@@ -17,9 +17,9 @@ pub(super) struct Archive<W: Write> {
     builder: Builder<Counted<W>>,
     entries: u64,
     left_out: Vec<String>,
-    /// Bytes that are still to come of the file that is being written.
+    /// Bytes of the current file that are not written yet.
     missing: u64,
-    /// Bytes that fill its last block.
+    /// Bytes that fill the last block of the current file.
     padding: u64,
 }
 
@@ -55,7 +55,7 @@ impl<W: Write> Archive<W> {
             for below in names {
                 let Some(text) = below.to_str() else {
                     self.left_out.push(format!(
-                        "left out: `{}` has a name that is not UTF-8",
+                        "left out: the name of `{}` is not UTF-8",
                         path.join(&below).display()
                     ));
                     continue;
@@ -86,7 +86,8 @@ impl<W: Write> Archive<W> {
                 .push(format!("left out: `{}` is a {what}", path.display()));
             return Ok(());
         }
-        // No link is followed, and no open waits: a function may replace the file at any time.
+        // A function may replace the file by a link or a pipe at any time: no link is followed, and the open does not
+        // wait.
         let mut options = File::options();
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let mut file = match options.read(true).custom_flags(flags).open(path) {
@@ -134,7 +135,8 @@ impl<W: Write> Archive<W> {
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let missing = self.missing.checked_sub(bytes.len() as u64);
-        self.missing = missing.ok_or_else(|| Failure::new(Exit::FunctionFailed, "a file became longer than it was"))?;
+        self.missing = missing
+            .ok_or_else(|| Failure::new(Exit::FunctionFailed, "fnd sent more of the history than it announced"))?;
         self.builder
             .get_mut()
             .write_all(bytes)
@@ -145,7 +147,7 @@ impl<W: Write> Archive<W> {
         if self.missing > 0 {
             return Err(Failure::new(
                 Exit::FunctionFailed,
-                "fnd's copy of the history broke off",
+                "fnd sent less of the history than it announced",
             ));
         }
         let zeros = vec![0; usize::try_from(self.padding).unwrap_or(0)];

@@ -16,7 +16,7 @@ pub(super) struct Facts {
     exists: bool,
     /// Whether this process is in it.
     in_force: bool,
-    /// Whether the database of groups has the user in it.
+    /// Whether the database of groups has the user in the group.
     entered: bool,
 }
 
@@ -47,10 +47,10 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     } else if facts.in_force {
         Finding::ok(CHECK, format!("`{name}` is a member of the group `{GROUP}`"))
     } else if facts.entered {
-        let what = format!("`{name}` is a member of the group `{GROUP}`, but was not at the last login");
+        let what = format!("`{name}` is a member of the group `{GROUP}`, but has not logged in since");
         Finding::warning(CHECK, what).fix("log in again")
     } else {
-        let what = format!("`{name}` is no member of the group `{GROUP}`, and so may not use the control socket");
+        let what = format!("`{name}` is not a member of the group `{GROUP}`, so may not use the control socket");
         Finding::warning(CHECK, what).fix(format!("sudo adduser {name} {GROUP}, then log in again"))
     }]
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may() {
+    fn root_and_members_of_the_group_have_access() {
         let facts = |root, exists, in_force, entered| Facts {
             root,
             name: "ada".into(),
@@ -78,11 +78,11 @@ mod tests {
             ),
             (
                 facts(false, true, false, true),
-                "warning `ada` is a member of the group `fnd`, but was not at the last login",
+                "warning `ada` is a member of the group `fnd`, but has not logged in since",
             ),
             (
                 facts(false, true, false, false),
-                "warning `ada` is no member of the group `fnd`, and so may not use the control socket",
+                "warning `ada` is not a member of the group `fnd`, so may not use the control socket",
             ),
         ] {
             assert_eq!(brief(&judge(&facts)), [expected]);

@@ -60,7 +60,7 @@ fn controllers(directory: &Path) -> Option<BTreeSet<String>> {
     Some(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Judges the facts. The daemon's answer takes precedence, since the daemon has tried.
+/// Judges the facts. The daemon's answer takes precedence, since the daemon has tried to set limits.
 pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -> Vec<Finding> {
     let mut findings = match node {
         Some(node) => reported(node, installed),
@@ -71,8 +71,8 @@ pub(super) fn judge(facts: &Facts, node: Option<&NodeStatus>, installed: bool) -
             .iter()
             .filter(|name| v2.contains(**name) && !delegated.contains(**name));
         findings.extend(kept.map(|name| {
-            let what = format!("the unit of the spawner was not given the controller `{name}`");
-            let fix = "look for `Delegate=` in: systemctl cat fnd-spawner.service; then restart fnd";
+            let what = format!("the unit of the spawner does not have the controller `{name}`");
+            let fix = "check `Delegate=` in the output of: systemctl cat fnd-spawner.service; then restart fnd";
             Finding::warning(CHECK, what).fix(fix)
         }));
     }
@@ -92,15 +92,15 @@ fn reported(node: &NodeStatus, installed: bool) -> Vec<Finding> {
             Finding::warning(CHECK, what).fix("run fnd as root, or in a unit with `Delegate=yes`")
         }
     }];
-    // Several limits may lack the same thing.
+    // Several limits may not be enforced for the same reason: one finding for each reason.
     let mut lacking: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (limit, why) in &node.not_enforced {
         lacking.entry(why).or_default().push(format!("`{limit}`"));
     }
     let fix = if node.cgroups == "hybrid" {
-        "version 2 may have it: boot with systemd.unified_cgroup_hierarchy=1"
+        "cgroup version 2 may have it: boot with systemd.unified_cgroup_hierarchy=1"
     } else {
-        "leave these keys of `[limits]` out of manifests; systemctl cat fnd-spawner shows what the unit was given"
+        "remove these keys of `[limits]` from manifests; systemctl cat fnd-spawner shows which controllers the unit has"
     };
     findings.extend(lacking.into_iter().map(|(why, limits)| {
         let what = format!("not enforced here: {}: {why}", limits.join(", "));
@@ -128,7 +128,7 @@ fn mounted(facts: &Facts) -> Vec<Finding> {
         if facts.v1.is_empty() {
             "version 2"
         } else {
-            "version 2 contains, version 1 limits"
+            "version 2 contains functions, version 1 limits them"
         },
     )];
     let missing = NEEDED
@@ -138,7 +138,7 @@ fn mounted(facts: &Facts) -> Vec<Finding> {
         let fix = if facts.v1.is_empty() {
             format!("boot with cgroup_enable={name}, if the kernel has it")
         } else {
-            "boot with systemd.unified_cgroup_hierarchy=1: version 2 has all of them".to_owned()
+            "boot with systemd.unified_cgroup_hierarchy=1: cgroup version 2 has all controllers".to_owned()
         };
         Finding::warning(
             CHECK,
@@ -175,17 +175,17 @@ mod tests {
                 facts(Some("cpu io memory pids"), "", Some("cpu memory pids")),
                 vec![
                     "ok version 2",
-                    "warning the unit of the spawner was not given the controller `io`",
+                    "warning the unit of the spawner does not have the controller `io`",
                 ],
             ),
             (
                 facts(Some(""), "cpu memory pids io", None),
-                vec!["ok version 2 contains, version 1 limits"],
+                vec!["ok version 2 contains functions, version 1 limits them"],
             ),
             (
                 facts(Some(""), "cpu memory pids", None),
                 vec![
-                    "ok version 2 contains, version 1 limits",
+                    "ok version 2 contains functions, version 1 limits them",
                     "warning there is no controller `io`: its limits cannot be enforced",
                 ],
             ),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_daemon_says_holds() {
+    fn the_daemons_answer_takes_precedence() {
         let says = |containment: &str, not_enforced: serde_json::Value| {
             node(&serde_json::json!({"containment": containment, "not_enforced": not_enforced}))
         };

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 const CHECK: &str = "clock";
 
-/// Returns whether the clock is synchronised (adjtimex(2): `STA_UNSYNC`); nothing where the kernel does not tell.
+/// Returns whether the clock is synchronised (adjtimex(2): `STA_UNSYNC`); nothing where the kernel gives no answer.
 #[expect(unsafe_code, reason = "neither nix nor rustix has adjtimex")]
 pub(super) fn inspect() -> Option<bool> {
     let mut timex = MaybeUninit::<libc::timex>::zeroed();
@@ -21,7 +21,7 @@ pub(super) fn inspect() -> Option<bool> {
 /// Judges the answer.
 pub(super) fn judge(synchronised: Option<bool>) -> Vec<Finding> {
     vec![match synchronised {
-        Some(true) => Finding::ok(CHECK, "it is synchronised"),
+        Some(true) => Finding::ok(CHECK, "the clock is synchronised"),
         Some(false) => Finding::warning(CHECK, "nothing synchronises the clock of this machine")
             .fix("sudo apt install systemd-timesyncd && sudo timedatectl set-ntp true (or another NTP client)"),
         None => Finding::unknown(CHECK, "the kernel does not say whether the clock is synchronised").fix("timedatectl"),

@@ -11,8 +11,8 @@ const CHECK: &str = "daemon";
 pub(super) async fn inspect(client: &Client) -> Result<Box<NodeStatus>, Failure> {
     let reply = client.get("/v1/status").await?;
     serde_json::from_slice(&reply.body).map_err(|error| {
-        Failure::new(Exit::NotReachable, format!("fnd's answer is not understood: {error}"))
-            .help("are fnd and fndctl of the same version? `fndctl version` shows both")
+        Failure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
+            .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec
     };
     let mut findings = vec![match node.state.as_str() {
         "no-spawner" => Finding::error(CHECK, "fnd has lost its spawner: nothing can be started")
-            .fix("sudo systemctl restart fnd; why: journalctl -u fnd-spawner"),
+            .fix("sudo systemctl restart fnd; journalctl -u fnd-spawner says why"),
         "draining" => {
             Finding::warning(CHECK, "fnd is draining: it accepts nothing new").fix("sudo systemctl restart fnd")
         }
@@ -43,12 +43,13 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec
     if let Some(what) = outdated(node) {
         findings.push(
             Finding::warning("versions", what)
-                .fix("when running functions may be ended: sudo systemctl stop fnd && sudo systemctl start fnd"),
+                .fix("this ends running functions: sudo systemctl stop fnd && sudo systemctl start fnd"),
         );
     }
     if node.version != own {
-        let what = format!("fnd is of version {}, fndctl of {own}", node.version);
-        findings.push(Finding::warning("versions", what).fix("sudo systemctl restart fnd: running functions go on"));
+        let what = format!("fnd has version {}, fndctl has version {own}", node.version);
+        findings
+            .push(Finding::warning("versions", what).fix("sudo systemctl restart fnd (running functions continue)"));
     }
     findings
 }
@@ -58,7 +59,9 @@ pub(super) fn judge(answer: &Result<Box<NodeStatus>, Failure>, own: &str) -> Vec
 pub(in crate::commands) fn outdated(node: &NodeStatus) -> Option<String> {
     let (fnd, spawner) = (&node.version, &node.spawner_version);
     (fnd != spawner).then(|| {
-        format!("fnd-spawner is of version {spawner}, fnd of {fnd}: the new one is used from its next start on")
+        format!(
+            "fnd-spawner has version {spawner}, fnd has version {fnd}: the new fnd-spawner is used after its next start"
+        )
     })
 }
 
@@ -73,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_itself() {
+    fn its_state_and_versions_are_judged() {
         for (answer, expected) in [
             (says("1", "1", "running"), vec!["ok fnd is running, version 1"]),
             (
@@ -88,8 +91,8 @@ mod tests {
                 says("2", "1", "running"),
                 vec![
                     "ok fnd is running, version 2",
-                    "warning fnd-spawner is of version 1, fnd of 2: the new one is used from its next start on",
-                    "warning fnd is of version 2, fndctl of 1",
+                    "warning fnd-spawner has version 1, fnd has version 2: the new fnd-spawner is used after its next start",
+                    "warning fnd has version 2, fndctl has version 1",
                 ],
             ),
             (Err(Failure::new(Exit::NotReachable, "nobody")), vec!["error nobody"]),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 const CHECK: &str = "disk";
 
-/// With fewer bytes a page of the history may soon not fit: asynchronous work is refused then.
+/// With fewer bytes the history may soon have no room for a page; then asynchronous work is refused.
 const BYTES_ERROR: u64 = 64 << 20;
 /// With fewer bytes one burst of output can fill the disk.
 const BYTES_WARNING: u64 = 1 << 30;
@@ -49,16 +49,16 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let place = &facts.place;
     let room = match &facts.room {
         Ok(room) => room,
-        Err(error) => return vec![Finding::unknown(CHECK, format!("it cannot be looked at: {error}")).at(place)],
+        Err(error) => return vec![Finding::unknown(CHECK, format!("it cannot be checked: {error}")).at(place)],
     };
     let mebibytes = room.bytes >> 20;
     let lower = format!(
-        "sudo du -xh --max-depth 2 {place} says what takes it; `keep_bytes` of `[history]` and `[logs]` in fnd.toml bounds it"
+        "sudo du -xh --max-depth 2 {place} shows what uses it; `keep_bytes` of `[history]` and `[logs]` in fnd.toml limits it"
     );
     let mut findings = Vec::new();
     if room.read_only {
         findings.push(Finding::error(CHECK, "it is on a read-only file system").fix(format!(
-            "dmesg | tail says whether the disk failed; else: sudo mount -o remount,rw $(findmnt -no TARGET -T {place})"
+            "dmesg | tail shows whether the disk failed; if not: sudo mount -o remount,rw $(findmnt -no TARGET -T {place})"
         )));
     }
     match room.bytes {
@@ -71,13 +71,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         }
         _ => {}
     }
-    let inodes = format!("sudo du --inodes -x --max-depth 3 {place} says who has so many files");
+    let inodes = format!("sudo du --inodes -x --max-depth 3 {place} shows which directories have most files");
     match room.files {
         Some(files @ 0..FILES_ERROR) => {
-            findings.push(Finding::error(CHECK, format!("only {files} more files can be made")).fix(inodes));
+            findings.push(Finding::error(CHECK, format!("only {files} more files can be created")).fix(inodes));
         }
         Some(files @ FILES_ERROR..FILES_WARNING) => {
-            findings.push(Finding::warning(CHECK, format!("only {files} more files can be made")).fix(inodes));
+            findings.push(Finding::warning(CHECK, format!("only {files} more files can be created")).fix(inodes));
         }
         _ => {}
     }
@@ -109,18 +109,18 @@ mod tests {
                 room(0, Some(0), false),
                 vec![
                     "error 0 MiB are left: asynchronous work is about to be refused",
-                    "error only 0 more files can be made",
+                    "error only 0 more files can be created",
                 ],
             ),
             (
                 room(5 << 30, Some(5_000), false),
-                vec!["warning only 5000 more files can be made"],
+                vec!["warning only 5000 more files can be created"],
             ),
             (
                 room(5 << 30, None, true),
                 vec!["error it is on a read-only file system"],
             ),
-            (Err("why".into()), vec!["unknown it cannot be looked at: why"]),
+            (Err("why".into()), vec!["unknown it cannot be checked: why"]),
         ] {
             let facts = Facts {
                 place: "/s".into(),

@@ -72,19 +72,19 @@ impl Finding {
         Self::new(Level::Error, check, what)
     }
 
-    /// Returns it with its place.
+    /// Returns the finding with its place.
     pub(in crate::commands) fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// Returns it with a place, unless it has one.
+    /// Returns the finding with a place, unless it has one.
     pub(in crate::commands) fn at_if_none(mut self, place: &str) -> Self {
         self.place.get_or_insert_with(|| place.to_owned());
         self
     }
 
-    /// Returns it with what to do about it.
+    /// Returns the finding with a fix.
     pub(in crate::commands) fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
@@ -133,7 +133,7 @@ fn print(out: &Output, report: &Report) -> Result<(), Failure> {
             }
             out.line("")?;
             out.line(&format!(
-                "{} errors, {} warnings, {} could not be looked at",
+                "{} errors, {} warnings, {} could not be checked",
                 report.errors, report.warnings, report.unknown
             ))
         }

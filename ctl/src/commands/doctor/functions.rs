@@ -19,7 +19,7 @@ pub(super) struct Facts<'a> {
     pub(super) configuration: &'a [Diagnostic],
     /// The functions directories, judged here; nothing where the configuration is refused.
     pub(super) checked: Option<&'a Checked>,
-    /// Whether root runs this: for others a file that cannot be read may be fine.
+    /// Whether root runs this. For other users, a file that they cannot read is no error.
     pub(super) root: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     findings.extend(unclaimed.map(|file| {
         let what = "no rule makes it a function";
         let fix =
-            "give it a known suffix (fndctl runtimes), or a `#!` line and chmod +x; what is no function goes elsewhere";
+            "give it a known suffix (fndctl runtimes), or a `#!` line and chmod +x; if it is not a function, move it away";
         Finding::warning(CHECK, what).at(file).fix(fix)
     }));
     findings
@@ -48,14 +48,13 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
     let mut findings: Vec<Finding> = node.problems.iter().map(problem).collect();
     for function in &node.functions {
         let name = &function.function;
-        let fix = format!("fndctl show {name} shows the place; it is looked at again when the file changes");
+        let fix = format!("fndctl show {name} shows the line; the file is checked again when it changes");
         let found = match (&function.error, function.state) {
             (Some(error), FunctionState::Invalid) => Finding::error(CHECK, error.clone()).fix(fix),
             (Some(error), _) => Finding::error(CHECK, format!("an older version serves: {error}")).fix(fix),
             (None, FunctionState::Invalid) => Finding::error(CHECK, "it is invalid").fix(fix),
-            (None, FunctionState::CrashLooping) => {
-                Finding::error(CHECK, "it dies before it is ready").fix(format!("fndctl logs {name} says why"))
-            }
+            (None, FunctionState::CrashLooping) => Finding::error(CHECK, "its workers end before they are ready")
+                .fix(format!("fndctl logs {name} says why")),
             (
                 None,
                 FunctionState::Building | FunctionState::Ready | FunctionState::Running | FunctionState::Disabled,
@@ -98,7 +97,7 @@ fn finding(problem: &Diagnostic, check: &'static str, facts: &Facts<'_>) -> Find
     let mut found = if problem.code == "unreadable" && !facts.root {
         return Finding::unknown(check, &problem.message)
             .at(problem.file.clone().unwrap_or_default())
-            .fix("look as root");
+            .fix("run doctor as root");
     } else if problem.is_error() {
         Finding::error(check, &problem.message)
     } else {
@@ -113,7 +112,7 @@ fn finding(problem: &Diagnostic, check: &'static str, facts: &Facts<'_>) -> Find
     }
     match &problem.help {
         Some(help) => found.fix(help),
-        None => found.fix("fndctl validate shows the place"),
+        None => found.fix("fndctl validate shows the line"),
     }
 }
 
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_daemon_says() {
+    fn the_daemons_judgement_counts() {
         for (answer, expected) in [
             (
                 json!({"functions": [function("ready", None)]}),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_without_it() {
+    fn without_a_daemon_files_are_judged_here() {
         let checked = Checked {
             diagnostics: vec![
                 Diagnostic::error("unreadable", "it cannot be read").in_file("/f/a.sh"),

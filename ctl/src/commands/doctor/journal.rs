@@ -1,4 +1,4 @@
-//! Checks whether the journal listens: fnd's log and the lines of functions go there. fnd serves without it.
+//! Checks whether the journal listens: fnd's log and the output of functions go there. fnd also works without it.
 
 use super::finding::Finding;
 use std::io::ErrorKind;
@@ -21,9 +21,11 @@ pub(super) fn judge(reached: &Result<(), ErrorKind>) -> Vec<Finding> {
     let start = "sudo systemctl start systemd-journald.socket systemd-journald.service";
     let found = match reached {
         Ok(()) => Finding::ok(CHECK, "it listens"),
-        Err(ErrorKind::NotFound) => Finding::warning(CHECK, "there is none: nobody keeps fnd's log").fix(start),
-        Err(ErrorKind::PermissionDenied) => Finding::unknown(CHECK, "its socket may not be used").fix("look as root"),
-        Err(_) => Finding::warning(CHECK, "nobody listens: fnd's log is lost").fix(start),
+        Err(ErrorKind::NotFound) => Finding::warning(CHECK, "there is no journal: fnd's log is lost").fix(start),
+        Err(ErrorKind::PermissionDenied) => {
+            Finding::unknown(CHECK, "this user may not use its socket").fix("run doctor as root")
+        }
+        Err(_) => Finding::warning(CHECK, "no process listens: fnd's log is lost").fix(start),
     };
     vec![found.at(SOCKET)]
 }
@@ -34,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whether_somebody_listens() {
+    fn a_journal_that_does_not_listen_is_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         assert_eq!(inspect(&path), Err(ErrorKind::NotFound));

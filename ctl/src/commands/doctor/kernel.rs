@@ -1,4 +1,4 @@
-//! Checks the kernel for what fnd needs: by a probe where one call suffices, else by the version.
+//! Checks whether the kernel has what fnd needs: by a call where one call shows it, else by the version.
 
 use super::finding::Finding;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tests_run_on_is_new_enough() {
+    fn the_kernel_of_this_machine_is_new_enough() {
         assert_eq!(inspect().missing, Vec::<&str>::new());
     }
 }

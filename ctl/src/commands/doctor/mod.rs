@@ -46,22 +46,22 @@ pub(super) use daemon::outdated;
 /// Options.
 #[derive(Debug, Default, clap::Args)]
 #[command(
-    after_help = "It ends with 1 where it found an error; what it could not look at is `unknown`: as root it sees more. The
-places are the daemon's own where it answers, else those of an installation.\n\nExamples:
+    after_help = "doctor exits with 1 if it found an error. A check that it may not make is `unknown`: as root it can check more. If \
+    the daemon answers, doctor checks the daemon's directories, else those of an installation.\n\nExamples:
   sudo fndctl doctor
   fndctl doctor -o wide
   fndctl doctor -o json | jq '.findings[] | select(.level != \"ok\")'"
 )]
 pub(crate) struct Args {
-    /// Look at this functions directory; may be repeated.
+    /// Check this functions directory; may be repeated [default: the daemon's, else those of an installation].
     #[arg(long, value_name = "DIR")]
     functions: Vec<PathBuf>,
 
-    /// Judge under this configuration.
+    /// Check functions against this configuration [default: the daemon's, else /etc/fnd/fnd.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Look at the disk of this state directory.
+    /// Check the disk of this state directory [default: the daemon's, else /var/lib/fnd].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }

@@ -96,15 +96,15 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
     let mut findings = Vec::new();
     for directory in &facts.absent {
         let shown = directory.display();
-        let found = Finding::warning(CHECK, "this functions directory is not there").at(shown.to_string());
+        let found = Finding::warning(CHECK, "this functions directory does not exist").at(shown.to_string());
         findings.push(found.fix(format!("sudo install -d -m 0755 {shown}")));
     }
     for (path, error) in &facts.hidden {
-        let found = Finding::unknown(CHECK, format!("it cannot be looked at: {error}"));
-        findings.push(found.at(path.display().to_string()).fix("look as root"));
+        let found = Finding::unknown(CHECK, format!("it cannot be checked: {error}"));
+        findings.push(found.at(path.display().to_string()).fix("run doctor as root"));
     }
     for (path, seen) in &facts.files {
-        // A sticky directory may be writable; a file that is read may not.
+        // A sticky directory may be writable for others; a file may not.
         if seen.mode & 0o022 != 0 {
             findings.push(insecure(path, *seen));
         }
@@ -117,7 +117,7 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
         let others = |file: &(&PathBuf, &Seen)| file.0.starts_with(path) && file.1.owner != seen.owner;
         if ![0, spawner].contains(&seen.owner) && facts.files.iter().any(|file| others(&file)) {
             let what = format!(
-                "the user {} owns it, and can exchange files of others below",
+                "the user {} owns it, and can replace other users' files below it",
                 seen.owner
             );
             let fix = format!("sudo chown {spawner} {}", path.display());
@@ -125,7 +125,10 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        let what = format!("nobody else can change the {} files that are read", facts.files.len());
+        let what = format!(
+            "no other user can change the {} files that fnd reads",
+            facts.files.len()
+        );
         findings.push(Finding::ok(CHECK, what));
     }
     findings
@@ -134,7 +137,7 @@ pub(super) fn judge(facts: &Facts, spawner: u32) -> Vec<Finding> {
 fn insecure(path: &Path, seen: Seen) -> Finding {
     let shown = path.display().to_string();
     let what = format!(
-        "INSECURE MODE {:04o}: others than root and the owner can write it, so it is not read",
+        "INSECURE MODE {:04o}: users other than root and the owner can write to it, so fnd does not read it",
         seen.mode
     );
     let fix = format!("sudo chmod go-w {shown}");
@@ -163,11 +166,11 @@ mod tests {
 
     #[test]
     fn modes_and_owners() {
-        const INSECURE: &str = "others than root and the owner can write it, so it is not read";
-        let exchange = "error the user 1000 owns it, and can exchange files of others below".to_owned();
+        const INSECURE: &str = "users other than root and the owner can write to it, so fnd does not read it";
+        let exchange = "error the user 1000 owns it, and can replace other users' files below it".to_owned();
         let insecure = |mode: &str| format!("error INSECURE MODE {mode}: {INSECURE}");
         let file = |mode, owner| ("/f/a.sh", mode, owner);
-        let fine = || vec!["ok nobody else can change the 1 files that are read".to_owned()];
+        let fine = || vec!["ok no other user can change the 1 files that fnd reads".to_owned()];
         for (files, above, expected) in [
             (file(0o644, 0), ("/f", 0o755, 0), fine()),
             (file(0o664, 0), ("/f", 0o755, 0), vec![insecure("0664")]),
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_hidden() {
+    fn directories_that_are_absent_or_hidden() {
         let mut facts = facts(&[], &[]);
         facts.absent.push("/f".into());
         facts.hidden.insert("/g".into(), "why".into());
@@ -197,8 +200,8 @@ mod tests {
         assert_eq!(
             brief(&findings),
             [
-                "warning this functions directory is not there",
-                "unknown it cannot be looked at: why"
+                "warning this functions directory does not exist",
+                "unknown it cannot be checked: why"
             ]
         );
         assert_eq!(findings[0].fix.as_deref(), Some("sudo install -d -m 0755 /f"));

@@ -36,7 +36,7 @@ pub(in crate::commands) async fn output(program: &str, arguments: &[impl AsRef<O
 #[cfg(test)]
 mod tests {
     #[tokio::test]
-    async fn it_is_what_the_program_prints() {
+    async fn output_and_failures_of_a_program() {
         let output = super::output("/bin/sh", &["-c", "echo hello; exit $1", "sh", "0"]).await;
         assert_eq!(output.as_deref(), Ok("hello\n"));
         let failed = super::output("/bin/sh", &["-c", "echo why >&2; exit 3"])

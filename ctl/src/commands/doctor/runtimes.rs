@@ -1,4 +1,4 @@
-//! The interpreters of a runtime: which of them exist, what they really are, and which one functions get.
+//! Checks the interpreters of a runtime: which of them exist, whether they are real ones, and which one functions get.
 
 use super::finding::Finding;
 use super::permissions::insecure_above;
@@ -143,10 +143,10 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             Finding::ok(CHECK, format!("{id}: {version}")).at(real.display().to_string())
         }
         Some((candidate, _, Err(why))) => {
-            let what = format!("{id}: its interpreter does not tell its version: {why}");
+            let what = format!("{id}: its interpreter does not report its version: {why}");
             Finding::warning(CHECK, what)
                 .at(&candidate.path)
-                .fix(format!("install {id} again"))
+                .fix(format!("reinstall {id}"))
         }
         None => {
             let what = format!("{id}: there is no interpreter, so its functions are refused");
@@ -166,19 +166,19 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 fn wrong(candidate: &Candidate, id: &str) -> Option<Finding> {
     match &candidate.is {
         Is::Absent if candidate.configured => {
-            let what = format!("{id}: fnd.toml names this interpreter, and there is none");
+            let what = format!("{id}: fnd.toml names this interpreter, but it does not exist");
             Some(Finding::warning(CHECK, what).fix("correct it in `[runtimes]` of fnd.toml, or install it"))
         }
         Is::Shim => {
             let what = format!("{id}: this is a version manager's shim or another script, not an interpreter");
             let fix = format!(
-                "name the real one in fnd.toml: [runtimes] {id} = {{ interpreters = {{ \"default\" = \"/PATH/TO/IT\" }} }}"
+                "name the real interpreter in fnd.toml: [runtimes] {id} = {{ interpreters = {{ \"default\" = \"/PATH/TO/IT\" }} }}"
             );
             Some(Finding::warning(CHECK, what).fix(fix))
         }
         Is::Insecure(path) => {
             let shown = path.display();
-            let what = format!("{id}: it is not used: others than root can change {shown}");
+            let what = format!("{id}: it is not used, since users other than root can change {shown}");
             Some(Finding::warning(CHECK, what).fix(format!("sudo chown root {shown} && sudo chmod go-w {shown}")))
         }
         Is::Absent | Is::Interpreter { .. } => None,
@@ -221,18 +221,21 @@ mod tests {
             (vec![at("/usr/bin/x", Is::Absent)], vec![missing]),
             (
                 vec![at("/usr/bin/x", there(Err("why")))],
-                vec!["warning x: its interpreter does not tell its version: why"],
+                vec!["warning x: its interpreter does not report its version: why"],
             ),
             (vec![at("/root/.pyenv/shims/x", Is::Shim)], vec![missing, shim]),
             (
                 vec![at("/usr/bin/x", Is::Insecure("/usr".into()))],
-                vec![missing, "warning x: it is not used: others than root can change /usr"],
+                vec![
+                    missing,
+                    "warning x: it is not used, since users other than root can change /usr",
+                ],
             ),
             (
                 vec![configured, at("/usr/bin/x", there(Ok("X 3")))],
                 vec![
                     "ok x: X 3",
-                    "warning x: fnd.toml names this interpreter, and there is none",
+                    "warning x: fnd.toml names this interpreter, but it does not exist",
                 ],
             ),
         ] {
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_is_not_missed() {
+    fn a_disabled_runtime_needs_no_interpreter() {
         let mut facts = Facts {
             id: "x".into(),
             enabled: false,

@@ -1,4 +1,4 @@
-//! The units of the package, as systemd knows them. Nothing is checked where systemd did not start the machine.
+//! Checks the systemd units of the package. Nothing is checked where systemd is not PID 1.
 
 use super::finding::Finding;
 use super::program;
@@ -70,19 +70,21 @@ fn units(text: &str) -> Vec<Unit> {
 /// Judges the units.
 pub(super) fn judge(units: &[Unit]) -> Vec<Finding> {
     if units.is_empty() {
-        return vec![Finding::unknown(CHECK, "systemd does not say how the units are").fix("systemctl status fnd")];
+        return vec![
+            Finding::unknown(CHECK, "systemd does not report the state of the units").fix("systemctl status fnd"),
+        ];
     }
     let served = units.iter().any(|unit| unit.name == DAEMON && unit.active == "active");
     let mut findings = Vec::new();
     for unit in units {
         findings.extend(state(unit, served).map(|found| found.at(&unit.name)));
         if unit.stale {
-            let what = "its file was changed, and systemd has not read it again";
+            let what = "its file has changed since systemd read it";
             let found = Finding::warning(CHECK, what).at(&unit.name);
             findings.push(found.fix("sudo systemctl daemon-reload"));
         }
         if unit.name != SPAWNER && unit.file == "disabled" {
-            let found = Finding::warning(CHECK, "it is not started with the machine").at(&unit.name);
+            let found = Finding::warning(CHECK, "it does not start at boot").at(&unit.name);
             findings.push(found.fix(format!("sudo systemctl enable {}", unit.name)));
         }
     }
@@ -105,7 +107,7 @@ fn state(unit: &Unit, served: bool) -> Option<Finding> {
             Finding::error(CHECK, "it does not listen").fix("sudo systemctl start fnd.socket")
         }
         ("loaded", "inactive") => Finding::error(CHECK, "it is not running").fix("sudo systemctl start fnd"),
-        ("loaded", other) => Finding::warning(CHECK, format!("it is {other}")).fix("look again in a moment"),
+        ("loaded", other) => Finding::warning(CHECK, format!("it is {other}")).fix("run doctor again in a moment"),
         ("masked", _) => Finding::error(CHECK, "it is masked").fix(format!("sudo systemctl unmask {}", unit.name)),
         ("not-found", _) => {
             Finding::error(CHECK, "there is no such unit").fix("sudo apt install --reinstall ./fnd_VERSION_ARCH.deb")
@@ -152,14 +154,14 @@ mod tests {
         );
         check(
             &[("UnitFileState=enabled", "UnitFileState=disabled")],
-            &["warning it is not started with the machine"; 2],
+            &["warning it does not start at boot"; 2],
         );
         check(
             &[(
                 "UnitFileState=static\nNeedDaemonReload=no",
                 "UnitFileState=static\nNeedDaemonReload=yes",
             )],
-            &["warning its file was changed, and systemd has not read it again"],
+            &["warning its file has changed since systemd read it"],
         );
         let spawner =
             "Id=fnd-spawner.service\nControlGroup=/system.slice/fnd-spawner.service\nLoadState=loaded\nActiveState=";
@@ -167,7 +169,10 @@ mod tests {
             &[(&format!("{spawner}active"), &format!("{spawner}inactive"))],
             &["error it is not running"],
         );
-        assert_eq!(brief(&judge(&[])), ["unknown systemd does not say how the units are"]);
+        assert_eq!(
+            brief(&judge(&[])),
+            ["unknown systemd does not report the state of the units"]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The entries that an archive may have, and their places. Only this module parses their names.
+//! The entries that an archive may have, and where they are restored. Only this module parses their names.
 
 use super::super::backup::failed;
 use crate::exit::Failure;
@@ -100,11 +100,11 @@ pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>
             && number >= roots.functions.len()
         {
             let message = format!(
-                "the backup has {} functions directories, and {} are named",
+                "the backup has at least {} functions directories, but the command line names {}",
                 number + 1,
                 roots.functions.len()
             );
-            return Err(Failure::usage(message).help("name each with --functions, in order"));
+            return Err(Failure::usage(message).help("name a directory for each with --functions, in order"));
         }
         if !parts.contains(&place.part) {
             parts.push(place.part);
@@ -114,7 +114,7 @@ pub(in crate::commands) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>
     if parts.contains(&Part::Ledger) {
         return Ok(parts);
     }
-    Err(no_backup("it has no `state/ledger.db`, or ends before it"))
+    Err(no_backup("`state/ledger.db` is missing"))
 }
 
 /// Visits the entries of an archive from its beginning; each is one that a backup may have.
@@ -123,8 +123,9 @@ pub(in crate::commands) fn each(
     mut visit: impl FnMut(&mut Entry<'_, &File>, Place) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let unreadable = |error: std::io::Error| no_backup(&format!("it cannot be read as a tar archive: {error}"));
-    file.seek(SeekFrom::Start(0))
-        .map_err(|error| failed("read", Path::new("the archive"), &error).help("it has to be a file, not a pipe"))?;
+    file.seek(SeekFrom::Start(0)).map_err(|error| {
+        failed("read", Path::new("the archive"), &error).help("the archive must be a file, not a pipe")
+    })?;
     let mut archive = Archive::new(file);
     for entry in archive.entries_with_seek().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
@@ -135,7 +136,7 @@ pub(in crate::commands) fn each(
             None => {
                 let name: String = path.display().to_string().chars().take(200).collect();
                 return Err(no_backup(&format!(
-                    "it has `{}`, which no backup has ({kind:?})",
+                    "it has the entry `{}` ({kind:?}), which no backup has",
                     crate::output::escape(&name, false)
                 )));
             }
@@ -145,8 +146,8 @@ pub(in crate::commands) fn each(
 }
 
 fn no_backup(why: &str) -> Failure {
-    Failure::usage(format!("this is no backup of fnd: {why}"))
-        .help("nothing was written; `fndctl backup FILE` makes one")
+    Failure::usage(format!("this is not a backup of fnd: {why}"))
+        .help("nothing was written; `fndctl backup FILE` makes a backup")
 }
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_backup_has_has_a_place() {
+    fn only_entries_of_a_backup_have_a_place() {
         for (name, part, below) in [
             ("config/fnd.toml", Part::Config, 0),
             ("config/conf.d", Part::Beside("conf.d"), 0),

@@ -20,7 +20,7 @@ pub fn restore(archive: &Path, to: &Path) -> bool {
     if entries::check(&file, &roots).is_err() {
         return true;
     }
-    // Half of it may be written: the archive may have a directory in the place of one of its files.
+    // The write may fail after a part of the files: the archive may have a directory in the place of one of its files.
     let _ = write::write(&file, &roots);
     false
 }

@@ -1,4 +1,4 @@
-//! `fndctl restore FILE`: puts back what `fndctl backup` took. fnd must not run, and nothing may be there yet.
+//! `fndctl restore FILE`: restores an archive of `fndctl backup`. fnd must not run. Existing files are not overwritten.
 //!
 //! An archive is not trusted: it decides what is restored, but not where. It is read twice. If it contains anything
 //! that a backup does not have, nothing is written.
@@ -28,29 +28,30 @@ use std::path::{Path, PathBuf};
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run it as root (with --user as yourself). What is there \
-    already is not written over, but for what a fresh installation has: an empty ledger, and the configuration, which is kept as \
-    `fnd.toml.before-restore`. `fndctl backup --verify FILE` checks an archive first. Functions are installed again when fnd starts; what ran at the time of the backup shows as `interrupted`.\n\nExamples:\n  \
+    after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run restore as root (with --user as yourself). It overwrites nothing, \
+    except what a fresh installation has: an empty ledger, and the configuration, which is kept as `fnd.toml.before-restore`. \
+    To check an archive first, use `fndctl backup --verify FILE`. fnd installs the functions when it starts. Runs that were in progress \
+    at the time of the backup show as `interrupted`.\n\nExamples:\n  \
     fndctl restore /var/backups/fnd.tar\n  \
-    fndctl restore --force /var/backups/fnd.tar     over what is there"
+    fndctl restore --force /var/backups/fnd.tar     overwrite existing files"
 )]
 pub(crate) struct Args {
-    /// The archive.
+    /// The archive, a file that `fndctl backup` wrote.
     file: PathBuf,
 
-    /// Write over what is there. Files that are not in the archive stay.
+    /// Overwrite existing files; files that are not in the archive stay.
     #[arg(long)]
     force: bool,
 
-    /// Where the configuration goes [default: /etc/fnd/fnd.toml].
+    /// Restore the configuration to this file [default: /etc/fnd/fnd.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where the functions directories go, in order [default: /etc/fnd/functions, /var/lib/fnd/functions].
+    /// Restore the functions directories here, in their order [default: /etc/fnd/functions, /var/lib/fnd/functions].
     #[arg(long, value_name = "DIR")]
     functions: Vec<PathBuf>,
 
-    /// Where the state goes [default: /var/lib/fnd].
+    /// Restore the state to this directory [default: /var/lib/fnd].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -98,7 +99,7 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
     let own = state.join("state");
     let make = |path: &Path, mode| {
         let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.map_err(|error| failed("make", path, &error))
+        made.map_err(|error| failed("create", path, &error))
     };
     make(state, 0o711)?;
     make(&own, 0o700)?;
@@ -114,13 +115,16 @@ pub(super) fn lock(state: &Path) -> Result<File, Failure> {
         .open(&path);
     let file = file.map_err(|error| failed("open", &path, &error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Failure::new(Exit::Busy, format!("fnd is running on `{}`", state.display()))
-            .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
+        Failure::new(
+            Exit::Busy,
+            format!("fnd is running with the state directory `{}`", state.display()),
+        )
+        .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
     })?;
     Ok(file)
 }
 
-/// Returns whether a ledger is empty: fnd makes one when it starts, and a fresh installation has started it.
+/// Returns whether a ledger is empty. A fresh installation has such a ledger, since fnd creates it at its first start.
 fn is_empty_ledger(ledger: &Path) -> bool {
     let owner = ledger.parent().unwrap_or(ledger);
     let examined = examine(&Subject {
@@ -129,7 +133,7 @@ fn is_empty_ledger(ledger: &Path) -> bool {
         run: owner,
         repair: false,
     });
-    // A ledger that cannot be examined is not written over.
+    // A ledger that cannot be examined is not overwritten.
     examined.is_ok_and(|examined| examined.rows == Some(0))
 }
 
@@ -145,10 +149,10 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), Failure> {
         };
         if there {
             return Err(Failure::usage(format!(
-                "`{}` is there already, and is not written over",
+                "`{}` exists already, and restore does not overwrite it",
                 path.display()
             ))
-            .help("move it away, or say --force"));
+            .help("move it away, or use --force"));
         }
     }
     Ok(())

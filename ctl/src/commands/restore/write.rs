@@ -1,4 +1,4 @@
-//! Writes the files of an archive. Below the place of its part, every step is relative to a descriptor and follows no
+//! Writes the files of an archive. Below the directory of a part, every step is relative to a descriptor and follows no
 //! link, since a function may own the directories. Links are made last, so that nothing is written through a link of
 //! the archive.
 
@@ -53,7 +53,7 @@ pub(super) fn write(file: &File, roots: &Roots) -> Result<u64, Failure> {
         let path = target(roots, &place);
         link(roots, &place, &to).map_err(|error| failed("write", &path, &error))?;
     }
-    // Deepest first, and at the end: a directory that must not be writable has its files by then.
+    // Deepest first, and after all files: a directory may have a mode in which no file can be created.
     for (place, about) in directories.into_iter().rev() {
         let set = directory(roots, &place.part, &place.below).and_then(|directory| give(&directory, about));
         set.map_err(|error| failed("write", &target(roots, &place), &error))?;
@@ -68,7 +68,7 @@ fn target(roots: &Roots, place: &Place) -> PathBuf {
 }
 
 fn about(header: &Header) -> io::Result<About> {
-    let number = |number: u64| u32::try_from(number).map_err(|_| io::Error::other("its owner is no number of a user"));
+    let number = |number: u64| u32::try_from(number).map_err(|_| io::Error::other("its owner is not a valid uid"));
     Ok(About {
         uid: number(header.uid()?)?,
         gid: number(header.gid()?)?,
@@ -77,8 +77,8 @@ fn about(header: &Header) -> io::Result<About> {
     })
 }
 
-/// Opens a directory, which is made if it is not there: the place of its part by name, everything below without
-/// following links.
+/// Opens a directory, and creates it if it does not exist. The directory of the part is opened by its path, everything
+/// below it without following links.
 fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<OwnedFd> {
     let mut open = root(&roots.of(part))?;
     for name in below {
@@ -103,8 +103,7 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Returns the directory, the name and the owner of a file. A file that fnd itself writes gets the user that runs fnd
-/// here.
+/// Returns the directory, the name and the owner of a file. The ledger gets the user that runs fnd on this machine.
 fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(OwnedFd, OsString, About)> {
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
@@ -119,7 +118,7 @@ fn place_of_file(roots: &Roots, place: &Place, about: About) -> io::Result<(Owne
             let owner = std::fs::metadata(parent)?;
             (about.uid, about.gid) = (owner.uid(), owner.gid());
             for suffix in ["-wal", "-shm"] {
-                // These belong to another database, and would be taken for this one's.
+                // These files belong to the database that is replaced; SQLite would apply them to the new one.
                 let mut beside = name.clone();
                 beside.push(suffix);
                 remove(&directory, &beside)?;

@@ -1,4 +1,4 @@
-//! Directories that are not needed any more: those of invocations that are over, and of functions that are gone.
+//! Finds and removes directories that are not needed any more: those of ended invocations and of deleted functions.
 
 use super::super::doctor::finding::Finding;
 use super::uids::Table;
@@ -6,7 +6,7 @@ use fnd_core::examined::Examined;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "leftovers";
-/// The directory that a function's last invocation left for the next one to use.
+/// The empty directory that the next invocation of a function will use.
 const SPARE: &str = "spare";
 
 /// The leftovers.
@@ -66,10 +66,10 @@ pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
         .collect();
     let repair = "stop fnd and fnd-spawner, then: fndctl verify --repair";
     for (paths, what) in [
-        (&leftovers.temporary, "TMPDIRs of runs that are over"),
+        (&leftovers.temporary, "TMPDIRs of ended runs"),
         (
             &leftovers.versions,
-            "directories with versions of functions that are gone",
+            "directories with installed versions of deleted functions",
         ),
     ] {
         if let Some(first) = paths.first() {
@@ -82,10 +82,10 @@ pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
         }
     }
     if busy {
-        let what = "functions may be running: which TMPDIRs are in use only fnd knows";
+        let what = "functions may be running, and only fnd knows which TMPDIRs they use";
         findings.push(Finding::unknown(CHECK, what));
     } else if findings.is_empty() {
-        findings.push(Finding::ok(CHECK, "no directory belongs to nobody"));
+        findings.push(Finding::ok(CHECK, "there are no leftovers"));
     }
     findings
 }
@@ -109,8 +109,8 @@ pub(super) fn remove(leftovers: Leftovers) -> Vec<Finding> {
         }
     }
     let what = match removed {
-        0 => "no directory belongs to nobody".to_owned(),
-        count => format!("removed {count} directories that belonged to nobody"),
+        0 => "there are no leftovers".to_owned(),
+        count => format!("removed {count} directories"),
     };
     findings.push(Finding::ok(CHECK, what));
     findings

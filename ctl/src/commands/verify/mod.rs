@@ -27,23 +27,23 @@ use std::path::{Path, PathBuf};
 /// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It looks at the ledger (every page, index and row), at the attempts that had begun when fnd ended (`in-flight`), at output \
-    that the next start takes over (`spool`), at the users of functions (`uids`) and their homes, and at directories that belong to \
-    nobody: TMPDIRs of runs that are over, installed versions of functions that are gone. Run it as root (with --user as yourself).\n\n\
-    While fnd runs it looks at the ledger too, and says what it cannot see. It ends with 1 where something is wrong.\n\n\
-    --repair sets a damaged ledger aside (all that can be read goes into a new one), confirms what fnd has said about one that was \
-    set aside, so that durable work is accepted again, and removes leftovers. It deletes no home. All of it but the confirmation \
-    needs fnd stopped: systemctl stop fnd.socket fnd fnd-spawner\n\nExamples:\n  \
+    after_help = "verify checks the ledger (every page, index and row), the attempts that were running when fnd ended (`in-flight`), output that the \
+    next start takes over (`spool`), and the users of functions (`uids`) with their homes. It also finds leftovers: TMPDIRs of ended runs, \
+    and installed versions of deleted functions. Run it as root (with --user as yourself).\n\n\
+    It also works while fnd runs, and then says what it cannot check. It exits with 1 if there is a warning or an error.\n\n\
+    --repair makes the safe repairs. It sets a damaged ledger aside and copies all readable rows into a new one. It confirms the notice \
+    about a ledger that fnd set aside itself, so that fnd accepts asynchronous work again. It removes leftovers, but never a home. Only the \
+    confirmation works while fnd runs; for the rest stop fnd first: systemctl stop fnd.socket fnd fnd-spawner\n\nExamples:\n  \
     sudo fndctl verify\n  \
     sudo fndctl verify --repair\n  \
     fndctl verify -o json | jq '.findings[] | select(.level != \"ok\")'"
 )]
 pub(crate) struct Args {
-    /// Repair what is safe to repair.
+    /// Make the safe repairs.
     #[arg(long)]
     repair: bool,
 
-    /// Look at this state directory [default: the daemon's, else /var/lib/fnd].
+    /// Check this state directory [default: the daemon's, else /var/lib/fnd].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     if !state.is_dir() {
         return Err(
             Failure::usage(format!("there is no state directory `{}`", state.display()))
-                .help("name one with --state DIR; fnd makes it when it starts"),
+                .help("name it with --state DIR; fnd creates it at its first start"),
         );
     }
     let run = context
@@ -84,7 +84,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
     findings.push(spool(&own.join("spool"), examined.running));
     let table = uids::scan(&state);
     findings.extend(uids::judge(&table));
-    // Functions live on in the spawner while fnd restarts.
+    // Functions continue to run below the spawner while fnd restarts.
     let busy = examined.running || is_locked(&state.join("spawner/uids"));
     let leftovers = leftovers::scan(&state, &table, &examined, busy);
     if args.repair && !busy {
@@ -93,7 +93,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, Failure> 
         findings.extend(leftovers::judge(&leftovers, busy));
     }
     if args.repair && examined.running {
-        let what = "fnd is running: nothing but what was set aside before is confirmed";
+        let what =
+            "fnd is running: only the notice about a ledger that was set aside is confirmed, and nothing is repaired";
         findings.push(Finding::unknown("repair", what).fix("sudo systemctl stop fnd.socket fnd fnd-spawner"));
     }
     let wrong = findings.iter().any(|finding| finding.level == Level::Warning);
@@ -138,16 +139,18 @@ pub(super) fn judge_uids(text: &str) -> Vec<Finding> {
     uids::judge(&uids::of_text(text))
 }
 
-/// Checks output that was read from functions and not kept yet.
+/// Checks output that was read from functions and is not stored yet.
 fn spool(directory: &Path, running: bool) -> Finding {
     let place = directory.display().to_string();
     let finding = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Finding::ok("spool", "nothing was spooled yet"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Finding::ok("spool", "there is no spooled output")
+        }
         Err(error) => Finding::unknown("spool", format!("it cannot be read: {error}")),
         Ok(entries) => {
             let count = entries.count();
             let whose = if running {
-                "of attempts that run"
+                "of running attempts"
             } else {
                 "that the next start takes over"
             };

@@ -82,7 +82,7 @@ fn read(text: &str, table: &mut Table) {
         Some((number, name.as_str().replace('/', ".")))
     };
     let all: Vec<_> = lines.iter().map(|line| parse(line)).collect();
-    // A user's own fnd gives its own number to each function.
+    // Under `--user` all functions have the uid of the person.
     let shared = all
         .windows(2)
         .all(|pair| pair[0].as_ref().map(|one| one.0) == pair[1].as_ref().map(|one| one.0));
@@ -94,16 +94,16 @@ fn read(text: &str, table: &mut Table) {
         };
         if !shared && number < FIRST {
             table.wrong.push(format!(
-                "line {at} gives `{name}` the user {number}, who is the system's"
+                "line {at} gives `{name}` the user {number}, which is a user of the system"
             ));
         }
         if let Some(other) = owners.insert(number, name.clone()).filter(|_| !shared) {
-            table
-                .wrong
-                .push(format!("line {at} gives `{name}` the user {number} of `{other}`"));
+            table.wrong.push(format!(
+                "line {at} gives `{name}` the user {number}, which is the user of `{other}`"
+            ));
         }
         if numbers.insert(name.clone(), number).is_some() {
-            table.wrong.push(format!("line {at} names `{name}` again"));
+            table.wrong.push(format!("line {at} names `{name}` a second time"));
         }
     }
     table.numbers = Ok(numbers);
@@ -116,7 +116,7 @@ pub(super) fn judge(table: &Table) -> Vec<Finding> {
         Ok(numbers) => numbers,
         Err(error) => return vec![Finding::unknown(CHECK, format!("it cannot be read: {error}")).at(place)],
     };
-    let restore = "restore it from a backup: homes belong to these numbers";
+    let restore = "restore it from a backup: the homes belong to these uids";
     let wrong = table.wrong.iter();
     let mut findings: Vec<_> = wrong
         .map(|wrong| Finding::error(CHECK, wrong.clone()).at(&place).fix(restore))
@@ -130,17 +130,17 @@ pub(super) fn judge(table: &Table) -> Vec<Finding> {
                 .map(|(name, _)| name)
         };
         let Some(number) = numbers.get(name) else {
-            let what = format!("it belongs to no function that has a user (owner {owner})");
+            let what = format!("no function of this name has a user (the owner is {owner})");
             findings.push(
                 Finding::warning("homes", what)
                     .at(&path)
-                    .fix(format!("if nobody needs it: rm -r {path}")),
+                    .fix(format!("if you do not need it: rm -r {path}")),
             );
             continue;
         };
-        // A manifest may name another user, which is in no line.
+        // A manifest may name another user, which is not in the table.
         if let Some(other) = (number != owner).then(other).flatten() {
-            let what = format!("it belongs to the user {owner} of `{other}`, and `{name}` is {number}");
+            let what = format!("it belongs to the user {owner} of `{other}`, but the user of `{name}` is {number}");
             findings.push(
                 Finding::error("homes", what)
                     .at(&path)
@@ -150,7 +150,7 @@ pub(super) fn judge(table: &Table) -> Vec<Finding> {
     }
     if findings.is_empty() {
         let what = format!(
-            "{} functions have a user, {} directories are theirs",
+            "{} functions have a user, and {} directories belong to them",
             numbers.len(),
             table.directories.len()
         );
@@ -174,16 +174,19 @@ mod tests {
 
     #[test]
     fn lines_and_homes_belong_together() {
-        assert_eq!(check("", &[]), ["ok 0 functions have a user, 0 directories are theirs"]);
+        assert_eq!(
+            check("", &[]),
+            ["ok 0 functions have a user, and 0 directories belong to them"]
+        );
         let fine = "70000 a\n70001 ops/b 1234abcd\ntorn";
         assert_eq!(
             check(fine, &[("a", 70000), ("ops.b", 70001)]),
-            ["ok 2 functions have a user, 2 directories are theirs"]
+            ["ok 2 functions have a user, and 2 directories belong to them"]
         );
         assert_eq!(check("1000 a\n1000 b\n", &[("a", 1000)]).len(), 1, "a person's own fnd");
         assert_eq!(
             check(fine, &[("a", 33)])[0],
-            "ok 2 functions have a user, 1 directories are theirs",
+            "ok 2 functions have a user, and 1 directories belong to them",
             "`user` of a manifest"
         );
         for (text, homes, what) in [
@@ -191,23 +194,23 @@ mod tests {
             (
                 "70000 a\n0 b\n",
                 &[],
-                "error line 2 gives `b` the user 0, who is the system's",
+                "error line 2 gives `b` the user 0, which is a user of the system",
             ),
             (
                 "70000 a\n70001 c\n70000 b\n",
                 &[],
-                "error line 3 gives `b` the user 70000 of `a`",
+                "error line 3 gives `b` the user 70000, which is the user of `a`",
             ),
-            ("70000 a\n70001 a\n", &[], "error line 2 names `a` again"),
+            ("70000 a\n70001 a\n", &[], "error line 2 names `a` a second time"),
             (
                 fine,
                 &[("gone", 70002)],
-                "warning it belongs to no function that has a user (owner 70002)",
+                "warning no function of this name has a user (the owner is 70002)",
             ),
             (
                 fine,
                 &[("a", 70001)],
-                "error it belongs to the user 70001 of `ops.b`, and `a` is 70000",
+                "error it belongs to the user 70001 of `ops.b`, but the user of `a` is 70000",
             ),
         ] {
             assert_eq!(check(text, homes), [what]);

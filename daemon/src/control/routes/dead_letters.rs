@@ -48,8 +48,9 @@ pub(super) async fn discard(call: Call) -> Result<Answered, Refusal> {
 }
 
 fn none(id: InvocationId) -> Refusal {
-    let detail =
-        format!("there is no dead letter `{id}`: it never was, was redriven or dropped, or went with its history");
+    let detail = format!(
+        "there is no dead letter `{id}`: it never existed, was redriven or dropped, or its history was deleted"
+    );
     let mut refusal = refuse(Code::NotFound, detail);
     refusal.problem.invocation = Some(id);
     refusal

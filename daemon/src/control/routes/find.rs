@@ -39,10 +39,7 @@ pub(super) fn find(method: &Method, path: &str, role: Option<Role>) -> Result<(&
         ));
     }
     if allowed.is_empty() {
-        let detail = format!(
-            "there is no `{}`: `/v1/openapi.json` describes what there is",
-            short(path)
-        );
+        let detail = format!("there is no path `{}`: `/v1/openapi.json` lists all paths", short(path));
         return Err(refuse(Code::NotFound, detail));
     }
     let allow = allowed.join(", ");
@@ -68,7 +65,7 @@ fn denied(role: Option<Role>, route: &Route) -> Refusal {
         (Some(has), Some(takes)) => refuse(
             Code::NotAllowed,
             format!(
-                "`{} {}` takes the role {}, yours is {}: run it as root, or ask for an entry in [[access]] of fnd.toml",
+                "`{} {}` needs the role {}, yours is {}: run it as root, or ask for an entry in [[access]] of fnd.toml",
                 route.method,
                 route.path,
                 word(takes),

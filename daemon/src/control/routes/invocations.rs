@@ -41,7 +41,7 @@ pub(super) fn filter(call: &Call) -> Result<InvocationFilter, Refusal> {
     })
 }
 
-const VERSION: &str = "a version or how it begins, such as `sha256:4f2a`";
+const VERSION: &str = "a version or its first digits, such as `sha256:4f2a`";
 
 /// Returns the beginning of a version's hexadecimal form, in lower case; nothing if the text is none.
 fn version(text: &str) -> Option<String> {

@@ -88,8 +88,7 @@ async fn submit(call: Call, when: When, target: Target) -> Result<Answered, Refu
         return Err(cannot_run(&call, &function));
     };
     if bounds.mode == Mode::Script && target != Target::default() {
-        let detail =
-            format!("`{function}` is a script, which sees nothing of a request but its body: POST to .../invoke");
+        let detail = format!("`{function}` is a script, which gets only the body of a request: POST to .../invoke");
         return Err(refuse(Code::BadRequest, detail));
     }
     let mut request = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
@@ -139,7 +138,10 @@ async fn in_status_file(call: &Call, answer: &Answer, function: &FunctionName) {
 async fn pass(call: &Call, request: SubmitRequest, limit: u64) -> Result<Answered, Refusal> {
     call.request.check_length(limit, "limits.body")?;
     let Some(body) = call.request.body.borrow_mut().take() else {
-        return Err(refuse(Code::BadRequest, "the body broke off"));
+        return Err(refuse(
+            Code::BadRequest,
+            "the connection ended before the whole body had come",
+        ));
     };
     let function = request.function.clone();
     let passed = call.backend.pass(request, body);

@@ -20,7 +20,7 @@ pub(super) async fn set(call: Call) -> Result<Answered, Refusal> {
     let query = call.request.query(&["level", "for"])?;
     let time = query.duration("for", FOR_MAX)?;
     let Some(text) = query.get("level", "a level such as `debug`", |text| Some(text.to_owned()))? else {
-        return Err(refuse(Code::BadRequest, "`level` is missing: say `?level=debug`"));
+        return Err(refuse(Code::BadRequest, "`level` is missing: use `?level=debug`"));
     };
     level::set(&text, time).map_err(|why| refuse(Code::BadRequest, why))?;
     now()

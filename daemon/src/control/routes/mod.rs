@@ -179,7 +179,11 @@ impl Drop for Audit<'_> {
         let (method, path, Peer { uid, pid, .. }) = (&self.method, short(&self.path), self.peer);
         match self.status {
             Some(status) => tracing::info!(uid, pid, status, "{method} {path}"),
-            None => tracing::info!(uid, pid, "{method} {path}, its caller left before the answer"),
+            None => tracing::info!(
+                uid,
+                pid,
+                "{method} {path}, the caller closed the connection before the answer"
+            ),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<
         Repeated::Unknown => return Err(no_invocation(id)),
         Repeated::NotEnded(function, state) => {
             let detail = format!(
-                "the invocation is {}: it can run again when it has ended",
+                "the invocation is {}: it can be repeated when it has ended",
                 state.as_str()
             );
             (Code::NotEnded, function, detail)
@@ -41,7 +41,8 @@ pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<
             (Code::NotFound, function, detail)
         }
         Repeated::NotKept(function) => {
-            let detail = "what it brought was not kept: a caller waited for it and it succeeded, so that only its record is there";
+            let detail =
+                "its payload was not kept, since it was a synchronous call that succeeded; only its record exists";
             (Code::NotKept, function, detail.to_owned())
         }
     };

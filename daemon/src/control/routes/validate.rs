@@ -8,7 +8,7 @@ use fnd_core::problem::Code;
 
 pub(super) async fn answer(call: Call) -> Result<Answered, Refusal> {
     call.request.query(&[])?;
-    let body = call.read_body(BODY_MAX, "the most this route takes").await?;
+    let body = call.read_body(BODY_MAX, "the limit of this route").await?;
     let bytes = body
         .bytes()
         .map_err(|error| internal("read a body from the disk", &error))?;

@@ -30,7 +30,7 @@ impl File {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Held::new(),
             Err(error) => {
                 tracing::warn!(
-                    "failed to read `{}`: {error}; a functions directory that is empty now counts as meant to be",
+                    "failed to read `{}`: {error}; a functions directory that is empty now counts as empty on purpose",
                     path.display()
                 );
                 Held::new()
@@ -61,7 +61,7 @@ impl File {
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
                     let path = self.path.display();
-                    tracing::warn!("failed to write `{path}`: {error}; it is tried again at the next look");
+                    tracing::warn!("failed to write `{path}`: {error}; it is tried again at the next scan");
                 }
             }
         }

@@ -36,7 +36,7 @@ impl Mounts {
                 match poll(&mut ready, None) {
                     Ok(_) | Err(Errno::INTR) => {}
                     Err(error) => {
-                        return tracing::error!("failed to follow what is mounted: {error}");
+                        return tracing::error!("failed to watch mounts: {error}");
                     }
                 }
                 let [table, ended] = ready.map(|fd| fd.revents());

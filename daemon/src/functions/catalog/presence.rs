@@ -100,22 +100,27 @@ impl Presence {
             }
             Observed::Read { identity, empty: true } => match self.held {
                 Some(held) if held != *identity && !accept => Some(
-                    Diagnostic::error(AWAY, "it is empty, and it is not the directory that held functions before")
-                        .with_help(
-                            "mount or copy what belongs there; if it is meant to be empty, run `fndctl reload --accept-empty`",
-                        ),
+                    Diagnostic::error(
+                        AWAY,
+                        "it is empty, and it is not the directory that held functions before",
+                    )
+                    .with_help(
+                        "mount or copy its content; if it is meant to be empty, run `fndctl reload --accept-empty`",
+                    ),
                 ),
                 _ => {
                     self.held = knows.then_some(*identity);
                     None
                 }
             },
-            Observed::Missing => Some(Diagnostic::error(AWAY, "the functions directory is not there").with_help(
-                "mount it or make it; if it is meant to be empty, make it and run `fndctl reload --accept-empty`",
-            )),
+            Observed::Missing => Some(
+                Diagnostic::error(AWAY, "the functions directory does not exist").with_help(
+                    "mount or create it; if it is meant to be empty, create it and run `fndctl reload --accept-empty`",
+                ),
+            ),
             Observed::Unreadable(why) => Some(
                 Diagnostic::error(AWAY, format!("failed to read the functions directory: {why}"))
-                    .with_help("let the user fnd runs as read and enter it, and check its file system"),
+                    .with_help("give the user of fnd the right to read and enter it, and check its file system"),
             ),
         };
         match (&why, self.away) {
@@ -126,8 +131,7 @@ impl Presence {
         self.away = why.is_some();
         self.empty = !self.away && matches!(observed, Observed::Read { empty: true, .. });
         why.map(|mut why| {
-            why.notes
-                .push("what was known of it stays until it is there again".into());
+            why.notes.push("its known functions stay until it is back".into());
             why
         })
     }

@@ -160,9 +160,8 @@ fn failed(error: &io::Error) -> Observed {
 }
 
 fn unread(path: &Path, error: &io::Error) -> Diagnostic {
-    let problem = Diagnostic::error(UNREADABLE, format!("failed to look at it: {error}"));
-    let help =
-        "let the user fnd runs as read and enter it, and check its file system; what was known of it stays until then";
+    let problem = Diagnostic::error(UNREADABLE, format!("failed to read it: {error}"));
+    let help = "give the user of fnd the right to read and enter it, and check its file system; known functions stay until then";
     problem.in_file(&path.display().to_string()).with_help(help)
 }
 

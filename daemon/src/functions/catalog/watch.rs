@@ -149,7 +149,7 @@ impl Catalog {
         std::thread::Builder::new().name("catalog".into()).spawn(thread)?;
         let mounts = mounts.inspect_err(|error| {
             tracing::warn!(
-                "failed to follow what is mounted: {error}; a mount over a functions directory is found within 10 min"
+                "failed to watch mounts: {error}; a mount over a functions directory is found within 10 min"
             );
         });
         Ok(Self {

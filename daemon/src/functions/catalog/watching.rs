@@ -111,7 +111,7 @@ impl Watching {
     /// Watches the existing directories that are not yet watched. Returns why a directory cannot be watched.
     pub(super) fn refresh(&mut self) -> Option<String> {
         if self.watcher.is_none() {
-            return Some("the kernel gives no inotify instance; changes are found within seconds, by looking".into());
+            return Some("the kernel gives no inotify instance; changes are found within seconds, by scanning".into());
         }
         let mut problem = None;
         let marks = self.marks.clone();
@@ -149,7 +149,7 @@ impl Watching {
             // rescan would notice it.
             Err(error) if !self.directories.contains(&path) && is_denied(&error) => None,
             Err(error) => Some(format!(
-                "failed to watch `{}`: {error}; raise fs.inotify.max_user_watches; changes are found within seconds, by looking",
+                "failed to watch `{}`: {error}; raise fs.inotify.max_user_watches; changes are found within seconds, by scanning",
                 path.display()
             )),
         }

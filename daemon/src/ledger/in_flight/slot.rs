@@ -125,8 +125,8 @@ impl Over {
         let lost = match (self.has_result, self.printed) {
             (false, false) => None,
             (true, false) => Some("its result is lost"),
-            (false, true) => Some("what it printed may be lost"),
-            (true, true) => Some("its result is lost, and what it printed may be"),
+            (false, true) => Some("its output may be lost"),
+            (true, true) => Some("its result is lost, and its output may be lost"),
         };
         let lost = lost.map(|lost| format!("{lost}: fnd was killed before that was on disk"));
         let reported = Some(self.message).filter(|message| !message.is_empty());

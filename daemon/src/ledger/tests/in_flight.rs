@@ -347,7 +347,7 @@ fn an_end_says_what_is_lost_with_it() {
     assert_eq!((found.state, found.result), (State::Succeeded, None));
     assert_eq!(
         found.message,
-        "its result is lost, and what it printed may be: fnd was killed before that was on disk"
+        "its result is lost, and its output may be lost: fnd was killed before that was on disk"
     );
     next.stop();
     ledger.stop();

@@ -218,7 +218,7 @@ impl Conversation {
                 Err(error) => {
                     unsent.clear();
                     if !matches!(error, Errno::PIPE | Errno::CONNRESET) {
-                        tracing::warn!("failed to send to a worker ({error}), the conversation with it ends");
+                        tracing::warn!("failed to send to a worker ({error}), its connection is closed");
                     }
                     // Messages that came before are still read, and then the end. If the shutdown fails, the worker is
                     // gone already.

@@ -57,7 +57,7 @@ pub enum Sent {
 
 /// The error of a body that broke off; hyper gives up the request.
 #[derive(Debug, thiserror::Error)]
-#[error("the body of the request broke off")]
+#[error("the body of the request ended early")]
 pub struct BrokeOff;
 
 impl Body for Sent {
@@ -113,7 +113,7 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
     let stream = address
         .connect()
         .await
-        .map_err(|error| ExchangeError::Worker(format!("it takes no connections: {error}")))?;
+        .map_err(|error| ExchangeError::Worker(format!("it accepts no connections: {error}")))?;
     request
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -138,7 +138,7 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
     let answered = sender.send_request(request).await;
     match (answered, error.and_then(|error| error.take())) {
         (Ok(answer), _) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Err(ExchangeError::Worker(
-            "it answered 101 to a request that asked for no other protocol".to_owned(),
+            "it answered 101, but the request asked for no other protocol".to_owned(),
         )),
         (Ok(answer), _) => Ok(answer),
         (Err(_), Some(error)) => Err(error),
@@ -149,7 +149,7 @@ pub async fn send(address: &Address, mut request: Request<Sent>) -> Result<Respo
 /// Describes what is wrong with an answer, for people.
 fn words(error: &dyn std::error::Error) -> String {
     let cause = crate::chain(error);
-    format!("its answer is not one of HTTP, or broke off: {cause}")
+    format!("its answer is not valid in HTTP, or ended early: {cause}")
 }
 
 /// Checks whether a worker is ready: it answers 2xx or 3xx at `path`, or, without a path, takes a connection.
@@ -161,7 +161,7 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
         let connected = address.connect().await;
         return connected
             .map(drop)
-            .map_err(|error| format!("it takes no connections: {error}"));
+            .map_err(|error| format!("it accepts no connections: {error}"));
     };
     let request = Request::get(path).body(Sent::Whole(None));
     let mut request = request.map_err(|error| format!("`{path}`: {error}"))?;
@@ -173,7 +173,7 @@ pub async fn probe(address: &Address, key: Option<&WorkerKey>, path: Option<&str
         Ok(Ok(answer)) if answer.status().is_success() || answer.status().is_redirection() => Ok(()),
         Ok(Ok(answer)) => Err(format!("`{path}` answered {}", answer.status())),
         Ok(Err(ExchangeError::Worker(why))) => Err(why),
-        Ok(Err(ExchangeError::TooLarge | ExchangeError::Caller)) => Err(format!("`{path}` was not asked")),
+        Ok(Err(ExchangeError::TooLarge | ExchangeError::Caller)) => Err(format!("no request was sent to `{path}`")),
     }
 }
 

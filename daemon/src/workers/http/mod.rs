@@ -157,7 +157,7 @@ fn address(
         Listen::Port(port) => Some(Address::Port(port)),
         Listen::Unix => {
             let user = user.ok_or_else(|| io::Error::other("the function is gone"))?;
-            let old = || io::Error::other("the running fnd-spawner is older than this fnd; start it again");
+            let old = || io::Error::other("the running fnd-spawner is older than this fnd; restart it");
             Some(Address::socket(sockets.ok_or_else(old)?, worker, user)?)
         }
         Listen::Told => None,
@@ -208,7 +208,7 @@ impl Workers {
         };
         let address = port
             .map(Address::Port)
-            .ok_or("it is ready and does not say at which port")?;
+            .ok_or("it reported that it is ready, but without its port")?;
         if let (Address::Port(port), Some(other)) = (&address, server.user.and_then(|user| address.stranger(user))) {
             return Err(strange(*port, other));
         }
@@ -270,7 +270,7 @@ fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>, String> {
         .method(method)
         .uri(target)
         .body(body)
-        .map_err(|error| format!("its request is none of HTTP: {error}"))?;
+        .map_err(|error| format!("its request is not valid in HTTP: {error}"))?;
     let given = made.map_or(&[][..], |made| &made.headers);
     let find = |name: &str| {
         given
@@ -374,7 +374,7 @@ impl Task {
                 let why = "the body of the request is larger than limits.body".to_owned();
                 ((Reason::Cancelled, why), None)
             }
-            Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller went away".to_owned()), None),
+            Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
         };
         self.inbox.input(Input::Answered(self.worker, self.call, how, result));
         afterwards.send();
@@ -450,7 +450,7 @@ fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
 
 /// Returns the address of a worker; a worker that is ready has one.
 fn reached(server: &Server) -> Result<Address, ExchangeError> {
-    let unknown = || ExchangeError::Worker("it never said where it serves".to_owned());
+    let unknown = || ExchangeError::Worker("it never reported its port".to_owned());
     server.endpoint().address.ok_or_else(unknown)
 }
 

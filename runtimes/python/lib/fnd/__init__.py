@@ -1,16 +1,16 @@
-"""What a function may import of fnd: answers with a status, and the exceptions that say how a call failed."""
+"""The names that a function can import from fnd: answers with a status, and the exceptions that say how a call failed."""
 
 
 class TransientException(Exception):
-    """Try again: the attempt ended as `transient`."""
+    """Asks for a retry: the attempt ends as `transient`."""
 
 
 class FailedException(Exception):
-    """Trying again is useless: the attempt ended as `failed`."""
+    """Says that a retry is useless: the attempt ends as `failed`."""
 
 
 class ExecuteAgainException(Exception):
-    """Not done yet: the function is called again after `[poll] repeat`, and `data` comes back as `previous`."""
+    """Says that the work is not done yet: the function is called again after `[poll] repeat`, with `data` as `previous`."""
 
     def __init__(self, message="", **data):
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Serves one Python function. Nothing is imported here that a call does not need: the time to start is a cold start's."""
+"""Serves one Python function. Only modules that a call needs are imported here, since imports make cold starts slower."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ def import_own():
     try:
         from . import call, load, threads
     except Exception:
-        # What was kept is damaged: without it they are only slower, and if it was not that, they fail below.
+        # The compiled files are damaged: without them the imports are only slower. Any other error comes again below.
         pass
     sys.pycache_prefix, sys.dont_write_bytecode = before
 
@@ -34,7 +34,7 @@ def main(entry):
         sys.stdout.flush()
         wire.send(0, ERROR, failure(error, entry, loading=True))
         sys.stderr.flush()
-        # Threads the file began must not keep a worker alive that serves nothing.
+        # Threads that the file started must not keep a worker alive that cannot serve.
         os._exit(1)
     if handler.is_async:
         from .asynchronous import serve

@@ -1,4 +1,4 @@
-"""What goes back: results, failures, log records."""
+"""Makes the messages to fnd: results, failures, log records."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from time import time
 
 from fnd import Response
 
-# Most bytes of a log record or a failure's text; a frame with more of it would end the worker.
+# Largest text of a log record or a failure in bytes; a larger frame would end the worker.
 TEXT_MAX = 16 << 10
 STACK_MAX = 32 << 10
 PLAIN = {"application/json", "text/plain; charset=utf-8", "application/octet-stream"}
@@ -20,7 +20,7 @@ EXITS = {75: "transient", 65: "failed", 99: "execute-again"}
 
 
 class BadAnswer(Exception):
-    """What the handler returned cannot be sent."""
+    """Raised if the value that the handler returned cannot be sent."""
 
 
 def result(value):
@@ -33,7 +33,7 @@ def result(value):
         head.setdefault("content_type", media_type)
         head["data"] = len(value)
     if len(head) == 2 and head["content_type"] in PLAIN:
-        # What nearly every answer is; twice as fast as the encoder.
+        # Nearly every answer has this form; this is twice as fast as the encoder.
         head = b'{"content_type":"%s","data":%d}' % (head["content_type"].encode(), len(value))
     else:
         head = JSON(head).encode()
@@ -45,27 +45,27 @@ def body(value):
         try:
             return value.encode(), "text/plain; charset=utf-8"
         except UnicodeEncodeError as error:
-            raise BadAnswer("the handler returned text that is no Unicode: %s" % error) from None
+            raise BadAnswer("the handler returned text that is not valid Unicode: %s" % error) from None
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value), "application/octet-stream"
     try:
         return JSON(value).encode(), "application/json"
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadAnswer("the handler returned what is neither text, bytes nor JSON: %s" % error) from None
+        raise BadAnswer("the handler returned a value that is not text, bytes or JSON: %s" % error) from None
 
 
 def response(value, head):
     """Takes status and headers out of an answer that has them, and returns its body."""
     if isinstance(value, dict):
         keys = value.keys()
-        # A dictionary is data, unless it says nothing but what a response is made of.
+        # A dictionary is data, unless it has only the keys of a response.
         if not (keys <= {"status", "headers", "body"} and len(keys) > 1 and is_status(value.get("status"))):
             return value
         status, headers, content = value["status"], value.get("headers"), value.get("body")
     elif isinstance(value, Response):
         status, headers, content = value.status, value.headers, value.body
     elif hasattr(value, "status_code") and hasattr(value, "headers"):
-        # bottle's, requests' and their like.
+        # Responses of bottle, requests and similar libraries.
         status, headers = value.status_code, value.headers
         content = value.content if hasattr(value, "content") else getattr(value, "body", None)
         if isinstance(content, (list, tuple)):
@@ -101,7 +101,7 @@ def failure(error, entry, loading=False):
         try:
             return JSON(dict(answer, data=data)).encode()
         except (TypeError, ValueError, RecursionError) as why:
-            answer = {"kind": "bad-answer", "message": "execute again with what is not JSON: %s" % why}
+            answer = {"kind": "bad-answer", "message": "execute again: the data is not JSON: %s" % why}
     return JSON(answer).encode("utf-8", "backslashreplace")
 
 
@@ -111,7 +111,7 @@ def kind(error):
     if isinstance(error, SystemExit):
         return EXITS.get(error.code, "error")
     for known in type(error).__mro__:
-        # By name: a function may bring its own copy of the SDK.
+        # Compared by name, since a function may have its own copy of the SDK.
         if known.__name__ in KINDS:
             return KINDS[known.__name__]
     return "error"
@@ -153,10 +153,10 @@ def record(level, text, fields):
 
 
 def flush():
-    """What was printed belongs to the call that is about to be answered."""
+    """Flushes output: what was printed belongs to the call that is answered next."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            # Closed or replaced by the function: nothing of it is left to flush.
+            # The function has closed or replaced the stream, so there is nothing to flush.
             pass

@@ -1,4 +1,4 @@
-"""What a handler is given: event and context of Kubeless and Kyma, logger and request of Rafay."""
+"""Makes the arguments of a handler: event and context of Kubeless and Kyma, logger and request of Rafay."""
 
 import os
 
@@ -103,7 +103,7 @@ def logger_and_request(handler, wire, call, head, payload, previous):
     if data in (None, "", b""):
         data = {}
     if not isinstance(data, dict):
-        raise TypeError("a `handle(logger, request)` takes a JSON object, the payload is none")
+        raise TypeError("`handle(logger, request)` needs a JSON object, but the payload is not one")
     headers = Request(head, payload).headers
     data["metadata"] = {name: headers.get(header) for name, header in METADATA.items()}
     if previous is not None:

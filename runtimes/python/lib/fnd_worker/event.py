@@ -1,4 +1,4 @@
-"""The event: the payload by its content type, headers, CloudEvents, the request."""
+"""Makes the event: the payload by its content type, headers, CloudEvents, the request."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def media_type(content_type):
 
 
 def decode(payload, content_type):
-    """Returns a payload as what its content type says: JSON, text, bytes. Without one: JSON if it parses, else text."""
+    """Returns a payload by its content type: as JSON, text or bytes. Without content type: JSON if it parses, else text."""
     if payload is None:
         return None
     kind = media_type(content_type)
@@ -42,7 +42,7 @@ def parse(payload):
     try:
         return PARSE(payload.decode("utf-8-sig"))
     except ValueError as error:
-        raise ValueError("the payload is not JSON, as its content type says: %s" % error) from None
+        raise ValueError("the content type says JSON, but the payload is not: %s" % error) from None
 
 
 def charset(content_type):
@@ -62,7 +62,7 @@ def decode_previous(previous):
 
 
 class Headers(dict):
-    """Headers by name, whatever its case."""
+    """Headers by name; upper and lower case are equal."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class Query(dict):
 
 
 class Request:
-    """The request behind an invocation; where none was made, the one that would have made it."""
+    """The HTTP request of an invocation. An invocation without one gets a request that would have started it."""
 
     def __init__(self, head, payload):
         self._payload = payload
@@ -152,7 +152,7 @@ class Request:
 
 
 class Event(dict):
-    """`event["data"]`; what Kyma has as attributes is there as attributes too."""
+    """The event: `event["data"]` and so on; keys that Kyma has as attributes are attributes, too."""
 
     __slots__ = ("ceHeaders",)
 
@@ -193,7 +193,7 @@ class Event(dict):
 
         address = os.environ.get("PUBLISHER_PROXY_ADDRESS")
         if not address:
-            raise RuntimeError("no PUBLISHER_PROXY_ADDRESS to send events to: set it in `[env]` of the manifest")
+            raise RuntimeError("cannot send events: set PUBLISHER_PROXY_ADDRESS in `[env]` of the manifest")
         event = {"specversion": "1.0", "id": str(uuid4()), "type": type, "source": source, "data": data}
         event.setdefault("datacontenttype", "text/plain" if isinstance(data, str) else "application/json")
         event.update(optionalCloudEventAttributes or {})
@@ -203,9 +203,9 @@ class Event(dict):
 
 
 def structured(event, attributes):
-    """Takes a CloudEvent apart: its attributes, as `ce-NAME`, and its data."""
+    """Splits a CloudEvent into its attributes, as `ce-NAME`, and its data."""
     if not isinstance(event, dict):
-        raise ValueError("the payload is no CloudEvent, as its content type says: it is no object")
+        raise ValueError("the content type says CloudEvent, but the payload is not a JSON object")
     attributes.update(("ce-" + name, value) for name, value in event.items() if name not in ("data", "data_base64"))
     if "data_base64" not in event:
         return event.get("data")

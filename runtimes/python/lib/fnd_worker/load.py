@@ -9,7 +9,7 @@ VARIADIC, COROUTINE = 0x04, 0x80
 
 
 class Handler:
-    """The function that is called, and how."""
+    """The function that is called, and how it is called."""
 
     def __init__(self, function, name):
         self.function = function
@@ -42,7 +42,7 @@ def load(entry):
     if wanted:
         function = getattr(module, wanted, None)
         if not callable(function):
-            raise LookupError("no function `%s` in it, which `handler` of its manifest names" % wanted)
+            raise LookupError("the file has no function `%s`, which `handler` of the manifest names" % wanted)
         return served(Handler(function, wanted), module)
     for name in ("handler", "main", "handle"):
         function = getattr(module, name, None)
@@ -50,25 +50,25 @@ def load(entry):
             handler = Handler(function, name)
             if name == "handler" or handler.parameters == 2:
                 return served(handler, module)
-    raise LookupError("no `handler(event, context)`, `main(event, context)` or `handle(logger, request)` in it")
+    raise LookupError("the file has no `handler(event, context)`, `main(event, context)` or `handle(logger, request)`")
 
 
 def served(handler, module):
-    """Refuses a form that would run and find nothing: Kyma's `main()` gets its request from flask."""
+    """Refuses Kyma's `main()`, which gets its request from flask and would find none here."""
     flask = sys.modules.get("flask")
     if handler.parameters == 0 and flask and getattr(module, "request", None) is flask.request:
         raise LookupError(
-            "`%s()` reads flask's `request`, which is not supported: take `%s(event, context)`, "
+            "`%s()` reads flask's `request`, which is not supported: use `%s(event, context)`, "
             "or serve HTTP yourself with `[http_server]`" % (handler.name, handler.name)
         )
     return handler
 
 
 def run(entry):
-    """Runs the file as the module fnd names. It is read here, not imported: its name need not be one of Python's."""
+    """Runs the file as the module that fnd names. The file is read, not imported, since its name may be invalid in Python."""
     name = os.environ.get("MOD_NAME") or os.path.basename(entry).partition(".")[0]
     if name in sys.modules:
-        # A function called `json` does not take the place of the library.
+        # A function called `json` must not replace the library of that name.
         name = "function_" + name
     with open(entry, "rb") as file:
         source = file.read()

@@ -14,12 +14,12 @@ from .answer import failure, flush, result
 from .event import PARSE
 from .wire import ERROR, INVOKE, READY, RESULT, STOP
 
-# Calls in flight at once; `[pool] concurrency` says how many of them fnd makes use of.
+# Calls that may be in flight at once; `[pool] concurrency` says how many fnd uses.
 CONCURRENCY = 64
 
 
 def parts(content):
-    """Takes an Invoke apart: head, payload, previous."""
+    """Splits an Invoke into head, payload and previous."""
     begin = 4 + int.from_bytes(content[:4], "little")
     head = PARSE(content[4:begin].decode())
     size, rest = head.get("data"), head.get("previous")
@@ -68,7 +68,7 @@ class Server:
             self.changed.wait_for(lambda: not self.running)
 
     def dispatch(self):
-        """Gives the messages that were read to other threads; the lock `reading` is held."""
+        """Gives the messages that were read to other threads. The caller holds the lock `reading`."""
         message = self.wire.next()
         while message is not None:
             if message[0] == STOP:
@@ -87,7 +87,7 @@ class Server:
         try:
             Thread(target=self.work, daemon=True).start()
         except RuntimeError as error:
-            # No room for a thread in `limits.pids`: whoever has one takes the call, or it fails now.
+            # `limits.pids` leaves no room for a thread: a thread that runs takes the call, or the call fails now.
             with self.changed:
                 if message not in self.waiting:
                     return
@@ -115,7 +115,7 @@ class Server:
                     continue
                 try:
                     if not self.wire.fill(MSG_DONTWAIT):
-                        # fnd is gone: nobody waits for what runs.
+                        # fnd has closed the connection: no caller waits for the running calls.
                         _exit(0)
                 except BlockingIOError:
                     pass
@@ -146,7 +146,7 @@ def failed(call, error):
 
 
 def wait_for(value):
-    """A function that is no coroutine returned something that is awaited."""
+    """Runs an awaitable that a function which is no coroutine has returned."""
     import asyncio
 
     async def wait():

@@ -1,4 +1,4 @@
-"""Frames on descriptor 3."""
+"""Reads and writes frames on descriptor 3."""
 
 import os
 import struct
@@ -21,12 +21,12 @@ class Wire:
         self.buffer = bytearray(HEADER.size + FRAME_MAX)
         self.view = memoryview(self.buffer)
         self.start = self.end = 0
-        # Messages begun, by call: the type and the pieces that are there.
+        # Incomplete messages by call: the type and the pieces so far.
         self.begun = {}
         self.sending = Lock()
 
     def fill(self, flags=0):
-        """Reads what there is, waiting unless `flags` say otherwise. False: end of file."""
+        """Reads the available bytes, and waits for some unless `flags` forbid it. Returns False at the end of file."""
         if self.start == self.end:
             self.start = self.end = 0
         elif self.end == len(self.buffer):
@@ -41,11 +41,11 @@ class Wire:
         return got > 0
 
     def next(self):
-        """Returns the next whole message, `(type, call, content)`, of what was read; None where there is none."""
+        """Returns the next complete message that was read, `(type, call, content)`, or None."""
         while self.end - self.start >= HEADER.size:
             length, kind, flags, reserved, call = HEADER.unpack_from(self.buffer, self.start)
             if length > FRAME_MAX or reserved:
-                raise ValueError("fnd sent what is no frame")
+                raise ValueError("fnd sent an invalid frame")
             begin = self.start + HEADER.size
             if begin + length > self.end:
                 return None

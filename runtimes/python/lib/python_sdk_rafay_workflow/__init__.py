@@ -2,7 +2,7 @@
 
 INSTEAD = {
     "EventDetails": 'the same is in `request["metadata"]`: eventSource, eventSourceName, eventType',
-    "StateClientBuilder": "fnd has no state store of that form: keep state in files below $STATE_DIRECTORY",
+    "StateClientBuilder": "fnd has no such state store: keep state in files below $STATE_DIRECTORY",
 }
 
 
