@@ -34,8 +34,10 @@ impl Rule {
 }
 
 /// What an edge of the daemon has no business with: the driver, those who ask it, and those who carry out its actions.
-const ABOVE: &str = "crate::backend crate::control crate::driver crate::perform crate::requests";
-const ABOVE_WHY: &str = "an edge reports events: only the driver and `perform` see both sides";
+const ABOVE: &str = "crate::backend crate::control crate::driver";
+const ABOVE_WHY: &str = "an edge reports events: only the driver sees both sides";
+const PARTS: &str = "crate::backend crate::control driver::State";
+const PARTS_WHY: &str = "a part hands inputs to the driver's inbox, and does not see its state";
 const JUDGED: &str = "crate::api crate::record crate::report crate::supervisor";
 const JUDGED_WHY: &str = "the judge is a process without a supervisor";
 
@@ -81,40 +83,62 @@ const RULES: &[Rule] = &[
         "one place replaces a process, right after `clone3`",
     )
     .except(&["clone.rs"]),
-    // daemon: the driver. What is to hold for its state and its tasks has its place here.
+    // daemon: the driver.
     rule("daemon/src", "supervisor.handle", "one caller of the supervisor").except(&["perform.rs", "fuzzing.rs"]),
+    rule(
+        "daemon/src",
+        "impl State {",
+        "the parts have methods of their own, which see no other part; those of the state are in `driver`",
+    )
+    .except(&[
+        "driver/configuration.rs",
+        "driver/frames.rs",
+        "driver/inbox.rs",
+        "driver/install.rs",
+        "driver/installed_versions.rs",
+        "driver/mod.rs",
+        "driver/observe.rs",
+        "driver/perform.rs",
+        "driver/problems.rs",
+        "driver/reports.rs",
+        "driver/said.rs",
+        "driver/view.rs",
+        "output/call_output.rs", // a state of its own
+    ]),
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner").except(&["spawner_process.rs"]),
+    // daemon: the parts.
+    rule("daemon/src/functions", ABOVE, ABOVE_WHY).except(&["interpreters.rs"]), // it has a task
+    rule(
+        "daemon/src/functions/catalog",
+        "crate::ledger crate::output crate::workers",
+        "edges do not call each other",
+    ),
+    rule("daemon/src/workers", PARTS, PARTS_WHY).except(&["workers/http/mod.rs"]), // a caller gets its answer as it comes
+    rule(
+        "daemon/src/workers",
+        "crate::functions crate::ledger crate::stream",
+        "parts do not see each other",
+    ),
+    rule("daemon/src/output", ABOVE, ABOVE_WHY).except(&["follow.rs"]), // a caller's lines
+    rule("daemon/src/report", PARTS, PARTS_WHY),
     // daemon: the edges.
     rule(
         "daemon/src/http",
-        "crate::backend crate::control crate::driver crate::ledger crate::metrics crate::requests",
+        "crate::backend crate::control crate::driver crate::ledger crate::metrics",
         "it knows HTTP, but no role, no route and no function's state",
     ),
     rule(
         "daemon/src/control",
-        "crate::backend crate::driver crate::functions crate::ledger crate::perform crate::requests",
+        "crate::backend crate::driver crate::functions crate::ledger",
         "it asks through the traits in `control/backend`",
-    ),
-    rule("daemon/src/catalog", ABOVE, ABOVE_WHY),
-    rule(
-        "daemon/src/catalog",
-        "crate::ledger crate::logs crate::workers",
-        "edges do not call each other",
     ),
     rule("daemon/src/ledger", ABOVE, ABOVE_WHY).except(&["ledger/query.rs"]), // as many readers as callers
     rule(
         "daemon/src/ledger",
-        "crate::catalog crate::logs crate::stream crate::workers",
+        "crate::functions crate::output crate::stream crate::workers",
         "edges do not call each other",
     ),
-    rule("daemon/src/logs", ABOVE, ABOVE_WHY),
     rule("daemon/src/stream", ABOVE, ABOVE_WHY),
-    rule("daemon/src/workers", ABOVE, ABOVE_WHY),
-    rule(
-        "daemon/src/workers",
-        "crate::catalog crate::ledger crate::stream",
-        "edges do not call each other",
-    ),
 ];
 
 /// Calls `see` with the path of each file of code below a path, except files of tests.
