@@ -323,7 +323,7 @@ mod tests {
             ("bad", ""),
             (
                 " WARN",
-                "the interpreter `/usr/bin/python3` is gone: 2 functions may need it",
+                "the interpreter `/usr/bin/python3` no longer exists: 2 functions may need it",
             ),
             ("ERROR", "the port is taken"),
             (" INFO", "over: the port is taken"),

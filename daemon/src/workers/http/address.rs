@@ -71,7 +71,7 @@ impl Address {
         let path = root.join(worker.0.to_string()).join(SOCKET);
         if path.as_os_str().len() > PATH_MAX {
             let long = format!("the path `{}` is longer than {PATH_MAX} bytes", path.display());
-            return Err(io::Error::other(format!("{long}: use a shorter `--run-dir`")));
+            return Err(io::Error::other(format!("{long}: use a shorter --run-dir")));
         }
         Ok(Self::Socket { path, user })
     }
