@@ -1,7 +1,7 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
 use super::records::Ended;
-use crate::driver::State;
+use super::State;
 use crate::ledger::Command;
 use crate::output::Meta;
 use crate::workers::adoption;

@@ -1,6 +1,6 @@
 //! Builds the documents of the API and the status files from the supervisor's state and the registry.
 
-use crate::driver::State;
+use super::State;
 use crate::functions::registry::Serving;
 use crate::ledger::Free;
 use crate::workers::usage;
