@@ -12,13 +12,11 @@
 //! - `diagnostic`: one problem at one place of a file
 //! - `examined`: the output of `fnd --examine`
 //! - `explain`: the texts of `fndctl explain`
-//! - `happening`: events as the stream sends them
 //! - `instant`: writes instants as text
 //! - `json`: compacts JSON and measures its depth
 //! - `judge`: bytes of files in, plans and documents out
 //! - `manifest`: the keys of a function, resolved
 //! - `outcome`: classes and reasons of ends, and their words
-//! - `problem`: error codes of the API
 //! - `protocol`: messages between fnd and a worker
 //! - `record`: what is stored of invocations and attempts
 //! - `report`: what happened, for people and programs
@@ -28,6 +26,7 @@
 //! - `supervisor`: the state machine that decides everything while fnd runs
 //! - `text`: serde forms of wire's types
 //! - `trace`: trace contexts of requests and attempts
+//! - `words`: the macro for enums whose values are words of the API
 
 pub mod check;
 pub mod data;

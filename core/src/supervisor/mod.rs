@@ -26,6 +26,7 @@
 //! - `queue`: the books of a function's waiting work
 //! - `restore`: the state that an earlier fnd left
 //! - `rules`: the part of a manifest that is used here
+//! - `run_record`: what the adoption records of scripts and calls have in common
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
 //! - `starts`: whether the node can start workers

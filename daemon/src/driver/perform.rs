@@ -1,7 +1,7 @@
 //! Carries out what the supervisor decides: one match over [`Action`]. Results return later as an [`Event`].
 
-use super::records::Ended;
 use super::State;
+use super::records::Ended;
 use crate::ledger::Command;
 use crate::output::Meta;
 use crate::workers::adoption;
