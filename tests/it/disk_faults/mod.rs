@@ -9,6 +9,7 @@
 //! - `short`: short writes
 //! - `start`: the disk fails at the start
 //! - `table`: every file that fnd writes
+//! - `warm`: a warm call writes nothing to the disk of the state
 
 mod complete;
 mod flips;
