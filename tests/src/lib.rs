@@ -12,6 +12,7 @@
 //! - `ctl`: runs fndctl
 //! - `fnd`: one fnd in a private root
 //! - `http_stub`: a server that functions call
+//! - `install`: installs functions with a manifest and waits until they serve
 //! - `leftovers`: what a stopped fnd must not leave
 //! - `mount`: a small file system
 //! - `programs`: where programs and interpreters are
