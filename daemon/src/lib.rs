@@ -1,14 +1,26 @@
 //! The daemon: the edges around the supervisor. Each folder is a part; `start` connects them in their order.
 //!
-//! - `start/`: what happens once: connecting to the spawner, opening the history, serving, stopping
-//! - `driver/`: the one loop that owns the state: events go to the supervisor, its actions are performed
-//! - `functions/`: from files to installed versions
-//! - `workers/`: the link to the spawner, and the conversations with workers
-//! - `output/`: what running attempts print, and what is kept of it
-//! - `ledger/`: the history in a database
-//! - `http/`: the server, which knows nothing of fnd; `control/`: the routes; `backend/`: what routes may ask
-//! - `report/`: one event to journal, stream, metrics and status files; `stream/`, `metrics/`, `telemetry/` keep and show it
-//! - `modes/`: the other programs of this binary
+//! Files:
+//! - `allocator`: how the C library's allocator gives memory back to the kernel
+//! - `backend`: the daemon as the control server sees it: what routes may ask
+//! - `buffers`: one budget for the bytes that fnd holds for its callers
+//! - `cli`: the command line of `fnd` and its environment, and the places that follow from them
+//! - `clock`: both clocks, and the ids that come from them
+//! - `control`: the control API: HTTP over a Unix socket (contract, section 5)
+//! - `driver`: the one loop that owns the state: events go to the supervisor, its actions are performed
+//! - `functions`: from files to installed versions
+//! - `fuzzing`: gives `tests/fuzz` access to private code
+//! - `http`: HTTP/1.1 to a caller
+//! - `ledger`: the history in a database
+//! - `metrics`: the metrics for Prometheus
+//! - `modes`: the other programs of this binary
+//! - `output`: what running attempts print, and what is kept of it
+//! - `report`: reports what happens
+//! - `settings`: the configuration in force, and the values that follow from it on this machine
+//! - `start`: what happens once: connecting to the spawner, opening the history, serving, stopping
+//! - `stream`: the stream of happenings, one line each
+//! - `telemetry`: the destination of fnd's own messages
+//! - `workers`: the link to the spawner, and the conversations with workers
 
 mod allocator;
 pub mod backend;

@@ -1,5 +1,14 @@
 //! The daemon as the control server sees it: [`Backend`](crate::control::backend::Backend) over the supervisor, the
 //! ledger and the kept output. Each file has the part of one resource, named like the file of its trait.
+//!
+//! Files:
+//! - `backup`: copies the ledger for a backup
+//! - `functions`: functions
+//! - `idempotency`: idempotency keys
+//! - `invocations`: invocations
+//! - `node`: the node
+//! - `streams`: output and events
+//! - `watch_functions`: the watchers of the list of functions, and the changes that each has not been sent yet
 
 mod backup;
 mod functions;

@@ -7,6 +7,10 @@
 //!
 //! Bytes that pass through fnd without being held (bodies of programs that serve HTTP, streams) are not counted: the
 //! buffers of sockets bound them.
+//!
+//! Files:
+//! - `gather`: a body that comes piece by piece
+//! - `overflow`: the file that holds the bytes for which the budget has no room
 
 mod gather;
 mod overflow;

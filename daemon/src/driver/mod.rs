@@ -3,6 +3,24 @@
 //!
 //! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its
 //! worker.
+//!
+//! Files:
+//! - `callers`: the callers that wait
+//! - `configuration`: puts a configuration in force that was read while fnd runs
+//! - `ends`: the callers that wait for the end of an invocation
+//! - `frames`: turns frames of the spawner into events of the supervisor
+//! - `inbox`: what comes to the driver, and the one way in
+//! - `install`: hands what changes in the functions to the supervisor, the spawner and the reports
+//! - `installed_versions`: keeps at most `keep_versions` installed versions of each function, and none of a deleted
+//!   one
+//! - `observe`: makes report events of the supervisor's events and decisions
+//! - `perform`: carries out what the supervisor decides
+//! - `problems`: gathers the problems of the node from every part
+//! - `records`: what is recorded
+//! - `reports`: reports events, and writes status files
+//! - `requests`: what people and signals ask of the whole node
+//! - `said`: turns what workers say into events of the supervisor
+//! - `view`: builds the documents of the API and the status files from the supervisor's state and the registry
 
 pub(crate) mod callers;
 mod configuration;

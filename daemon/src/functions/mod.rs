@@ -1,13 +1,15 @@
 //! From files to installed versions.
 //!
-//! - `catalog/`: watches and scans the functions directories
-//! - `installer.rs`: the queue of installations; `reinstall.rs`: those to try again later
-//! - `install.rs`: what follows from the spawner's and the catalog's answers, as a list of changes
-//! - `registry.rs`: each function's newest content and the version that serves
-//! - `rules.rs`: what the supervisor has to know of a manifest
-//! - `retention_policy.rs`: how much history and output are kept
-//! - `interpreters.rs`: an interpreter that changes makes a new version
-//! - `directories.rs`: directories that cannot be read
+//! Files:
+//! - `catalog`: watches and scans the functions directories
+//! - `directories`: directories that cannot be read
+//! - `install`: what follows from the spawner's and the catalog's answers, as a list of changes
+//! - `installer`: the queue of functions to install, a bounded number at a time
+//! - `interpreters`: an interpreter that changes makes a new version
+//! - `registry`: each function's newest content and the version that serves
+//! - `reinstall`: retries of files that were refused for a reason outside of the file
+//! - `retention_policy`: how much history and output are kept
+//! - `rules`: what the supervisor has to know of a manifest
 
 pub mod catalog;
 pub(crate) mod directories;

@@ -18,6 +18,23 @@
 //! stream.rs       bodies in pieces: lines, events, files
 //! kept.rs         bodies that stay on the disk until they are read
 //! ```
+//!
+//! Files:
+//! - `body`: the bodies of answers
+//! - `connections`: tracks the open connections and their users, and decides which connections are closed at the
+//!   limit
+//! - `framing`: refuses messages that hyper accepts although two programs can see their beginning or end in different
+//!   places
+//! - `headers`: headers that pass between a caller and a function
+//! - `kept`: an answer that stays on the disk until its caller reads it
+//! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
+//! - `line`: the bytes of one connection
+//! - `query`: the parameters of a request, and the forms of their values
+//! - `request`: a request
+//! - `response`: answers
+//! - `server`: the accept loop, and the life of one connection
+//! - `socket`: the kinds of sockets that a server can listen on
+//! - `stream`: answers that come in pieces
 
 pub(crate) mod body;
 pub mod connections;

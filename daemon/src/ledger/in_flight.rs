@@ -17,6 +17,12 @@
 //!
 //! If the database has no room for the slots of an earlier fnd ([`Earlier`]), the table keeps them until there is room.
 //! An fnd that starts in the meantime finds them again, together with the attempts that have begun since.
+//!
+//! Files:
+//! - `earlier`: the table that an earlier fnd left, until its contents are in the database
+//! - `fuzzing`: entry points of the fuzzer for the table of attempts that have begun
+//! - `old_table`: reads the table that an earlier fnd left, and applies it to the database
+//! - `slot`: a slot of the table
 
 mod earlier;
 #[cfg(fuzzing)]

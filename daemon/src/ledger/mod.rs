@@ -4,6 +4,34 @@
 //! [`open`] returns the state that the supervisor needs at its start, a [`Writer`] whose thread owns the writing
 //! connection, and a [`Reader`] whose thread owns a reading connection. Apart from these two threads, only [`copy`] and
 //! [`examine`] open the database. Neither thread makes decisions: the records of the supervisor are stored as they are.
+//!
+//! Files:
+//! - `age`: the time that decides which records are too old
+//! - `command`: the commands that the writer stores, and the bounded queue in front of it
+//! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
+//!   another name
+//! - `dead`: queries for dead letters, and the copy of the whole ledger
+//! - `examine`: checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also
+//!   confirms notices and sets a damaged ledger aside
+//! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
+//! - `in_flight`: the table of attempts that have begun and that the database may not know yet
+//! - `list`: lists of invocations, newest first
+//! - `notices`: notices about a ledger that was set aside
+//! - `present`: checks whether the paths of the database still lead to the open files
+//! - `query`: queries of the history
+//! - `restore`: reads the state that a starting daemon needs
+//! - `retention`: how much history is kept
+//! - `room`: says whether the disk has room for the history, how much of the database is in use, and which records
+//!   may be forgotten to make room
+//! - `rows`: conversion of rows to records
+//! - `salvage`: copies the readable rows of a damaged database into a new one, and reports whether any row that must
+//!   not be lost is missing
+//! - `schema`: the tables of the ledger, and the code that opens a database so that no data is lost or misread
+//! - `store`: the statements that store commands
+//! - `sweeper`: decides which records to check so that no more history is kept than `Retention` allows by age, count
+//!   and bytes
+//! - `unwritable`: a start with a ledger that can be read but not written, usually because the disk is full
+//! - `writer`: the writer thread owns the writing connection
 
 mod age;
 mod command;

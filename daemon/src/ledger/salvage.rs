@@ -7,6 +7,11 @@
 //! ```
 //! It changes nothing in the damaged files. It decides only [`Salvaged::hold`]; `damage` decides what happens to the
 //! files.
+//!
+//! Files:
+//! - `graft`: copies a database whose beginning is damaged, and gives the copy the first page and the schema of a new
+//!   database
+//! - `read`: reads one table from both ends as far as possible; rows between two damaged places are reached by key
 
 mod graft;
 mod read;

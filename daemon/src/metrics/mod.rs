@@ -2,6 +2,13 @@
 //!
 //! Counters begin at 0 with each fnd; gauges are sampled for each scrape ([`sample`]). Labels are bounded: functions by
 //! [`FUNCTIONS_MAX`], everything else by closed lists; no id is ever a label.
+//!
+//! Files:
+//! - `encode`: writes metrics as text in two forms
+//! - `expose`: exposes metrics beside the control socket, in the places that the configuration in force names
+//! - `listen`: `[metrics] listen`
+//! - `sample`: samples the current values for a scrape
+//! - `textfile`: `[metrics] textfile`
 
 mod encode;
 mod expose;

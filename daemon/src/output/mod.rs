@@ -11,6 +11,20 @@
 //! Bytes that were read are [spooled](spool) until the attempt is [released](Output::release). What a worker printed
 //! first and last stays in its pipes. So another fnd that [adopts](Output::adopt) the worker, given the same pipes, has
 //! all of its output.
+//!
+//! Files:
+//! - `call_output`: assigns a warm worker's output to the invocation in which it was printed
+//! - `capture`: the part of one attempt's output that is kept
+//! - `first_read_delay`: delays the first read of a worker's pipe for a moment
+//! - `follow`: kept output, then live lines, without a gap
+//! - `fuzzing`: the fuzzer's entry to spools
+//! - `kept`: the kept output of attempts
+//! - `poll`: the output thread
+//! - `pool`: the output thread's side of warm workers
+//! - `recover`: the spools that an earlier fnd has left
+//! - `result`: makes a function's result from its bytes
+//! - `spool`: the bytes read from the pipes of running attempts, on disk
+//! - `tee`: reads a pipe without taking anything out of it, by `tee(2)`
 
 mod call_output;
 mod capture;

@@ -8,6 +8,10 @@
 //! each byte is in the pipe or in the spool. A spool grown large is replaced by one snapshot of the [`Capture`].
 //! A spool that cannot be written is cut to [`LOST`], which means that output is missing; [`Spools::heal`] retries it.
 //! Nothing is synced.
+//!
+//! Files:
+//! - `replay`: reads spools, up to the first piece that is torn
+//! - `take`: moves bytes from a pipe into a spool in one step of the kernel
 
 use super::Meta;
 use super::capture::{Capture, Snapshot};

@@ -1,3 +1,8 @@
+//! Tests of the output thread.
+//!
+//! Files:
+//! - `pool`: warm workers
+//! - `restart`: one fnd after another reads a worker's pipes
 use super::*;
 use crate::output::kept::{Query, Stream, read};
 use std::fs::File;

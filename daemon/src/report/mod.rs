@@ -10,13 +10,15 @@
 //!
 //! The driver makes the events.
 //!
-//! - `books.rs`: what the driver has to remember for that: processes, running attempts, versions as reported last
-//! - `journal.rs`: the messages of fnd, in words for people and fields for queries
-//! - `stream.rs`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
-//! - `metrics.rs`: which counters an event increases; does not define them (`crate::metrics` does)
-//! - `status.rs`: which status file an event changes
-//! - `status_files.rs`: when and how a status file is written; does not know what is in it
-//! - `examples.rs`: events for the tests of these files
+//! Files:
+//! - `books`: what the driver has to remember for that: processes, running attempts, versions as reported last
+//! - `examples`: events for the tests of these files
+//! - `journal`: the messages of fnd, in words for people and fields for queries
+//! - `metrics`: which counters an event increases; does not define them (`crate::metrics` does)
+//! - `problems`: the problems of the node
+//! - `status`: which status file an event changes
+//! - `status_files`: when and how a status file is written; does not know what is in it
+//! - `stream`: the events of `GET /v1/stream`; does not keep them (`crate::stream` does)
 
 pub(crate) mod books;
 #[cfg(test)]

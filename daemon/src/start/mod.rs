@@ -1,9 +1,10 @@
 //! The start of fnd: connects the parts in their order, and decides nothing.
 //!
-//! - `spawner_process.rs`: finds or starts the spawner
-//! - `handshake.rs`: the first messages with it
-//! - `systemd.rs`: sockets, readiness and watchdog of the service manager
-//! - `signals.rs`: signals and the stop
+//! Files:
+//! - `handshake`: the first messages with it
+//! - `signals`: signals and the stop
+//! - `spawner_process`: finds or starts the spawner
+//! - `systemd`: sockets, readiness and watchdog of the service manager
 
 pub mod handshake;
 pub(crate) mod signals;

@@ -7,6 +7,11 @@
 //! ```
 //! A reader's only state is a number: a reader delays nothing, and costs only its wake-ups. The stream does not outlive
 //! fnd; the history does.
+//!
+//! Files:
+//! - `happening`: a happening in the form in which it is kept
+//! - `reader`: a reader of the stream
+//! - `ring`: the last happenings, numbered
 
 mod happening;
 mod reader;

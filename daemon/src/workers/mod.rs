@@ -1,10 +1,13 @@
 //! Workers: processes that the spawner runs for fnd.
 //!
-//! - `link.rs`: requests to the spawner and its answers; `silence.rs`: whether it answers
-//! - `environment.rs`: what a worker is given at its start
-//! - `handler/`: workers that speak the worker protocol; `http/`: workers that serve HTTP
-//! - `adoption.rs`: workers of an earlier fnd go on
-//! - `usage.rs`: the memory that workers use
+//! Files:
+//! - `adoption`: workers of an earlier fnd go on
+//! - `environment`: what a worker is given at its start
+//! - `handler`: workers that stay
+//! - `http`: workers that serve HTTP themselves
+//! - `link`: the connection to fnd-spawner
+//! - `silence`: detects whether fnd-spawner answers
+//! - `usage`: the memory that workers use
 
 pub(crate) mod adoption;
 pub mod environment;

@@ -11,6 +11,13 @@
 //! node.rs         state, configuration, metrics, backup, drain
 //! answering.rs    answers of the supervisor, and callers that leave before theirs
 //! ```
+//!
+//! Files:
+//! - `answering`: the answers of the supervisor, and callers that leave before theirs
+//! - `functions`: what routes may ask about functions
+//! - `invocations`: what routes may ask about invocations
+//! - `node`: what routes may ask about the node
+//! - `streams`: what routes may ask for as it comes
 
 mod answering;
 mod functions;

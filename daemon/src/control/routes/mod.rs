@@ -1,4 +1,32 @@
 //! All routes of the API in one table: method, path, required role and handler. Each verb has its own file.
+//!
+//! Files:
+//! - `backup`: `GET /v1/backup`
+//! - `cancel`: `POST /v1/invocations/ID/cancel`
+//! - `config`: `GET /v1/config`
+//! - `dead_letters`: `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`
+//! - `drain`: `POST /v1/drain[?wait=30s]`
+//! - `enable`: `POST /v1/functions/F/enable` and `disable`
+//! - `find`: finds the route of a request
+//! - `functions`: `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of
+//!   changes
+//! - `healthz`: `GET /healthz`
+//! - `invocations`: `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`
+//! - `invoke`: `POST /v1/functions/F/invoke` runs a function and answers with the result; `POST
+//!   /v1/functions/F/invocations` queues a run; any method of `/v1/functions/F/http/PATH` runs the function with that
+//!   request
+//! - `log_level`: `GET /v1/log-level`, `POST /v1/log-level?level=debug[&for=10m]`
+//! - `logs`: `GET /v1/invocations/ID/logs` and `GET /v1/logs`
+//! - `metrics`: `GET /metrics`
+//! - `openapi`: `GET /v1/openapi.json`
+//! - `reload`: `POST /v1/reload`
+//! - `replay`: `POST /v1/invocations/ID/replay`
+//! - `result`: `GET /v1/invocations/ID/result`
+//! - `runtimes`: `GET /v1/runtimes`
+//! - `sizes`: `GET /v1/sizes`
+//! - `status`: `GET /v1/status`
+//! - `stream`: `GET /v1/stream`
+//! - `validate`: `POST /v1/validate`
 
 mod backup;
 mod cancel;

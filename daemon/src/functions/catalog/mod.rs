@@ -8,6 +8,19 @@
 //! across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
 //! files are complete, `marks` whether all hints have arrived, `rescan_timer` says when to scan, and `watch` is the
 //! thread. `versions` tracks the installed versions.
+//!
+//! Files:
+//! - `held`: a file that lists the directories that held functions
+//! - `marks`: tells when all events of the past have been handled
+//! - `mounts`: reports mounts and unmounts, because no inotify event reports a mount over a directory
+//! - `presence`: decides whether a functions directory counts
+//! - `rescan_timer`: decides when to scan the functions directories, and what the end of a scan means
+//! - `scan`: compares the functions directories with the functions reported before
+//! - `versions`: tracks which installed versions of each function are on the disk, and which of them may be deleted
+//! - `walk`: reads one functions directory and returns its candidates with the state of their files
+//! - `watch`: the catalog's thread
+//! - `watching`: watches the directories with inotify, and interprets the events
+//! - `written`: tracks which files are complete according to events
 
 mod held;
 mod marks;

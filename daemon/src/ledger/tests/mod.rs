@@ -1,4 +1,15 @@
 //! The ledger on real files.
+//!
+//! Files:
+//! - `asynchronous`: dead letters, runs again, keys that last, lists of a large history, and what is forgotten
+//! - `crash`: SIGKILL and a full disk, each in a process of its own
+//! - `damage`: a damaged database is set aside, and nothing that waits is lost without a word
+//! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
+//! - `in_flight`: what has begun and was not stored when fnd was killed
+//! - `model`: random work and restarts against a map
+//! - `model_retention`: random work against a map, while history is forgotten and ledgers go without a word
+//! - `present`: the database's files are deleted, replaced or truncated while it is open
+//! - `unwritable`: a start on a disk without room
 
 mod asynchronous;
 mod crash;

@@ -2,6 +2,13 @@
 //!
 //! The output thread owns [`Store`] and appends. Any thread may call [`fn@read`] at any time; it sees whole records only.
 //! Nothing is synced: a power cut loses the last seconds of output, but no output before them.
+//!
+//! Files:
+//! - `lines`: lines of output in a compact form, with the same bytes in memory and on disk
+//! - `read`: reads kept output record by record, so that memory does not grow with the log
+//! - `record`: records of a segment file
+//! - `retention`: forgets old output by age and by bytes, of one function and of all, and to make room on a disk that
+//!   is nearly full
 
 mod lines;
 mod read;

@@ -4,6 +4,13 @@
 //! A caller that waits gets the answer as it comes, and its body goes to the worker as it comes. Only the buffers of
 //! sockets hold parts of either, so a slow reader slows the worker down. Body and answer are kept whole where no
 //! connection waits for them (queued work) and where the call may be retried.
+//!
+//! Files:
+//! - `address`: the address of a worker that serves HTTP: a port of the loopback, or a Unix socket in a directory of
+//!   its own
+//! - `endpoint`: the endpoint of a worker that serves HTTP
+//! - `exchange`: sends one request to a worker that serves HTTP and receives the answer
+//! - `key`: the key by which a worker that serves HTTP recognizes fnd's requests
 
 pub mod address;
 pub mod endpoint;
