@@ -108,7 +108,7 @@ impl State {
                 let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
                 member = self
                     .workers
-                    .take_on(worker, (channel, server), &rules, (piped, Vec::new()), &self.output);
+                    .take_on(worker, (channel, server), &rules, (&self.output, piped, Vec::new()));
             } else {
                 self.output.attach(piped);
             }

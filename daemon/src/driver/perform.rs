@@ -117,7 +117,7 @@ impl State {
                 self.records.store(Command::Update(record));
             }
             Action::StoreEnabled { function, enabled } => {
-                self.records.store(Command::StoreEnabled { function, enabled })
+                self.records.store(Command::StoreEnabled { function, enabled });
             }
             Action::Release { function, invocation } => {
                 self.workers

@@ -501,7 +501,7 @@ impl Sinks {
     pub(super) fn feed(&mut self, capture: &mut Capture, (stream, time_ms): (Stream, u64), bytes: &[u8]) {
         let meta = capture.meta.clone();
         capture.feed(stream, time_ms, bytes, &mut |line, in_head| {
-            self.seen(&meta, line, in_head)
+            self.seen(&meta, line, in_head);
         });
     }
 

@@ -225,8 +225,7 @@ impl Workers {
                 worker,
                 (channel, server),
                 &member_record.rules,
-                (piped, under_way.collect()),
-                output,
+                (output, piped, under_way.collect()),
             );
             if let Some(member) = &attached.member {
                 let lost = member_record.calls.iter().filter(|_| member.server.is_some());

@@ -67,8 +67,7 @@ impl Workers {
         worker: WorkerId,
         (channel, server): (Option<OwnedFd>, Option<Rc<Server>>),
         rules: &Rules,
-        (piped, under_way): (Piped, Vec<(u64, Meta)>),
-        output: &Output,
+        (output, piped, under_way): (&Output, Piped, Vec<(u64, Meta)>),
     ) -> Option<Member> {
         let calls = rules.kind.pool().map_or(1, |pool| pool.concurrency);
         let talk = match channel {
@@ -102,9 +101,7 @@ impl Workers {
     pub(crate) fn call(&mut self, order: &CallOrder) -> Option<Event> {
         let attempt = &order.attempt;
         let attached = self.attached.get_mut(&order.worker);
-        let Some(member) = attached.and_then(|attached| attached.member.as_mut()) else {
-            return None;
-        };
+        let member = attached.and_then(|attached| attached.member.as_mut())?;
         let key = (attempt.invocation, attempt.attempt);
         member.calls.insert(order.call, key);
         member.call_output.begin(Meta {

@@ -1,0 +1,104 @@
+//! The second step of the start: everything on the disk is open, and the threads run.
+
+use super::connected::Connected;
+use super::own_state;
+use crate::buffers::Buffers;
+use crate::cli::Places;
+use crate::clock;
+use crate::driver::Message;
+use crate::functions::catalog::{self, Catalog, CatalogEvent};
+use crate::functions::retention_policy;
+use crate::ledger;
+use crate::output::kept::Keeper;
+use crate::output::{LineSink, Output};
+use crate::report::StatusFiles;
+use crate::telemetry;
+use crate::workers::adoption;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The open parts, and the messages of their threads.
+pub(super) struct Opened {
+    pub(super) connected: Connected,
+    pub(super) sender: mpsc::UnboundedSender<Message>,
+    pub(super) messages: mpsc::UnboundedReceiver<Message>,
+    pub(super) ledger: ledger::Opened,
+    pub(super) buffers: Arc<Buffers>,
+    /// The directory of kept output.
+    pub(super) logs: PathBuf,
+    pub(super) log_keeper: Keeper,
+    pub(super) output: Output,
+    pub(super) catalog: Catalog,
+    pub(super) status_files: StatusFiles,
+}
+
+impl Opened {
+    /// Opens the history, the output, the functions directories and the status files.
+    pub(super) fn new(connected: Connected, places: &Places) -> anyhow::Result<Self> {
+        let own = own_state(places);
+        let settings = &connected.current.settings;
+        let (sender, messages) = mpsc::unbounded_channel();
+        let stored = sender.clone();
+        let held: Vec<_> = connected.held.iter().flat_map(adoption::Worker::attempts).collect();
+        let run = places.run_dir.join(ledger::RUN);
+        let site = ledger::Site {
+            state: &own,
+            run: &run,
+            on_damage: settings.history.on_damage,
+        };
+        let ledger = ledger::open(site, retention_policy::at_first(settings), &held, move |acknowledged| {
+            let _ = stored.send(Message::Stored(acknowledged)); // fnd is stopping
+        })?;
+        let logs = places.state.join("logs");
+        let judge = ledger.writer.clone();
+        // While the clock is not believed, output ages by the newest time in the history, as the history itself does.
+        let time = move || {
+            let ahead_of = judge.health().forgetting.clock_ahead_of;
+            ahead_of.unwrap_or_else(clock::unix_ms)
+        };
+        let log_keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
+        let sink = line_sink(settings.logs.journal);
+        let output = Output::start(logs.clone(), own.join("spool"), log_keeper.bell(), sink)?;
+        let catalog_places = catalog::Places {
+            directories: connected.welcome.functions_dirs.iter().map(Into::into).collect(),
+            held: own.join("directories"),
+            marks: places.run_dir.join("marks"),
+        };
+        let (catalog_events, found) = mpsc::unbounded_channel();
+        let catalog = Catalog::start(catalog_places, connected.current.catalog_rules(), catalog_events)?;
+        forward(found, sender.clone());
+        Ok(Self {
+            buffers: Buffers::new(settings.node.buffers, own),
+            status_files: StatusFiles::open(&places.run_dir.join("status"), settings.status.mode, false)?,
+            connected,
+            sender,
+            messages,
+            ledger,
+            logs,
+            log_keeper,
+            output,
+            catalog,
+        })
+    }
+}
+
+/// Passes lines of output on to the journal, if that is configured.
+fn line_sink(journal: bool) -> LineSink {
+    Box::new(move |meta, line| {
+        if journal {
+            telemetry::output_line(meta, line);
+        }
+    })
+}
+
+fn forward(mut from: mpsc::UnboundedReceiver<CatalogEvent>, to: mpsc::UnboundedSender<Message>) {
+    // Ends with the catalog's thread, or with the driver.
+    drop(tokio::task::spawn_local(async move {
+        while let Some(event) = from.recv().await {
+            if to.send(Message::Catalog(event)).is_err() {
+                return;
+            }
+        }
+    }));
+}

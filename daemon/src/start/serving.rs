@@ -1,0 +1,225 @@
+//! The last step of the start: the driver goes on with what an earlier fnd left, and callers are served until a stop.
+
+use super::connected::Connected;
+use super::opened::Opened;
+use super::{signals, spawner_process, systemd};
+use crate::backend;
+use crate::cli::{Cli, Places};
+use crate::clock::Ids;
+use crate::control;
+use crate::driver::callers::Callers;
+use crate::driver::records::Records;
+use crate::driver::{Daemon, Message, Node, State, Turn};
+use crate::functions::Functions;
+use crate::functions::catalog::Versions;
+use crate::http::connections::Connections;
+use crate::ledger::{self, LastRun};
+use crate::report::Reporter;
+use crate::workers::Workers;
+use crate::workers::link::ConnectionError;
+use fnd_core::api::NodePlaces;
+use fnd_core::supervisor::{Event, LAST_RESULT_MAX, LastAttempt, Supervisor};
+use std::cell::Cell;
+use std::process::Child;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// The driver, and what is needed to serve callers and to end.
+pub(super) struct Serving {
+    daemon: Rc<Daemon>,
+    control: backend::Control,
+    messages: mpsc::UnboundedReceiver<Message>,
+    writer: ledger::Writer,
+    child: Option<Child>,
+    tasks: JoinSet<()>,
+}
+
+impl Serving {
+    /// Makes the driver, which adopts the workers of an earlier fnd.
+    pub(super) fn new(opened: Opened, places: &Places) -> Self {
+        let Opened {
+            connected,
+            sender,
+            messages,
+            ledger,
+            buffers,
+            logs,
+            log_keeper,
+            output,
+            catalog,
+            status_files,
+        } = opened;
+        let Connected {
+            clock,
+            child,
+            connection,
+            welcome,
+            sockets,
+            current,
+            held,
+            exits,
+        } = connected;
+        let connections = Rc::new(Connections::new(control::limits::PLACES));
+        let problems = sender.clone();
+        connections.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        let problems = sender.clone();
+        buffers.on_change(move || drop(problems.send(Message::ProblemsChanged)));
+        let started_ms = clock.now().unix_ms;
+        let daemon = Daemon::new(sender, |inbox, changed| State {
+            supervisor: Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker),
+            ids: Ids::after(ledger.last_id),
+            turn: Turn::default(),
+            functions: Functions::new(catalog, Versions::new(ledger.versions)),
+            workers: Workers::new(connection, (welcome, sockets), child.as_ref(), (clock, inbox.clone())),
+            records: Records::new(ledger.writer.clone()),
+            output,
+            log_keeper,
+            reporter: Reporter::new(started_ms, status_files),
+            callers: Callers::new(Arc::clone(&buffers), connections),
+            node: Node {
+                settings: current,
+                places: named(places),
+                started_ms,
+            },
+            inbox,
+            changed,
+            clock,
+        });
+        let mut tasks = JoinSet::new();
+        tasks.spawn_local(Rc::clone(&daemon).catch_up());
+        tasks.spawn_local(Rc::clone(&daemon).watch_spawner());
+        tasks.spawn_local(Rc::clone(&daemon).follow_interpreters());
+        daemon.state.borrow_mut().settings_changed();
+
+        let mut restored = ledger.restored;
+        for unfinished in &mut restored.unfinished {
+            if let Some(data) = &mut unfinished.accepted.payload.data {
+                *data = buffers.hold(data);
+            }
+        }
+        restored.last = ledger.last_runs.into_iter().map(last_attempt).collect();
+        (restored.adopted, restored.members) = {
+            let state = &mut *daemon.state.borrow_mut();
+            state.workers.attach_held(held, &state.output)
+        };
+        daemon.step(Event::Restored(restored));
+        daemon.state.borrow_mut().report_lost();
+        for exited in exits {
+            daemon.state.borrow_mut().exited(exited);
+        }
+        let control = backend::Control {
+            daemon: Rc::clone(&daemon),
+            reader: ledger.reader,
+            logs,
+            places: Arc::new(places.judged()),
+            keys: backend::idempotency::Keys::default(),
+        };
+        Self {
+            daemon,
+            control,
+            messages,
+            writer: ledger.writer,
+            child,
+            tasks,
+        }
+    }
+
+    /// Serves until a signal's drain is over, then leaves what goes on to the next fnd.
+    pub(super) async fn until_stopped(self, cli: &Cli, places: &Places) -> anyhow::Result<()> {
+        let Self {
+            daemon,
+            control,
+            messages,
+            writer,
+            child,
+            tasks,
+        } = self;
+        let ended = supervise(cli, places, &daemon, messages, control).await;
+        if ended.is_ok() {
+            daemon.leave_members().await;
+            // A spawner that stays reads what it was sent, and the next fnd sends it the rest.
+            if child.is_some() {
+                daemon.last_answers().await;
+            }
+        }
+        daemon.state.borrow_mut().close();
+        writer.stop();
+        // The spawner's socket is closed: it kills what it started and ends.
+        let spawner = child.and_then(|mut child| child.wait().ok());
+        drop(tasks);
+        ended.map_err(|error| match error.downcast::<ConnectionError>() {
+            Ok(broken) => spawner_process::Lost::new(broken, spawner).into(),
+            Err(other) => other,
+        })
+    }
+}
+
+/// Installs the functions that are there, then serves until a signal's drain is over.
+async fn supervise(
+    cli: &Cli,
+    places: &Places,
+    daemon: &Rc<Daemon>,
+    mut messages: mpsc::UnboundedReceiver<Message>,
+    control: backend::Control,
+) -> anyhow::Result<()> {
+    let access = Rc::clone(&daemon.state.borrow().node.settings.access);
+    let listener = match systemd::listener()? {
+        Some(listener) => listener,
+        None => control::listen::bind(&places.run_dir.join("control.sock"), None)?,
+    };
+    let (server, stop) = control::serve(listener, Rc::new(control), access);
+    let scanned = daemon.scan();
+    let begun = Cell::new(false);
+    let serving = async {
+        // Calls that come meanwhile wait in the socket: every function is known before the first call is answered.
+        let _ = scanned.await;
+        let whole = daemon.state.borrow().functions.unread.is_nothing();
+        daemon.step(Event::Scanned { whole });
+        daemon.state.borrow_mut().all_known();
+        systemd::ready();
+        let functions = daemon.state.borrow().functions.registry.iter().count();
+        let socket = places.run_dir.join("control.sock");
+        tracing::info!("ready: {functions} functions, control socket {}", socket.display());
+        begun.set(true);
+        server.await;
+    };
+    let mut serving = std::pin::pin!(serving);
+    let (result, served) = tokio::select! {
+        // Each branch ends fnd, so only `serving` is resumed afterwards.
+        broken = daemon.run(&mut messages) => (Err(broken.into()), false),
+        () = &mut serving => (Ok(()), true),
+        () = signals::watch(daemon, &stop, cli.spawner_socket.is_some()) => (Ok(()), false),
+    };
+    systemd::stopping();
+    stop.now();
+    if begun.get() && !served {
+        // Answers that are on their way may still arrive.
+        let time = control::limits::STOP_TIME;
+        if tokio::time::timeout(time, serving).await.is_err() {
+            tracing::warn!("callers have no answer yet {time:?} after the stop: their connections are closed");
+        }
+    }
+    result
+}
+
+/// Returns the places as `status` names them.
+fn named(places: &Places) -> NodePlaces {
+    let (config, runtimes) = places.judged();
+    NodePlaces {
+        config,
+        functions: Vec::new(),
+        runtimes,
+        state: places.state.display().to_string(),
+    }
+}
+
+fn last_attempt(run: LastRun) -> LastAttempt {
+    let result = run.record.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
+    LastAttempt {
+        attempt: run.attempt,
+        trigger: run.record.trigger,
+        result,
+    }
+}
