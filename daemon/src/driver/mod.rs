@@ -1,4 +1,4 @@
-//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`](crate::driver::perform). It decides
+//! The one task that owns the state: sources → [`Event`] → supervisor → [`perform`]. It decides
 //! nothing.
 //!
 //! The control server calls [`Daemon::step`] inline, on the same thread: no channel lies between a request and its

@@ -6,7 +6,7 @@
 //!                                     | full: dropped, counted, reported when there is room again
 //! ```
 //! `report::journal` has the words for each event, so that they and the fields `FND_FUNCTION`, `FND_INVOCATION`,
-//! `FND_ATTEMPT` are the same everywhere. [`output_line`] does the same for the output of functions.
+//! `FND_ATTEMPT` are the same everywhere. [`output_line()`] does the same for the output of functions.
 //!
 //! Files:
 //! - `entry`: a message with its fields
