@@ -65,10 +65,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Stri
             "--cgroup-root" => {
                 let name = value()?.into_string().unwrap_or_default();
                 if !name.starts_with("fnd") || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) {
-                    return Err(
-                        "--cgroup-root needs a name that begins with `fnd` and has only letters, digits, `-`, `_`"
-                            .into(),
-                    );
+                    return Err("--cgroup-root needs a name that begins with `fnd` (letters, digits, `-`, `_`)".into());
                 }
                 args.cgroup_root = Some(name);
             }

@@ -141,9 +141,7 @@ pub fn start(exec: &Exec, place: Place<'_>) -> Result<Child, CloneError> {
     let why = match failed {
         Some(errno) => format!("failed to {}: {errno}", order.step.get()),
         None if in_time => return Ok(child),
-        None => {
-            format!("failed to {} within {PATIENCE} s: the child was blocked, or stopped (SIGSTOP)", order.step.get())
-        }
+        None => format!("failed to {} within {PATIENCE} s: it was blocked or stopped (SIGSTOP)", order.step.get()),
     };
     // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
     // fault.

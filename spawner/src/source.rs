@@ -243,8 +243,7 @@ fn beneath(dir: &Path, real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
 pub fn unreadable(shown: &str, error: &io::Error) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {
-            "it was removed, or is a symbolic link without target; if that is intended, nothing needs to be done"
-                .to_owned()
+            "it was removed, or is a symbolic link without a target; if intended, do nothing".to_owned()
         }
         io::ErrorKind::PermissionDenied => format!("run `chmod a+r {shown}`"),
         _ => "check the file".to_owned(),

@@ -53,9 +53,8 @@ impl Uids {
         let shown = path.display();
         let read = format!("read the uid table `{shown}`");
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path).failed(&read)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            format!("another fnd-spawner uses `{shown}`; stop it, or start this one with another --state")
-        })?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| format!("another fnd-spawner uses `{shown}`; stop it, or use another --state"))?;
         let text = std::io::read_to_string(&file).failed(&read)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         file.set_len(whole as u64).failed(&read)?;
