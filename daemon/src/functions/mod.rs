@@ -74,3 +74,6 @@ impl Functions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+use super::*;
+use crate::functions::catalog::{Candidate, CatalogEvent, Places, Rules};
+use crate::functions::install::{Change, Judged};
+use fnd_core::judge::Judge;
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Installed, Problem, Refused, Request};
+use fnd_wire::ids::{FunctionId, Version};
+use fnd_wire::plan::{JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile};
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn functions() -> (Functions, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let places = Places {
+        directories: vec![dir.path().to_owned()],
+        held: dir.path().join("held"),
+        marks: dir.path().to_owned(),
+    };
+    let (events, _) = tokio::sync::mpsc::unbounded_channel();
+    let catalog = Catalog::start(places, Rules::default(), events).unwrap();
+    (Functions::new(catalog, Versions::default()), dir)
+}
+
+fn candidate(name: &str) -> Candidate {
+    Candidate {
+        function: FunctionName::new(name).unwrap(),
+        directory: 0,
+        source: format!("{name}.sh"),
+        sidecar: None,
+        directory_form: false,
+    }
+}
+
+/// The judge's document about a script.
+fn document(name: &FunctionName) -> Bytes {
+    let file = |path: &str, text: &str| JudgedFile {
+        path: path.into(),
+        bytes: Bytes(text.into()),
+        mode: 0o644,
+        trusted: true,
+    };
+    let mut judge = Judge::new();
+    let runtime = include_str!("../../../runtimes/bash/runtime.toml");
+    let settings = JudgeSettings {
+        files: vec![],
+        runtimes: vec![file("runtime.toml", runtime)],
+    };
+    judge.settings(&settings);
+    let function = JudgeFunction {
+        name: name.clone(),
+        files: vec![file("/f/x.sh", "echo\n")],
+        manifest: None,
+        directory: false,
+    };
+    let JudgeReply::Function(verdict) = judge.answer(&JudgeRequest::Function(function)) else {
+        panic!("it judges a function");
+    };
+    verdict.document
+}
+
+fn installed(name: &FunctionName) -> Installed {
+    Installed {
+        function: name.clone(),
+        id: FunctionId(1),
+        version: Version([1; 32]),
+        load_key: Version([2; 32]),
+        interpreter: String::new(),
+        uid: 70_000,
+        warnings: Vec::new(),
+        document: document(name),
+    }
+}
+
+fn refused(name: &FunctionName) -> Refused {
+    let problem = Problem {
+        file: "/f/x.sh".to_owned(),
+        message: "no room".to_owned(),
+        help: String::new(),
+    };
+    Refused {
+        function: name.clone(),
+        problems: vec![problem],
+        document: None,
+    }
+}
+
+/// Asks for the installation of what waits, as request 1.
+fn ask(functions: &mut Functions) -> FunctionName {
+    let (request, candidate) = functions.next_install().expect("one waits");
+    assert!(matches!(request, Request::Install(install) if install.source == candidate.source));
+    let name = candidate.function.clone();
+    functions.installer.asked(1, candidate);
+    name
+}
+
+#[tokio::test]
+async fn an_answer_counts_when_the_files_are_still_the_same() {
+    let (mut functions, _dir) = functions();
+    for same in [false, true] {
+        assert!(
+            functions
+                .catalog_event(CatalogEvent::Changed(vec![candidate("x")]))
+                .is_empty()
+        );
+        let name = ask(&mut functions);
+        assert!(functions.next_install().is_none());
+        functions.judged(1, Judged::Installed(Box::new(installed(&name))));
+        let changes = functions.catalog_event(CatalogEvent::Confirmed(1, same));
+        assert_eq!(
+            matches!(changes[..], [Change::Confirmed(1, Judged::Installed(_))]),
+            same
+        );
+        assert_eq!(
+            functions.installer.is_idle(),
+            !same,
+            "a dropped answer is waited for no longer"
+        );
+    }
+    assert!(
+        functions.catalog_event(CatalogEvent::Confirmed(1, true)).is_empty(),
+        "once"
+    );
+}
+
+#[tokio::test]
+async fn a_script_that_runs_as_it_is_there_waits_until_the_directories_are_quiet() {
+    let (mut functions, _dir) = functions();
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    let name = ask(&mut functions);
+    let change = functions.installed(1, installed(&name), |_| None, "node");
+    let Some(Change::Installed(event)) = change else {
+        panic!("{change:?}");
+    };
+    assert_eq!(
+        (&event.function, event.version, event.rules.run_on_load),
+        (&name, Version([1; 32]), false)
+    );
+    assert!(functions.loaded("node").is_empty());
+    functions.catalog_event(CatalogEvent::Quiet);
+    let loaded = functions.loaded("node");
+    assert!(loaded.len() == 1 && loaded[0].rules.run_on_load);
+    assert!(functions.loaded("node").is_empty(), "once");
+    assert_eq!(functions.announcement(), "functions: 1");
+    let gone = functions.catalog_event(CatalogEvent::Removed(vec![name.clone()]));
+    assert!(matches!(&gone[..], [Change::Removed(gone)] if *gone == name));
+    assert_eq!(functions.announcement(), "functions: 0");
+}
+
+#[tokio::test]
+async fn a_retry_that_is_refused_again_is_not_reported_again() {
+    let (mut functions, _dir) = functions();
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    let mut mono = Duration::from_secs(100);
+    for first in [true, false] {
+        let name = ask(&mut functions);
+        let change = functions.refused(1, refused(&name), mono);
+        let Some(Change::Refused {
+            error, report, serving, ..
+        }) = change
+        else {
+            panic!("{change:?}");
+        };
+        assert_eq!((error.contains("no room"), report, serving), (true, first, false));
+        mono = functions.installer.next_due().unwrap();
+        functions.installer.try_again(mono);
+    }
+    assert_eq!(
+        functions.announcement(),
+        "functions: 1, with errors: 1 (`fndctl status` shows them)"
+    );
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
+    let (mut functions, _dir) = functions();
+    let (sender, mut settled) = oneshot::channel();
+    let scan = functions.installer.new_scan();
+    functions.settling.push((scan, sender));
+    functions.reloading = true;
+    functions.catalog_event(CatalogEvent::Changed(vec![candidate("x")]));
+    let changes = functions.catalog_event(CatalogEvent::Scanned(scan));
+    assert!(matches!(changes[..], [Change::Rescanned]));
+    assert!(!functions.wake_settled(false), "one is to be installed");
+    let name = ask(&mut functions);
+    functions.installed(1, installed(&name), |_| None, "node");
+    assert!(!functions.wake_settled(true), "the configuration is not read");
+    assert!(settled.try_recv().is_err());
+    assert!(functions.wake_settled(false));
+    assert_eq!(settled.try_recv(), Ok(()));
+    assert!(!functions.wake_settled(false), "once");
+}
