@@ -32,7 +32,7 @@ fn what_is_not_a_safe_regular_file_is_refused() {
     symlink("/etc/passwd", functions.join("out.sh")).unwrap();
     check(&mut harness, "out.sh", None, &["leads out of the functions directories, to `/etc/passwd`"]);
     symlink("nowhere", functions.join("dangling.sh")).unwrap();
-    check(&mut harness, "dangling.sh", None, &["without target"]);
+    check(&mut harness, "dangling.sh", None, &["without a target"]);
     check(&mut harness, "absent.sh", None, &["failed to open it", "was removed"]);
     harness.write("open.sh", ":");
     for bits in [0o666, 0o664] {

@@ -221,7 +221,7 @@ fn a_backup_of_a_running_fnd_is_restored_on_an_empty_machine() {
     for (damage, what) in [
         (
             &(|bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2)) as &dyn Fn(&mut Vec<u8>),
-            "break",
+            "ends inside an entry",
         ),
         (&|bytes: &mut Vec<u8>| bytes[150] ^= 1, "checksum"),
         (

@@ -194,8 +194,7 @@ fn the_death_of_the_spawner_interrupts_what_ran() {
     let spawner = child_named(fnd.pid(), "fnd-spawner").expect("the spawner is fnd's child");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(spawner), nix::sys::signal::Signal::SIGKILL).unwrap();
     assert_eq!(fnd.wait_died(), Some(1), "{}", fnd.log());
-    let message =
-        "error: fnd-spawner ended (signal: 9 (SIGKILL)) and with it what ran, which is recorded as interrupted";
+    let message = "error: fnd-spawner ended (signal: 9 (SIGKILL)), and all running work with it, which is recorded as interrupted";
     assert!(fnd.log().contains(message), "{}", fnd.log());
     fnd.launch();
     let view = fnd.wait_end(id);

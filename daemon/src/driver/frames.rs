@@ -54,7 +54,7 @@ impl State {
             Reply::Swept(swept) => self.workers.left_behind = swept.names,
             // These answer only Hello, which was sent once, before the driver began.
             Reply::Welcome(_) | Reply::Sockets(_) | Reply::Held(_) | Reply::HeldWithChannel(_) => {
-                tracing::error!("fnd-spawner greeted twice");
+                tracing::error!("fnd-spawner answered the handshake twice");
             }
         }
     }

@@ -34,7 +34,8 @@ impl State {
         problems.extend(self.functions.name_problems.iter().map(refused("functions-directory")));
         problems.extend(self.functions.unread.problems());
         problems.extend(health.failing.map(|error| {
-            let follows = "new durable work is refused, queued work does not begin, and what ends is kept in memory";
+            let follows =
+                "new durable work is refused, queued work does not begin, and records of ended work are kept in memory";
             let text = format!("the history cannot be written: {error}; {follows}");
             Problem::new("history-failing", text)
         }));

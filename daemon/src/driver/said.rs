@@ -76,7 +76,7 @@ impl State {
     /// Reports the calls whose connections ended with an earlier fnd.
     pub(crate) fn report_lost(&mut self) {
         for (worker, call) in std::mem::take(&mut self.workers.lost) {
-            let message = "fnd was restarted while it ran, and its connection ended with that".to_owned();
+            let message = "fnd was restarted during the attempt, which ended its connection".to_owned();
             self.answered(worker, call, (Reason::Interrupted, message), None);
         }
     }

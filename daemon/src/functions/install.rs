@@ -113,7 +113,7 @@ impl Functions {
     fn clash(&mut self, candidate: Candidate) -> Change {
         let function = candidate.function.clone();
         let problem = Diagnostic::error("clash", format!("two files claim the function `{function}`"))
-            .with_help("remove or rename one of them; until then the version that served goes on");
+            .with_help("remove or rename one of them; until then the old version serves");
         let error = self.registry.unusable(candidate, Vec::new(), vec![problem]);
         Change::Clash { function, error }
     }

@@ -221,7 +221,7 @@ fn what_is_not_supported_says_so() {
         (
             "flasked",
             "# /// fnd\n# handler = \"flasked.main\"\n# ///\nimport sys, types\nsys.modules['flask'] = flask = types.ModuleType('flask')\nflask.request = object()\nfrom flask import request\ndef main(): return request.json\n",
-            "take `main(event, context)`, or serve HTTP yourself with `[http_server]`",
+            "use `main(event, context)`, or serve HTTP yourself with `[http_server]`",
         ),
     ];
     for (name, code, expected) in cases {
