@@ -80,7 +80,7 @@ fn what_a_deleted_function_left_is_named_until_it_is_gone() {
     let fnd = Fnd::start();
     let wide = || fnd.ctl(&["status", "-o", "wide"]).expect_code(0).out();
     let says = |count: usize, names: &str| {
-        let words = format!("{count} functions that are no more left files: {names} (");
+        let words = format!("{count} deleted functions still have files: {names} (");
         wait_until(&words, PATIENCE, || wide().contains(&words).then_some(()));
     };
     let code = "# /// fnd\n# on_load = false\n# ///\necho data >\"$STATE_DIRECTORY/kept\"\n";
@@ -90,7 +90,7 @@ fn what_a_deleted_function_left_is_named_until_it_is_gone() {
         fnd.wait_ready(name);
         assert_eq!(fnd.run(name, "").0.status, 200);
     }
-    assert!(!wide().contains("left files"), "{}", wide());
+    assert!(!wide().contains("still have files"), "{}", wide());
     fnd.remove("ops/tool.sh");
     fnd.wait_gone("ops/tool");
     says(1, "ops/tool");
@@ -99,7 +99,7 @@ fn what_a_deleted_function_left_is_named_until_it_is_gone() {
     says(2, "f, ops/tool");
     // Without `-o wide` nothing is said: nothing is wrong.
     let status = fnd.ctl(&["status"]).expect_code(0).out();
-    assert!(!status.contains("left files"), "{status}");
+    assert!(!status.contains("still have files"), "{status}");
     fnd.drop_file("f.sh", code);
     fnd.wait_ready("f");
     says(1, "ops/tool");
