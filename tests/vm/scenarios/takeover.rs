@@ -31,6 +31,8 @@ EOF"#;
 pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
     machine.drop_bash("counted", "[pool]\nmax = 4\n[queue]\nmax = 1000", COUNTED);
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
+    // Another scenario may have left it: the home stays.
+    machine.ok("rm -f /var/lib/fnd/home/staying/go");
     let staying = machine.queue("staying");
     machine.wait_invocation(&staying, ".state == \"running\"");
     machine.ok("rm -f /run/accepted /run/enough");
